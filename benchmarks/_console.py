@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks._measure import Program, ours
-from services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.assessment import Verdict
 
 NEVER_SECONDS = 3600.0
 """Refreshes so far apart that no benchmark sees a second one."""

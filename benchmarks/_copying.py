@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks._many import in_memory
 from benchmarks._peer import kafka_tool
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
 
 MEBIBYTE = 2**20
 """What Kafka's tools call MB."""

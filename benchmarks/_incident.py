@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks._metadata import serve_metadata
 from benchmarks._replay import Replay
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 from tests.fake_cluster import FakeCluster, partitions_of
 
 PAGE = 2000

@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.connection.settings import ConnectionSettings
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.guard.journal import Journal
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.restore.plan import make_plan
-from services.pipeline.restore.restore import RestoreRun, restore
-from services.pipeline.session import Spark
-from services.pipeline.source import WantedTopics
-from services.pipeline.verify import verify_content
-from services.session import Power, ReadAccess
-from services.topic_backup.catalog import held_topics
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.plan import make_plan
+from breakglass.services.pipeline.restore.restore import RestoreRun, restore
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.pipeline.verify import verify_content
+from breakglass.services.session import Power, ReadAccess
+from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.store.store import LocalStore
 
 ASK_SECONDS = 60.0
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import psutil
 
-from services.lab.cluster import Cluster
-from services.lab.scenarios import find_scenarios
-from services.lab.scenarios.many import ORDERS, PARTITIONS, TOPIC
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.truth import PartitionTruth, Truth
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios import find_scenarios
+from breakglass.services.lab.scenarios.many import ORDERS, PARTITIONS, TOPIC
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.truth import PartitionTruth, Truth
+from breakglass.services.model import TopicPartition
 from tests.fake_cluster import FakeCluster, partitions_of
 from tests.fake_controller import FakeController
 

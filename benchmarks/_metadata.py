@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from services.model import PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import Story
 

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import PartitionFiles, listing, records_name
-from services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
+from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
 from tests.pipeline.original import compiled
 
 READER = """\

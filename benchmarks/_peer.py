@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks._measure import Program
-from services.lab.distribution import Distribution
-from services.lab.tools import tool_command
+from breakglass.services.lab.distribution import Distribution
+from breakglass.services.lab.tools import tool_command
 
 JVM_OPTIONS = (
     "-Xmx256M",

@@ -11,8 +11,8 @@ import socket
 import threading
 from types import TracebackType
 
-from services.connection.endpoint import Endpoint
-from services.lab.proxy.frames import read_frame, send_frame
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.lab.proxy.frames import read_frame, send_frame
 
 CORRELATION = slice(4, 8)
 """Where a request has its correlation id; an answer begins with it."""

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from services.topic_backup.batch_header import BATCH_HEADER
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.record import Record, TimestampType, encode
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
+from breakglass.services.topic_backup.batch_header import BATCH_HEADER
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
 
 RECORD_BYTES = 1000
 RECORDS_A_SEGMENT = 1_000_000

@@ -14,15 +14,15 @@ from time import perf_counter
 
 from benchmarks._measure import meets, print_load
 from benchmarks._options import Options
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.session import Power, ReadAccess
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.session import Power, ReadAccess
 
 PARTITIONS = 100
 SHARES = (0.1, 1.0, 10.0)

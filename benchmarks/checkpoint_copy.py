@@ -19,22 +19,22 @@ from benchmarks._copying import Filled, filled, print_rate
 from benchmarks._measure import print_load, reaches
 from benchmarks._options import Options
 from benchmarks._usage import ROLES, spent
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.session import Spark
-from services.pipeline.source import WantedTopics
-from services.session import ReadAccess
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.store.store import LocalStore
 
 RECORDS, RECORD_BYTES = 2_000_000, 1000
 RUNS = 3

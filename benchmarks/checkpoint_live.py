@@ -24,25 +24,25 @@ from benchmarks._copying import PARTITIONS, TOPIC, broker, produce
 from benchmarks._load import RECORD_BYTES, Load, Window, load
 from benchmarks._measure import meets, print_load, reaches
 from benchmarks._options import Options
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.session import BEHIND_OTHERS, Spark
-from services.pipeline.source import WantedTopics, read_sources
-from services.session import ReadAccess
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.store.store import LocalStore
 
 SECONDS = 20.0
 """Of a window."""

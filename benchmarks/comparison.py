@@ -21,12 +21,12 @@ from benchmarks._many import in_memory
 from benchmarks._measure import Program, meets, ours, print_load, reaches, run
 from benchmarks._options import Options
 from benchmarks._peer import kafka_tool
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic, wait_in_sync
-from services.topic_backup.batch_header import ATTRIBUTES_AT, read_headers
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record, TimestampType
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic, wait_in_sync
+from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, read_headers
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 RECORDS, RECORD_BYTES = 1_000_000, 1000
 RUNS = 2

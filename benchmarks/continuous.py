@@ -22,9 +22,9 @@ from benchmarks._heap import live_heap
 from benchmarks._measure import meets, ours, print_load
 from benchmarks._options import Options
 from benchmarks._usage import ROLES, held, roles
-from services.lab.cluster import Cluster
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import read_manifest
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import read_manifest
 
 RECORDS, A_SECOND, RECORD_BYTES = 2_400_000, 2_000, 200
 """Twenty minutes of them."""

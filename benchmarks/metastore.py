@@ -21,18 +21,18 @@ from confluent_kafka import Producer
 from benchmarks._copying import CONSUMER, _tool, broker
 from benchmarks._measure import meets, print_load, reaches
 from benchmarks._options import Options
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.metastore.backup_job import BackupJob, BackupOutcome
-from services.metastore.backup_run import run_backup
-from services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
-from services.metastore.log.reader import read_whole
-from services.metastore.names import command_topic
-from services.metastore.records import CommandRecord
-from services.metastore.whole_fetches import commands_in
-from services.pipeline.batches.converting import FetchedBatches
-from services.session import ReadAccess
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
+from breakglass.services.metastore.backup_run import run_backup
+from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
+from breakglass.services.metastore.log.reader import read_whole
+from breakglass.services.metastore.names import command_topic
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.whole_fetches import commands_in
+from breakglass.services.pipeline.batches.converting import FetchedBatches
+from breakglass.services.session import ReadAccess
 
 COMMANDS = 1_000_000
 APPENDED = 2_000

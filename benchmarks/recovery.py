@@ -24,10 +24,10 @@ from benchmarks._measure import (
 )
 from benchmarks._options import Options
 from benchmarks._peer import kafka_tool
-from services.contents_effort import Effort
-from services.kafka.replicas.reading_allowance import SECONDS
-from services.lab.tools import LEADER_ELECTION
-from services.model import TopicPartition
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.replicas.reading_allowance import SECONDS
+from breakglass.services.lab.tools import LEADER_ELECTION
+from breakglass.services.model import TopicPartition
 
 PARTITIONS = 1000
 WARMING = 12

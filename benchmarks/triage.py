@@ -23,9 +23,9 @@ from benchmarks._measure import (
 )
 from benchmarks._options import Options
 from benchmarks._peer import kafka_tool, lean_kafka_tool
-from services.contents_effort import Effort
-from services.kafka.replicas.reading_allowance import SECONDS
-from services.lab.tools import TOPICS
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.replicas.reading_allowance import SECONDS
+from breakglass.services.lab.tools import TOPICS
 
 PARTITIONS = 2000
 RUNS = 7

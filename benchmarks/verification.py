@@ -15,8 +15,8 @@ from benchmarks._copying import Filled, filled, print_rate
 from benchmarks._measure import print_load, reaches
 from benchmarks._options import Options
 from benchmarks._session import Session, session
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.verification import verify_files
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.verification import verify_files
 
 RECORDS, RECORD_BYTES = 2_000_000, 1000
 RUNS = 3

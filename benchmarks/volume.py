@@ -15,7 +15,7 @@ from benchmarks._measure import meets, print_load
 from benchmarks._options import Options
 from benchmarks._session import Job, Session, session
 from benchmarks._usage import ROLES
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 
 RECORD_BYTES = 1000
 SIZES = (1_000_000, 3_000_000, 10_000_000)

@@ -22,12 +22,12 @@ from textual.screen import Screen
 from textual.theme import Theme
 from typing_extensions import override
 
-from console import collecting
-from screens.ascii import AsciiFilter
-from screens.context import Context
-from screens.copying import copied
-from screens.legend import legend_commands
-from screens.messages import (
+from breakglass.console import collecting
+from breakglass.screens.ascii import AsciiFilter
+from breakglass.screens.context import Context
+from breakglass.screens.copying import copied
+from breakglass.screens.legend import legend_commands
+from breakglass.screens.messages import (
     Acknowledged,
     BrowseAsked,
     ClusterRead,
@@ -48,25 +48,25 @@ from screens.messages import (
     Seen,
     UnfinishedFound,
 )
-from screens.page import Page
-from screens.refreshing import Refresher
-from screens.screenshot import hide_records, save_screenshot
-from screens.stylesheet import KeptStylesheet
-from screens.widgets.key_bar import KeyBar
-from services.errors import StorageError
-from services.state_folder import state_folder
-from themes.palettes import MONOCHROME, PALETTES
-from themes.roles import theme_role_variables
+from breakglass.screens.page import Page
+from breakglass.screens.refreshing import Refresher
+from breakglass.screens.screenshot import hide_records, save_screenshot
+from breakglass.screens.stylesheet import KeptStylesheet
+from breakglass.screens.widgets.key_bar import KeyBar
+from breakglass.services.errors import StorageError
+from breakglass.services.state_folder import state_folder
+from breakglass.themes.palettes import MONOCHROME, PALETTES
+from breakglass.themes.roles import theme_role_variables
 
 MODES = {
-    "overview": "screens.overview:OverviewScreen",
-    "offline": "screens.offline:OfflineScreen",
-    "plan": "screens.plan:PlanScreen",
-    "journal": "screens.journal:JournalScreen",
-    "backups": "screens.backups:BackupsScreen",
-    "browse": "screens.browse:BrowseScreen",
-    "metastore": "screens.metastore:MetastoreScreen",
-    "checkpoints": "screens.checkpoints:CheckpointsScreen",
+    "overview": "breakglass.screens.overview:OverviewScreen",
+    "offline": "breakglass.screens.offline:OfflineScreen",
+    "plan": "breakglass.screens.plan:PlanScreen",
+    "journal": "breakglass.screens.journal:JournalScreen",
+    "backups": "breakglass.screens.backups:BackupsScreen",
+    "browse": "breakglass.screens.browse:BrowseScreen",
+    "metastore": "breakglass.screens.metastore:MetastoreScreen",
+    "checkpoints": "breakglass.screens.checkpoints:CheckpointsScreen",
 }
 """The main screens by the name of their mode; imported when first shown."""
 FIRST_MODE = "offline"
@@ -250,22 +250,22 @@ class BreakglassApp(App[None]):
     @on(OfflineAsked)
     async def _show_offline(self, message: OfflineAsked) -> None:
         await self.switch_mode("offline")
-        self._current("screens.offline:OfflineScreen").keep_only(message.wanted)
+        self._current("breakglass.screens.offline:OfflineScreen").keep_only(message.wanted)
 
     @on(PlanAsked)
     async def _make_plan(self, message: PlanAsked) -> None:
         await self.switch_mode("plan")
-        self._current("screens.plan:PlanScreen").begin(message.partitions)
+        self._current("breakglass.screens.plan:PlanScreen").begin(message.partitions)
 
     @on(ElectionAsked)
     def _elect(self, message: ElectionAsked) -> None:
-        make = _class("screens.elect:ElectScreen")
+        make = _class("breakglass.screens.elect:ElectScreen")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.partitions, message.plan))
 
     @on(ResumeAsked)
     def _resume(self, message: ResumeAsked) -> None:
-        make = _class("screens.elect:ResumeScreen")
+        make = _class("breakglass.screens.elect:ResumeScreen")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
 
@@ -279,7 +279,7 @@ class BreakglassApp(App[None]):
 
     def _find_unfinished(self, cluster_id: str) -> None:
         """In a thread: reads journals."""
-        found = _class("screens.elect.unfinished:unfinished")
+        found = _class("breakglass.screens.elect.unfinished:unfinished")
         briefs = found(cluster_id, self.context.state_folder)
         if briefs:
             self.post_message(UnfinishedFound(briefs))
@@ -292,17 +292,21 @@ class BreakglassApp(App[None]):
             # The operator has begun something: nothing is put in front of it.
             self.notify("An election stopped before its end: see the Journal (4).", markup=False)
         else:
-            self.push_screen(_class("screens.elect.unfinished:UnfinishedScreen")(message.briefs))
+            self.push_screen(
+                _class("breakglass.screens.elect.unfinished:UnfinishedScreen")(message.briefs)
+            )
 
     @on(DiffAsked)
     def _diff(self, message: DiffAsked) -> None:
-        make = _class("screens.diff:DiffScreen")
+        make = _class("breakglass.screens.diff:DiffScreen")
         self.push_screen(make(self.context, message.partition, message.left, message.right))
 
     @on(BrowseAsked)
     def _browse(self, message: BrowseAsked) -> None:
-        make = _class("screens.browse:RecordsScreen")
-        subject = _class("screens.browse.subject:BrowseSubject")(message.left, message.right)
+        make = _class("breakglass.screens.browse:RecordsScreen")
+        subject = _class("breakglass.screens.browse.subject:BrowseSubject")(
+            message.left, message.right
+        )
         self.push_screen(make(self.context, subject, message.offset))
 
     @on(CopyAsked)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_place import EncryptKey, key_of
-from console.backup_prune import prune
-from console.backup_restore import restore
-from console.backup_run import run
-from console.backup_status import status
-from console.backup_verify import verify
-from console.commands import new_app
-from console.output import print_json, say
-from services.topic_backup.display import BytesAs
+from breakglass.console.backup_place import EncryptKey, key_of
+from breakglass.console.backup_prune import prune
+from breakglass.console.backup_restore import restore
+from breakglass.console.backup_run import run
+from breakglass.console.backup_status import status
+from breakglass.console.backup_verify import verify
+from breakglass.console.commands import new_app
+from breakglass.console.output import print_json, say
+from breakglass.services.topic_backup.display import BytesAs
 
 if TYPE_CHECKING:
-    from services.topic_backup.mending import MendedPartition
-    from services.topic_backup.reader import PartitionReader
-    from services.topic_backup.reindex import Reindexed
+    from breakglass.services.topic_backup.mending import MendedPartition
+    from breakglass.services.topic_backup.reader import PartitionReader
+    from breakglass.services.topic_backup.reindex import Reindexed
 
 MOST_SAID = 100
 
@@ -72,9 +72,9 @@ def cat(
     """
     from json import dumps
 
-    from services.topic_backup.address import partition_of
-    from services.topic_backup.display import as_json
-    from services.topic_backup.record import MAX_RECORD_BYTES
+    from breakglass.services.topic_backup.address import partition_of
+    from breakglass.services.topic_backup.display import as_json
+    from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
 
     reader = partition_of(source, max_record_bytes or MAX_RECORD_BYTES, key_of(encrypt_key))
     indent = 2 if sys.stdout.isatty() and not json else None
@@ -123,7 +123,7 @@ def reindex(
     index, and this ends with 1: with --to every record that records and index prove goes to a new
     backup, of the whole topic. That ends with 1, too, where anything was damaged.
     """
-    from services.topic_backup.address import mend_at, reindex_all
+    from breakglass.services.topic_backup.address import mend_at, reindex_all
 
     if to is not None:
         mended = mend_at(source, to, key_of(encrypt_key))
@@ -151,7 +151,7 @@ def _print_mended(mended: tuple[MendedPartition, ...], *, as_json: bool) -> None
 
 
 def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:
-    from console.output import Column, print_table
+    from breakglass.console.output import Column, print_table
 
     columns = [
         Column("Segment"),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from services.topic_backup.store.key import Key
-    from services.topic_backup.store.store import Store
+    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.store import Store
 
 Source = Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")]
 OnlyTopics = Annotated[
@@ -30,13 +30,13 @@ def place(address: str, key_from: str | None) -> Store:
     Raises:
         UsageError: it is none, or there is no key where it should be.
     """
-    from services.topic_backup.store.store import open_store
+    from breakglass.services.topic_backup.store.store import open_store
 
     return open_store(address, key_of(key_from))
 
 
 def key_of(key_from: str | None) -> Key | None:
     """The key that the option names. Raises as `place`."""
-    from services.topic_backup.store.key import read_key
+    from breakglass.services.topic_backup.store.key import read_key
 
     return read_key(key_from) if key_from is not None else None

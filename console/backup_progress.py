@@ -10,16 +10,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO
 
-from console.output import say
-from services.words.inert import inert
+from breakglass.console.output import say
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from services.backup_watch.job import Announcement
-    from services.lag import Behind, CaughtUpAgain
-    from services.pipeline.report import CopyProgress
+    from breakglass.services.backup_watch.job import Announcement
+    from breakglass.services.lag import Behind, CaughtUpAgain
+    from breakglass.services.pipeline.report import CopyProgress
 
 SECONDS_BETWEEN_LINES = 2.0
 
@@ -49,8 +49,8 @@ def lasting(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[tu
         if job is None:
             yield tell, _say_lag
             return
-        from services.backup_watch.job import announced
-        from services.backup_watch.location import full_address
+        from breakglass.services.backup_watch.job import announced
+        from breakglass.services.backup_watch.location import full_address
 
         kind, url = job
         announcement = stack.enter_context(announced(kind, full_address(url)))

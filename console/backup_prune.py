@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_place import EncryptKey, OnlyTopics, Source, place
-from console.consent import Consent, Phrases
-from console.guarded import GuardedCommand
-from console.option_values import duration_ms, names_in
-from console.options import AsJson
-from console.output import Column, print_json, print_table, say
-from services.words.moments import time_text
+from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.option_values import duration_ms, names_in
+from breakglass.console.options import AsJson
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.pipeline.acts.prune import Segments
+    from breakglass.services.pipeline.acts.prune import Segments
 
 
 def prune(
@@ -43,8 +43,8 @@ def prune(
     Only whole segments go, the oldest first, never the last of a partition. Manifest and indexes
     are brought along, so that what stays can be restored.
     """
-    from services.pipeline.acts.prune import PruneBackup
-    from services.topic_backup.prune import PruneLimits
+    from breakglass.services.pipeline.acts.prune import PruneBackup
+    from breakglass.services.topic_backup.prune import PruneLimits
 
     limits = PruneLimits(duration_ms(older_than, "--older-than"), keep_bytes)
     act = PruneBackup(place(source, encrypt_key), names_in(topics), limits)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_place import EncryptKey, OnlyTopics, Source, place
-from console.backup_run import Master
-from console.consent import Consent, Phrases
-from console.option_values import moment_ms, names_in, pairs_in
-from console.options import AsJson, DryRun, connected_for_writing
-from console.output import print_json, say
-from console.restoring import (
+from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
+from breakglass.console.backup_run import Master
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.option_values import moment_ms, names_in, pairs_in
+from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.output import print_json, say
+from breakglass.console.restoring import (
     Compared,
     Renamed,
     Replicas,
@@ -24,14 +24,14 @@ from console.restoring import (
     print_restored,
     restoring,
 )
-from console.wiring import Connection
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.kafka.read_client import ReadClient
-    from services.pipeline.restore.options import RestoreOptions
-    from services.pipeline.restore.planned import RestorePlan
-    from services.pipeline.restore.restore import TopicRestored
-    from services.topic_backup.store.store import Store
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.pipeline.restore.options import RestoreOptions
+    from breakglass.services.pipeline.restore.planned import RestorePlan
+    from breakglass.services.pipeline.restore.restore import TopicRestored
+    from breakglass.services.topic_backup.store.store import Store
 
 ASK_SECONDS = 60.0
 Pairs = list[str] | None
@@ -124,7 +124,7 @@ def restore(
     was killed goes on with --resume, each record once. `groups rollback` takes back what --groups
     did.
     """
-    from services.extras import need
+    from breakglass.services.extras import need
 
     need("pipeline")
     options = _options(
@@ -139,7 +139,7 @@ def restore(
         into_existing=into_existing,
         resume=resume,
     )
-    from services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+    from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
 
     store = place(source, encrypt_key)
     if tail_of is None:
@@ -181,9 +181,9 @@ def _plan(
     options: RestoreOptions,
     state: Path | None,
 ) -> RestorePlan:
-    from services.kafka.wire.deadline import Deadline
-    from services.pipeline.restore.plan import make_plan
-    from services.topic_backup.catalog import held_topics, newest
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.pipeline.restore.plan import make_plan
+    from breakglass.services.topic_backup.catalog import held_topics, newest
 
     held = held_topics(store, names_in(topics))
     cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
@@ -198,11 +198,11 @@ def _tail_plan(
     options: RestoreOptions,
     state: Path | None,
 ) -> RestorePlan:
-    from console.plan_edits import opened
-    from services.errors import UsageError
-    from services.kafka.wire.deadline import Deadline
-    from services.pipeline.restore.options import RestoreOptions
-    from services.pipeline.restore.tail_plan import TailOptions, tail_plan
+    from breakglass.console.plan_edits import opened
+    from breakglass.services.errors import UsageError
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.pipeline.restore.options import RestoreOptions
+    from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
 
     if options != RestoreOptions(partitions=options.partitions, resume=options.resume):
         raise UsageError(
@@ -225,7 +225,7 @@ def _options(
     accepted_gaps: list[str] | None,
     **flags: bool,
 ) -> RestoreOptions:
-    from services.pipeline.restore.options import RestoreOptions
+    from breakglass.services.pipeline.restore.options import RestoreOptions
 
     return RestoreOptions(
         renamed=pairs_in(renamed, "--map"),
@@ -240,7 +240,7 @@ def _options(
 
 
 def _number(text: str, option: str) -> int:
-    from services.errors import UsageError
+    from breakglass.services.errors import UsageError
 
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"{option} {text!r} is no partition: write numbers with commas between.")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from console.backup_place import EncryptKey, place
-from console.backup_status import passed_over
-from console.option_values import names_in
-from console.options import connected
-from console.output import Column, print_table, say
-from console.wiring import Connection
-from services.pipeline.generations import NewGeneration
+from breakglass.console.backup_place import EncryptKey, place
+from breakglass.console.backup_status import passed_over
+from breakglass.console.option_values import names_in
+from breakglass.console.options import connected
+from breakglass.console.output import Column, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services.pipeline.generations import NewGeneration
 
 if TYPE_CHECKING:
-    from services.pipeline.continuous import Followed
-    from services.pipeline.report import BackupReport, PartitionReport, TopicReport
+    from breakglass.services.pipeline.continuous import Followed
+    from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
 
 
 class BackupCompression(StrEnum):
@@ -90,19 +90,19 @@ def run(
     come, and topics and partitions as they are made. With --compress or --encrypt-key, files have
     other names (.zst, .aes), and only Breakglass reads them.
     """
-    from console.backup_progress import lasting
-    from console.stop_signal import StopSignal
-    from services.extras import need
+    from breakglass.console.backup_progress import lasting
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.extras import need
 
     need("pipeline")
-    from services.lag import LagAlarm
-    from services.pipeline.backup import back_up
-    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-    from services.pipeline.continuous import follow
-    from services.pipeline.generations import require_replaceable
-    from services.pipeline.session import Spark
-    from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-    from services.topic_backup.store.form import StoredForm
+    from breakglass.services.lag import LagAlarm
+    from breakglass.services.pipeline.backup import back_up
+    from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+    from breakglass.services.pipeline.continuous import follow
+    from breakglass.services.pipeline.generations import require_replaceable
+    from breakglass.services.pipeline.session import Spark
+    from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
+    from breakglass.services.topic_backup.store.form import StoredForm
 
     wanted = chosen(topics, topics_regex)
     settings = BackupSettings(
@@ -167,8 +167,8 @@ def chosen(topics: str | None, pattern: str | None) -> Any:
     Raises:
         UsageError: they name none.
     """
-    from services.errors import UsageError
-    from services.pipeline.source import WantedTopics
+    from breakglass.services.errors import UsageError
+    from breakglass.services.pipeline.source import WantedTopics
 
     names = names_in(topics)
     if not names and pattern is None:

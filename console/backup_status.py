@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.backup_place import EncryptKey, OnlyTopics, Source, place
-from console.option_values import names_in
-from console.options import AsJson, connected
-from console.output import Column, print_json, print_table, say
-from console.wiring import Connection
-from services.clock import now_ms
-from services.words.moments import time_text
+from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
+from breakglass.console.option_values import names_in
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services.clock import now_ms
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.model import TopicPartition
-    from services.topic_backup.status import PartitionStatus, TopicStatus
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 
 @connected
@@ -36,7 +36,7 @@ def status(
     Names, sizes and manifests are looked at, no records: whether bytes were changed is for
     `backup verify` to find. Ends with 1 when a backup is damaged.
     """
-    from services.topic_backup.status import read_status
+    from breakglass.services.topic_backup.status import read_status
 
     named = names_in(topics)
     held = read_status(place(source, encrypt_key), named)
@@ -65,8 +65,8 @@ Ends = dict["TopicPartition", int]
 
 def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
     """Where each partition ends now, for committed readers; those that cannot tell are absent."""
-    from services.kafka.wire.deadline import Deadline
-    from services.pipeline.source import WantedTopics, read_sources
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.pipeline.source import WantedTopics, read_sources
 
     deadline = Deadline.after(30.0)
     with connection.reading() as client:
@@ -78,7 +78,7 @@ def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
 
 def _lag(topic: TopicStatus, part: PartitionStatus, ends: Ends | None) -> int | None:
     """Offsets that are not backed up yet; None where that was not asked, or nobody tells."""
-    from services.model import TopicPartition
+    from breakglass.services.model import TopicPartition
 
     end = (ends or {}).get(TopicPartition(topic.topic, part.partition))
     return None if end is None else max(0, end - (part.next_offset or 0))

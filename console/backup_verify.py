@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.backup_place import EncryptKey, OnlyTopics, Source, place
-from console.backup_run import Master
-from console.option_values import names_in
-from console.options import AsJson, connected
-from console.output import Column, print_json, print_table, say
-from console.wiring import Connection
+from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
+from breakglass.console.backup_run import Master
+from breakglass.console.option_values import names_in
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.pipeline.verify import ContentVerified
-    from services.topic_backup.catalog import HeldTopic
-    from services.topic_backup.verification import FilesVerified
+    from breakglass.services.pipeline.verify import ContentVerified
+    from breakglass.services.topic_backup.catalog import HeldTopic
+    from breakglass.services.topic_backup.verification import FilesVerified
 
 
 @connected
@@ -51,8 +51,8 @@ def verify(
     offsets that the restore noted; what no restore can keep is declared. Ends with 1 when
     anything else differs.
     """
-    from services.topic_backup.catalog import held_topics, newest
-    from services.topic_backup.verification import verify_files
+    from breakglass.services.topic_backup.catalog import held_topics, newest
+    from breakglass.services.topic_backup.verification import verify_files
 
     named = names_in(topics)
     held = held_topics(place(source, encrypt_key), named)
@@ -72,7 +72,7 @@ def _pairs(
     held: Sequence[HeldTopic], against: str | None, *, live: bool
 ) -> list[tuple[HeldTopic, str]]:
     """What is compared with which topic."""
-    from services.errors import UsageError
+    from breakglass.services.errors import UsageError
 
     if against is not None:
         if len(held) != 1 or live:
@@ -87,13 +87,13 @@ def _content(
     pairs: Sequence[tuple[HeldTopic, str]],
     state: Path | None,
 ) -> dict[HeldTopic, ContentVerified]:
-    from console.backup_progress import progress
-    from console.restoring import default_state
-    from console.stop_signal import StopSignal
-    from services.kafka.wire.deadline import Deadline
-    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-    from services.pipeline.restore.proof import verify_against
-    from services.pipeline.session import Spark
+    from breakglass.console.backup_progress import progress
+    from breakglass.console.restoring import default_state
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+    from breakglass.services.pipeline.restore.proof import verify_against
+    from breakglass.services.pipeline.session import Spark
 
     found = {}
     with StopSignal(), Spark(master) as spark, connection.reading() as client:
@@ -113,9 +113,9 @@ def _keep(
     files: Sequence[tuple[HeldTopic, FilesVerified]], content: dict[HeldTopic, ContentVerified]
 ) -> None:
     """Note each verification beside the backup, where it can be written."""
-    from services.errors import StorageError
-    from services.topic_backup import verified
-    from services.topic_backup.manifest import read_manifest
+    from breakglass.services.errors import StorageError
+    from breakglass.services.topic_backup import verified
+    from breakglass.services.topic_backup.manifest import read_manifest
 
     for held, found in files:
         compared = content.get(held)

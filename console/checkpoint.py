@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from console.checkpoint_delete import delete, retain
-from console.checkpoint_finish import finish
-from console.checkpoint_list import list_all, status
-from console.checkpoint_restore import restore_checkpoint
-from console.checkpoint_serve import serve
-from console.checkpoint_take import take
-from console.checkpoint_verify import verify
-from console.commands import new_app
+from breakglass.console.checkpoint_delete import delete, retain
+from breakglass.console.checkpoint_finish import finish
+from breakglass.console.checkpoint_list import list_all, status
+from breakglass.console.checkpoint_restore import restore_checkpoint
+from breakglass.console.checkpoint_serve import serve
+from breakglass.console.checkpoint_take import take
+from breakglass.console.checkpoint_verify import verify
+from breakglass.console.commands import new_app
 
 app = new_app("Take, watch, delete and restore consistent checkpoints of topics and groups.")
 app.command()(take)

@@ -9,24 +9,24 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from console.checkpoint_documents import document
-from console.checkpoint_list import print_checkpoint
-from console.checkpoint_options import CONTROL
-from console.output import print_json, say
-from services.errors import BreakglassError
+from breakglass.console.checkpoint_documents import document
+from breakglass.console.checkpoint_list import print_checkpoint
+from breakglass.console.checkpoint_options import CONTROL
+from breakglass.console.output import print_json, say
+from breakglass.services.errors import BreakglassError
 
 if TYPE_CHECKING:
-    from services.checkpoint.finishing import Finisher
-    from services.checkpoint.store.backup_store import BackupStore
-    from services.checkpoint.store.documents import Level
-    from services.checkpoint.store.stored import StoredCheckpoint
+    from breakglass.services.checkpoint.finishing import Finisher
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
+    from breakglass.services.checkpoint.store.documents import Level
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
     """Have it copied, saying what becomes of each partition. Raises as `Finisher.finish`."""
-    from services.checkpoint.failure_text import name_of
+    from breakglass.services.checkpoint.failure_text import name_of
 
     found = finisher.store.read(id)
     names = {} if found is None else {one.number: name_of(one) for one in found.partitions}

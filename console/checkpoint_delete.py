@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from console.checkpoint_options import Id, Store, all_in, found_in, store_at
-from console.consent import Consent, Phrases
-from console.guarded import GuardedCommand
-from console.option_values import duration_ms
-from console.options import AsJson
-from console.output import print_json, say
+from breakglass.console.checkpoint_options import Id, Store, all_in, found_in, store_at
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.option_values import duration_ms
+from breakglass.console.options import AsJson
+from breakglass.console.output import print_json, say
 
 Write = Annotated[bool, typer.Option("--write", help="Allow this command to change the store.")]
 
@@ -29,7 +29,7 @@ def delete(
     what it has copied goes. Deleting again removes what a killed deletion left; the consent to
     that was given.
     """
-    from services.checkpoint.acts.delete import DeleteCheckpoint
+    from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
 
     opened = store_at(store)
     if not opened.is_deleted(id):
@@ -63,8 +63,8 @@ def retain(
     Without a limit none goes. The newest completed one never goes, nor one that is being copied.
     With --delete, what killed deletions have left goes, too.
     """
-    from services.checkpoint.acts.delete import DeleteExpired, listed
-    from services.checkpoint.store.retention import Retention
+    from breakglass.services.checkpoint.acts.delete import DeleteExpired, listed
+    from breakglass.services.checkpoint.store.retention import Retention
 
     opened = store_at(store)
     all_in(opened)

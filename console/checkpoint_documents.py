@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from services.checkpoint.promise import promise
+from breakglass.services.checkpoint.promise import promise
 
 if TYPE_CHECKING:
-    from services.checkpoint.progress import SoFar
-    from services.checkpoint.store.documents import VerifiedDocument
-    from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+    from breakglass.services.checkpoint.progress import SoFar
+    from breakglass.services.checkpoint.store.documents import VerifiedDocument
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 
 def brief(found: StoredCheckpoint) -> dict[str, Any]:
     """One checkpoint as the list has it."""
-    from services.checkpoint.failure_text import reasons
-    from services.checkpoint.progress import whole_size
+    from breakglass.services.checkpoint.failure_text import reasons
+    from breakglass.services.checkpoint.progress import whole_size
 
     return {
         "id": found.id,
@@ -62,7 +62,7 @@ def verification(last: VerifiedDocument) -> dict[str, Any]:
 
 
 def _partition(one: StoredPartition, found: StoredCheckpoint, far: SoFar | None) -> dict[str, Any]:
-    from services.checkpoint.failure_text import why_failed
+    from breakglass.services.checkpoint.failure_text import why_failed
 
     copy, cut = one.counting, found.cut
     return {

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from console.backup_run import Master
-from console.checkpoint_copying import copied, failure_printed
-from console.checkpoint_list import end_with
-from console.checkpoint_options import (
+from breakglass.console.backup_run import Master
+from breakglass.console.checkpoint_copying import copied, failure_printed
+from breakglass.console.checkpoint_list import end_with
+from breakglass.console.checkpoint_options import (
     CONTROL,
     ControlTopic,
     Drain,
@@ -20,14 +20,14 @@ from console.checkpoint_options import (
     found_in,
     store_at,
 )
-from console.checkpoint_take import release
-from console.options import AsJson, connected_for_writing
-from console.output import say
-from console.wiring import Connection
-from services.checkpoint.option_text import bytes_per_second
+from breakglass.console.checkpoint_take import release
+from breakglass.console.options import AsJson, connected_for_writing
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.checkpoint.option_text import bytes_per_second
 
 if TYPE_CHECKING:
-    from services.checkpoint.store.stored import StoredCheckpoint
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 
 @connected_for_writing
@@ -51,11 +51,11 @@ def finish(
     it also gives topics their retention again that `take --hold-retention` has left held back,
     whatever became of the checkpoint.
     """
-    from services.checkpoint.kafka.owners import take_over
-    from services.checkpoint.kafka.topics import WantedCheckpoint
-    from services.checkpoint.parts import CopySettings, finisher_of
-    from services.errors import Refused
-    from services.extras import need
+    from breakglass.services.checkpoint.kafka.owners import take_over
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+    from breakglass.services.checkpoint.parts import CopySettings, finisher_of
+    from breakglass.services.errors import Refused
+    from breakglass.services.extras import need
 
     need("pipeline")
     opened = store_at(store)

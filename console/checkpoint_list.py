@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from console.checkpoint_documents import brief, document
-from console.checkpoint_options import Id, Store, all_in, found_in, store_at
-from console.options import AsJson
-from console.output import Column, print_json, print_lines, print_table, say
-from services.checkpoint.promise import PROMISES, level_of, promise
-from services.words.figures import count, total_text
-from services.words.moments import time_text
+from breakglass.console.checkpoint_documents import brief, document
+from breakglass.console.checkpoint_options import Id, Store, all_in, found_in, store_at
+from breakglass.console.options import AsJson
+from breakglass.console.output import Column, print_json, print_lines, print_table, say
+from breakglass.services.checkpoint.promise import PROMISES, level_of, promise
+from breakglass.services.words.figures import count, total_text
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.checkpoint.progress import SoFar
-    from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+    from breakglass.services.checkpoint.progress import SoFar
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 
 def list_all(store: Store, as_json: AsJson = False) -> None:
@@ -38,7 +38,7 @@ def status(id: Id, store: Store, as_json: AsJson = False) -> None:
 
     Of a partition that is being copied it says how much is there, and of about how much.
     """
-    from services.checkpoint.progress import so_far
+    from breakglass.services.checkpoint.progress import so_far
 
     opened = store_at(store)
     found = found_in(opened, id)
@@ -51,7 +51,7 @@ def status(id: Id, store: Store, as_json: AsJson = False) -> None:
 
 def end_with(found: StoredCheckpoint, *, as_json: bool) -> NoReturn:
     """Print a checkpoint that is done, and end with 0 where it is completed."""
-    from services.checkpoint.protocol.values import Status
+    from breakglass.services.checkpoint.protocol.values import Status
 
     if as_json:
         print_json({"schema": 1, **document(found)})
@@ -68,7 +68,7 @@ def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None
 
 
 def _head(found: StoredCheckpoint) -> Iterator[str]:
-    from services.checkpoint.failure_text import reasons
+    from breakglass.services.checkpoint.failure_text import reasons
 
     done = f"{found.completed:,} of {len(found.partitions):,} partitions copied"
     yield f"checkpoint {found.id}  {level_of(found)}  {found.status}  {done}  {_size(found)} bytes"
@@ -78,7 +78,7 @@ def _head(found: StoredCheckpoint) -> Iterator[str]:
 
 
 def _foot(found: StoredCheckpoint) -> Iterator[str]:
-    from services.checkpoint.failure_text import name_of
+    from breakglass.services.checkpoint.failure_text import name_of
 
     for name, group in sorted(found.cut.groups.items()) if found.cut else ():
         yield f"group {name}  {group.policy}"
@@ -95,7 +95,7 @@ def _foot(found: StoredCheckpoint) -> Iterator[str]:
 
 def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
     """What each level among them promises, and why those have failed that have."""
-    from services.checkpoint.failure_text import reasons
+    from breakglass.services.checkpoint.failure_text import reasons
 
     levels = {one.take.level for one in found if one.take is not None}
     for level, words in PROMISES.items():
@@ -107,7 +107,7 @@ def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
 
 
 def _whole(found: StoredCheckpoint) -> bool:
-    from services.checkpoint.protocol.values import Status
+    from breakglass.services.checkpoint.protocol.values import Status
 
     return found.status is Status.COMPLETED
 
@@ -120,7 +120,7 @@ def _verified(found: StoredCheckpoint) -> str:
 
 
 def _size(found: StoredCheckpoint) -> str:
-    from services.checkpoint.progress import sizes
+    from breakglass.services.checkpoint.progress import sizes
 
     return total_text(sizes(found)) if found.partitions else "?"
 
@@ -134,7 +134,7 @@ def _line(found: StoredCheckpoint) -> tuple[object, ...]:
 def _partitions(
     found: StoredCheckpoint, moving: Mapping[int, SoFar]
 ) -> Iterator[tuple[object, ...]]:
-    from services.checkpoint.failure_text import name_of
+    from breakglass.services.checkpoint.failure_text import name_of
 
     for one in found.partitions:
         cut, far = found.cut, moving.get(one.number)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.checkpoint.kafka.control import CONTROL_TOPIC
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
 
 if TYPE_CHECKING:
-    from services.checkpoint.store.backup_store import BackupStore
-    from services.checkpoint.store.stored import StoredCheckpoint
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 Store = Annotated[
     str,
@@ -50,8 +50,8 @@ CONTROL = CONTROL_TOPIC
 
 def store_at(address: str) -> BackupStore:
     """The store. Raises UsageError where the address is none, or a file's."""
-    from services.checkpoint.store.backup_store import BackupStore
-    from services.checkpoint.store_address import require_no_file
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
+    from breakglass.services.checkpoint.store_address import require_no_file
 
     require_no_file(address)
     return BackupStore(address)
@@ -63,7 +63,7 @@ def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
     Raises:
         UsageError: there is no such store; an empty one has none.
     """
-    from services.checkpoint.store_address import require_there
+    from breakglass.services.checkpoint.store_address import require_there
 
     found = store.all()
     if not found:
@@ -77,8 +77,8 @@ def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     Raises:
         UsageError: there is none of that id, or no such store.
     """
-    from services.checkpoint.store_address import require_there
-    from services.errors import UsageError
+    from breakglass.services.checkpoint.store_address import require_there
+    from breakglass.services.errors import UsageError
 
     found = store.read(id)
     if found is None:

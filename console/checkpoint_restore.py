@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_run import Master
-from console.checkpoint_options import CONTROL, ControlTopic, Id, Store, found_in, store_at
-from console.consent import Consent, Phrases
-from console.option_values import pairs_in
-from console.options import AsJson, DryRun, connected_for_writing
-from console.output import print_json, print_lines, say
-from console.restoring import (
+from breakglass.console.backup_run import Master
+from breakglass.console.checkpoint_options import (
+    CONTROL,
+    ControlTopic,
+    Id,
+    Store,
+    found_in,
+    store_at,
+)
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.option_values import pairs_in
+from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.output import print_json, print_lines, say
+from breakglass.console.restoring import (
     Compared,
     Renamed,
     Replicas,
@@ -22,14 +29,14 @@ from console.restoring import (
     print_restored,
     restoring,
 )
-from console.wiring import Connection
-from services.checkpoint.option_text import RestoreAsked, new_names
-from services.checkpoint.promise import level_of, promise
-from services.checkpoint.restore_notes import settings_given, settings_told, told_of
+from breakglass.console.wiring import Connection
+from breakglass.services.checkpoint.option_text import RestoreAsked, new_names
+from breakglass.services.checkpoint.promise import level_of, promise
+from breakglass.services.checkpoint.restore_notes import settings_given, settings_told, told_of
 
 if TYPE_CHECKING:
-    from services.checkpoint.spark.restoring import CheckpointPlan
-    from services.pipeline.restore.restore import TopicRestored
+    from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+    from breakglass.services.pipeline.restore.restore import TopicRestored
 
 
 @connected_for_writing
@@ -60,12 +67,15 @@ def restore_checkpoint(
     afterwards go on as if nothing had been. A restore that was killed goes on with --resume; or
     delete the topics and begin anew.
     """
-    from services.extras import need
+    from breakglass.services.extras import need
 
     need("pipeline")
-    from services.checkpoint.acts.restore import RestoreCheckpoint
-    from services.checkpoint.spark.restoring import CheckpointRestoreOptions, target_names
-    from services.pipeline.acts.restore import RestoreSettings
+    from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
+    from breakglass.services.checkpoint.spark.restoring import (
+        CheckpointRestoreOptions,
+        target_names,
+    )
+    from breakglass.services.pipeline.acts.restore import RestoreSettings
 
     opened = store_at(store)
     found = found_in(opened, id)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_run import Master
-from console.checkpoint_options import (
+from breakglass.console.backup_run import Master
+from breakglass.console.checkpoint_options import (
     CONTROL,
     ControlTopic,
     Drain,
@@ -23,21 +23,21 @@ from console.checkpoint_options import (
     all_in,
     store_at,
 )
-from console.exits import write_traceback
-from console.option_values import duration_ms, names_in
-from console.options import connected_for_writing
-from console.output import say
-from console.wiring import Connection
-from services.checkpoint.option_text import bytes_per_second, policies
-from services.checkpoint.store.documents import Level
+from breakglass.console.exits import write_traceback
+from breakglass.console.option_values import duration_ms, names_in
+from breakglass.console.options import connected_for_writing
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.checkpoint.option_text import bytes_per_second, policies
+from breakglass.services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
-    from services.checkpoint.coordinator import Coordinator
-    from services.checkpoint.finishing import Finisher
-    from services.checkpoint.kafka.topics import WantedCheckpoint
-    from services.checkpoint.parts import CopySettings
-    from services.checkpoint.store.backup_store import BackupStore
-    from services.kafka.read_client import ReadClient
+    from breakglass.services.checkpoint.coordinator import Coordinator
+    from breakglass.services.checkpoint.finishing import Finisher
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+    from breakglass.services.checkpoint.parts import CopySettings
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
+    from breakglass.services.kafka.read_client import ReadClient
 
 TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
 SHORTEST = 16
@@ -77,12 +77,12 @@ def serve(
     in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it takes and deletes none. Started anew, it
     copies to its end what it had begun.
     """
-    from services.checkpoint.kafka.topics import WantedCheckpoint
-    from services.checkpoint.parts import CopySettings
-    from services.checkpoint.serving import Schedule, Serving
-    from services.checkpoint.store.retention import Retention
-    from services.errors import ReadOnly
-    from services.extras import need
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+    from breakglass.services.checkpoint.parts import CopySettings
+    from breakglass.services.checkpoint.serving import Schedule, Serving
+    from breakglass.services.checkpoint.store.retention import Retention
+    from breakglass.services.errors import ReadOnly
+    from breakglass.services.extras import need
 
     need("web")
     if connection.write:
@@ -110,7 +110,7 @@ def serve(
     ):
         _require_topics(client, wanted)
         serving = Serving(opened, coordinator, finisher, say, schedule, keep=write_traceback)
-        from console.web.checkpoint_server import serve_checkpoints
+        from breakglass.console.web.checkpoint_server import serve_checkpoints
 
         serve_checkpoints(serving, token, port, writable=connection.write)
 
@@ -121,8 +121,8 @@ def _require_topics(client: ReadClient, wanted: WantedCheckpoint) -> None:
     Raises:
         UsageError: a topic does not exist.
     """
-    from services.checkpoint.kafka.topics import KafkaTopics
-    from services.errors import Unreachable
+    from breakglass.services.checkpoint.kafka.topics import KafkaTopics
+    from breakglass.services.errors import Unreachable
 
     try:
         KafkaTopics(client, None, wanted).scope()
@@ -131,7 +131,7 @@ def _require_topics(client: ReadClient, wanted: WantedCheckpoint) -> None:
 
 
 def _token() -> str:
-    from services.errors import UsageError
+    from breakglass.services.errors import UsageError
 
     chosen = os.environ.pop(TOKEN, None)
     if chosen is not None and len(chosen) < SHORTEST:
@@ -151,8 +151,8 @@ def coordinating(
     how: CopySettings,
 ) -> Iterator[tuple[Coordinator, Finisher]]:
     """What takes checkpoints and what finishes them, until the end of the block."""
-    from services.checkpoint.parts import coordinator_of, finisher_of
-    from services.kafka.wire.deadline import Deadline
+    from breakglass.services.checkpoint.parts import coordinator_of, finisher_of
+    from breakglass.services.kafka.wire.deadline import Deadline
 
     with ExitStack() as stack:
         markers = None

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import typer
 
-from console.backup_run import Master
-from console.checkpoint_copying import copied, failure_printed
-from console.checkpoint_list import end_with
-from console.checkpoint_options import (
+from breakglass.console.backup_run import Master
+from breakglass.console.checkpoint_copying import copied, failure_printed
+from breakglass.console.checkpoint_list import end_with
+from breakglass.console.checkpoint_options import (
     CONTROL,
     ControlTopic,
     Drain,
@@ -23,22 +23,22 @@ from console.checkpoint_options import (
     Topics,
     store_at,
 )
-from console.consent import Consent, Phrases
-from console.guarded import GuardedCommand, say_event
-from console.option_values import names_in
-from console.options import AsJson, connected_for_writing
-from console.output import say
-from console.wiring import Connection
-from services.checkpoint.option_text import TakeAsked, bytes_per_second, policies
-from services.checkpoint.protocol.values import LARGEST_ASKED
-from services.checkpoint.store.documents import Level
-from services.guard.act import JournalOpened
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand, say_event
+from breakglass.console.option_values import names_in
+from breakglass.console.options import AsJson, connected_for_writing
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.checkpoint.option_text import TakeAsked, bytes_per_second, policies
+from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.guard.act import JournalOpened
 
 if TYPE_CHECKING:
-    from services.checkpoint.acts.take import TakeCheckpoint
-    from services.checkpoint.finishing import Finisher
-    from services.guard.act import ActEvent, Tell
-    from services.kafka.read_client import ReadClient
+    from breakglass.services.checkpoint.acts.take import TakeCheckpoint
+    from breakglass.services.checkpoint.finishing import Finisher
+    from breakglass.services.guard.act import ActEvent, Tell
+    from breakglass.services.kafka.read_client import ReadClient
 
 
 @connected_for_writing
@@ -83,9 +83,9 @@ def take(
     Ends with 0 once every partition is copied; one that cannot be made consistent has failed, and
     says why. A compacted topic takes --hold-retention, or vector.
     """
-    from services.checkpoint.acts.take import TakeCheckpoint
-    from services.checkpoint.parts import CopySettings
-    from services.extras import need
+    from breakglass.services.checkpoint.acts.take import TakeCheckpoint
+    from breakglass.services.checkpoint.parts import CopySettings
+    from breakglass.services.extras import need
 
     need("pipeline")
     rate = bytes_per_second(max_rate)
@@ -141,7 +141,7 @@ def releasing(connection: Connection, control_topic: str, request: str) -> Itera
 
 def release(connection: Connection, control_topic: str, request: str) -> None:
     """Give topics the retention again that *request* held back: its consent included that."""
-    from services.checkpoint.acts.take import ReleaseRetention
+    from breakglass.services.checkpoint.acts.take import ReleaseRetention
 
     act = ReleaseRetention(control_topic, request)
     command = GuardedCommand(act, Consent(implied=True), connection)
@@ -153,7 +153,7 @@ def finishing(
     connection: Connection, client: ReadClient, act: TakeCheckpoint
 ) -> Iterator[Finisher]:
     """What copies checkpoints, until the end of the block."""
-    from services.checkpoint.parts import finisher_of
+    from breakglass.services.checkpoint.parts import finisher_of
 
     with finisher_of(connection.access(), client, act.store, act.wanted, act.how) as finisher:
         yield finisher

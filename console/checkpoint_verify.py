@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from console.checkpoint_documents import verification
-from console.checkpoint_options import Id, Store, found_in, store_at
-from console.options import AsJson
-from console.output import print_json, say
+from breakglass.console.checkpoint_documents import verification
+from breakglass.console.checkpoint_options import Id, Store, found_in, store_at
+from breakglass.console.options import AsJson
+from breakglass.console.output import print_json, say
 
 if TYPE_CHECKING:
-    from services.checkpoint.store.documents import VerifiedDocument
-    from services.checkpoint.store.stored import StoredCheckpoint
+    from breakglass.services.checkpoint.store.documents import VerifiedDocument
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 
 def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
@@ -23,8 +23,8 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     ends by the cut, its log by the leader epoch. No broker is asked. What came of it is kept in
     the store, where list, status and the console show it. Ends with 1 when anything is damaged.
     """
-    from services.checkpoint.failure_text import name_of
-    from services.checkpoint.spark.verifying import verify as verified
+    from breakglass.services.checkpoint.failure_text import name_of
+    from breakglass.services.checkpoint.spark.verifying import verify as verified
 
     opened = store_at(store)
     found = found_in(opened, id)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from console import __version__
-from console.commands import CommandGroup
-from console.exits import run_app
+from breakglass import __version__
+from breakglass.console.commands import CommandGroup
+from breakglass.console.exits import run_app
 
 app = typer.Typer(
     cls=CommandGroup,

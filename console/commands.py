@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from console.option_values import spread
+from breakglass.console.option_values import spread
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
@@ -108,7 +108,7 @@ class Deferred(TyperCommand):
     def load(self) -> Command:
         """Import the command."""
         module, _, attribute = self.entry.target.partition(":")
-        return get_command(getattr(import_module(module), attribute))
+        return get_command(getattr(import_module(f"breakglass.{module}"), attribute))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any

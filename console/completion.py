@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError
 
 
 def profiles(incomplete: str) -> list[str]:
     """Names of profiles; none where a file of them cannot be read."""
-    from services.connection.profiles import default_folder, profile_names
+    from breakglass.services.connection.profiles import default_folder, profile_names
 
     try:
         return _beginning(incomplete, profile_names(default_folder()))
@@ -17,15 +17,15 @@ def profiles(incomplete: str) -> list[str]:
 
 def themes(incomplete: str) -> list[str]:
     """Names of themes, the user's own too."""
-    from console.look import theme_names
-    from services.connection.profiles import default_folder
+    from breakglass.console.look import theme_names
+    from breakglass.services.connection.profiles import default_folder
 
     return _beginning(incomplete, theme_names(default_folder()))
 
 
 def native_rpc(incomplete: str) -> list[str]:
     """The words that stand for a choice of requests."""
-    from services.kafka.wire.native_rpc import AUTO, OFF
+    from breakglass.services.kafka.wire.native_rpc import AUTO, OFF
 
     return _beginning(incomplete, [AUTO, OFF])
 

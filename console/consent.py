@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from console.output import say
-from services.guard.consent import require_consent
+from breakglass.console.output import say
+from breakglass.services.guard.consent import require_consent
 
 Phrases = Annotated[
     list[str] | None,

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
-from console.option_values import broker_ids
-from console.options import Gone, Theme, connected_for_writing
-from console.output import say
-from console.wiring import Connection
-from services.connection.profiles import default_folder
-from services.contents_effort import Effort
-from services.errors import UsageError
-from services.state_folder import state_folder
+from breakglass.console.commands import new_app
+from breakglass.console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import Gone, Theme, connected_for_writing
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.profiles import default_folder
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
-    from screens.context import Context
-    from services.browse.schemas import Schemas
-    from services.health.backups import MonitoredBackup
+    from breakglass.screens.context import Context
+    from breakglass.services.browse.schemas import Schemas
+    from breakglass.services.health.backups import MonitoredBackup
 
 app = new_app()
 
@@ -109,7 +109,7 @@ def open_console(
         checkpoints=checkpoints or (),
     )
 
-    from console.on_terminal import leave
+    from breakglass.console.on_terminal import leave
 
     leave(code)
 
@@ -143,16 +143,16 @@ def run_console(
 
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
-    from console import collecting
-    from console.memory import give_memory_back
+    from breakglass.console import collecting
+    from breakglass.console.memory import give_memory_back
 
     collecting.put_off()
     give_memory_back()
     answer_keys_soon()
     look = decide_look(options or LookOptions(), default_folder())
     context = make_context(connection, gone, look, backups, metastore, schema_registry, checkpoints)
-    from console.app import BreakglassApp
-    from console.on_terminal import run_on_terminal
+    from breakglass.console.app import BreakglassApp
+    from breakglass.console.on_terminal import run_on_terminal
 
     with colors_left_to_the_theme():
         app = BreakglassApp(context, theme=look.theme, themes=look.themes, start=start)
@@ -186,11 +186,11 @@ def make_context(
     checkpoints: Sequence[str] = (),
 ) -> Context:
     """What the screens work with; power only where `--write` was given."""
-    from screens.context import REFRESH_SECONDS, Context, Known
-    from services.backup_watch.watch import BackupWatch
-    from services.checkpoint.watch import CheckpointWatch
-    from services.health.monitor import Monitor
-    from services.incident.watch import IncidentWatch
+    from breakglass.screens.context import REFRESH_SECONDS, Context, Known
+    from breakglass.services.backup_watch.watch import BackupWatch
+    from breakglass.services.checkpoint.watch import CheckpointWatch
+    from breakglass.services.health.monitor import Monitor
+    from breakglass.services.incident.watch import IncidentWatch
 
     access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
     places = tuple(dict.fromkeys((*backups, *_profiles_backups(connection), *look.backups)))
@@ -214,18 +214,18 @@ def _schemas(url: str | None) -> Schemas | None:
     """The registry at *url*; what asks it is slow to import, and only there where it is wanted."""
     if url is None:
         return None
-    from services.browse.schemas import Schemas
+    from breakglass.services.browse.schemas import Schemas
 
     return Schemas(url)
 
 
 def _metastores(folder: Path | None) -> Iterator[MonitoredBackup]:
     """The folder of metastore backups, where there is one."""
-    from services.metastore.settings import default_folder as data_folder
+    from breakglass.services.metastore.settings import default_folder as data_folder
 
     place = folder or data_folder()
     if place.is_dir():
-        from services.metastore.glance import MetastoreGlance
+        from breakglass.services.metastore.glance import MetastoreGlance
 
         yield MetastoreGlance(place)
 
@@ -235,8 +235,8 @@ def _profiles_backups(connection: Connection) -> tuple[str, ...]:
 
     Raises: BadConnectionSettings.
     """
-    from services.connection.profiles import load_profile
-    from services.connection.sources import ConnectionOptions
+    from breakglass.services.connection.profiles import load_profile
+    from breakglass.services.connection.sources import ConnectionOptions
 
     name = connection.options.profile or ConnectionOptions.from_environment(os.environ).profile
     return load_profile(name, default_folder()).backups if name else ()

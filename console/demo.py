@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.consent import Consent
-from console.output import Column, print_table, say
-from console.wiring import Connection
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent
+from breakglass.console.output import Column, print_table, say
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from console.electing import Electing
-    from console.stop_signal import StopSignal
-    from services.kafka.read_client import ReadClient
-    from services.lab.cluster import Cluster
-    from services.lab.truth import Truth
-    from services.recovery.triage import Triage
+    from breakglass.console.electing import Electing
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.lab.cluster import Cluster
+    from breakglass.services.lab.truth import Truth
+    from breakglass.services.recovery.triage import Triage
 
 app = new_app()
 
@@ -54,7 +54,7 @@ def demo(
         if automatic or not _on_terminal():
             wrong = _recover(cluster, truth)
         else:
-            from console.demo_console import practise
+            from breakglass.console.demo_console import practise
 
             practise(cluster, truth)
             return
@@ -73,8 +73,8 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
     """A lab with the demo's scenarios, taken down at the end whatever happens."""
     import shutil
 
-    from services.lab.scenarios import find_scenarios
-    from services.lab.scenarios.play import play, raise_lab
+    from breakglass.services.lab.scenarios import find_scenarios
+    from breakglass.services.lab.scenarios.play import play, raise_lab
 
     folder = Path(tempfile.mkdtemp(prefix="breakglass-demo-"))
     scenarios = find_scenarios(SCENARIOS)
@@ -93,9 +93,14 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
 
 def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
-    from console.demo_check import wrong_leaders, wrong_losses, wrong_rescues, wrong_verdicts
-    from console.stop_signal import StopSignal
-    from services.connection.sources import ConnectionOptions
+    from breakglass.console.demo_check import (
+        wrong_leaders,
+        wrong_losses,
+        wrong_rescues,
+        wrong_verdicts,
+    )
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.connection.sources import ConnectionOptions
 
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
     with StopSignal() as stop, connection.reading() as client:
@@ -116,8 +121,8 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
 
 
 def _triage(client: ReadClient, gone: Sequence[int] = ()) -> Triage:
-    from console.triage import show
-    from services.recovery.triage import triage
+    from breakglass.console.triage import show
+    from breakglass.services.recovery.triage import triage
 
     *_, found = triage(client, ANSWER_SECONDS, gone=gone)
     show(found, each=True, replicas=False)
@@ -125,7 +130,7 @@ def _triage(client: ReadClient, gone: Sequence[int] = ()) -> Triage:
 
 
 def _brokers_to_stop(found: Triage) -> list[int]:
-    from services.recovery.judgement.assessment import Verdict
+    from breakglass.services.recovery.judgement.assessment import Verdict
 
     brokers = {
         one.action.broker
@@ -140,10 +145,10 @@ def _elect(connection: Connection, client: ReadClient, found: Triage, stop: Stop
 
     Where automation holds back (a high watermark lost in a crash, say) this operator decides.
     """
-    from console.electing import Electing
-    from services.recovery.execution.prepare import target_of
-    from services.recovery.execution.routes import route_for
-    from services.recovery.guarded.election_quote import priced
+    from breakglass.console.electing import Electing
+    from breakglass.services.recovery.execution.prepare import target_of
+    from breakglass.services.recovery.execution.routes import route_for
+    from breakglass.services.recovery.guarded.election_quote import priced
 
     electing = Electing(
         connection, client, found.snapshot.cluster_id, stop, route_for(found.native)
@@ -164,8 +169,8 @@ def _elect(connection: Connection, client: ReadClient, found: Triage, stop: Stop
 
 def _report(found: Triage, electing: Electing, truth: Truth) -> None:
     """A row for each partition: what was said and done beside the truth."""
-    from console.demo_check import true_loss
-    from services.words.figures import loss_text
+    from breakglass.console.demo_check import true_loss
+    from breakglass.services.words.figures import loss_text
 
     said = {one.partition: one for one in found.assessments}
     led = {one.partition: one for one in electing.outcomes}

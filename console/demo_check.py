@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from services.lab.truth import PartitionTruth, ReplicaTruth, Truth
-    from services.recovery.execution.target import PartitionOutcome
-    from services.recovery.judgement.assessment import Assessment
-    from services.recovery.rescue.results import RescuedPartition, Saved
+    from breakglass.services.lab.truth import PartitionTruth, ReplicaTruth, Truth
+    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
 
 
 def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _holds(replica: ReplicaTruth, epoch: int, offset: int) -> bool:
 
 
 def _saved_keys(saved: Iterable[Saved]) -> list[str]:
-    from services.topic_backup.address import partition_of
+    from breakglass.services.topic_backup.address import partition_of
 
     return sorted(
         (record.key or b"").decode()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from console.output import say
-from console.wiring import Connection
-from services.words.inert import inert
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.lab.cluster import Cluster
-    from services.lab.truth import PartitionTruth, Truth
-    from services.model import PartitionState
+    from breakglass.services.lab.cluster import Cluster
+    from breakglass.services.lab.truth import PartitionTruth, Truth
+    from breakglass.services.model import PartitionState
 
 PRACTICE = """\
 The cluster is broken; the console opens on it, armed.
@@ -24,8 +24,8 @@ Press Enter to open the console."""
 
 def practise(cluster: Cluster, truth: Truth) -> None:
     """Let the operator recover *cluster* by keyboard, then say what came of it."""
-    from console.console import run_console
-    from services.connection.sources import ConnectionOptions
+    from breakglass.console.console import run_console
+    from breakglass.services.connection.sources import ConnectionOptions
 
     for line in PRACTICE.format(state=cluster.layout.state_dir).splitlines():
         say(line)
@@ -37,8 +37,8 @@ def practise(cluster: Cluster, truth: Truth) -> None:
 
 
 def _states(connection: Connection) -> tuple[PartitionState, ...]:
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     with connection.reading() as client:
         return client.snapshot(Deadline.after(SNAPSHOT_SECONDS)).partitions

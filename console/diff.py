@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.backup_place import EncryptKey, key_of
-from console.backup_run import Master
-from console.commands import new_app
-from console.options import AsJson, connected
-from console.output import print_json, say
-from console.wiring import Connection
-from services.words.inert import bounded
+from breakglass.console.backup_place import EncryptKey, key_of
+from breakglass.console.backup_run import Master
+from breakglass.console.commands import new_app
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import print_json, say
+from breakglass.console.wiring import Connection
+from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from services.divergence.align import RecordPair
-    from services.divergence.comparison import Comparison
-    from services.divergence.entry import Item
-    from services.divergence.hunks import Hunk, HunkTotals
-    from services.divergence.runs import Run
-    from services.kafka.read_client import ReadClient
-    from services.topic_backup.store.key import Key
+    from breakglass.services.divergence.align import RecordPair
+    from breakglass.services.divergence.comparison import Comparison
+    from breakglass.services.divergence.entry import Item
+    from breakglass.services.divergence.hunks import Hunk, HunkTotals
+    from breakglass.services.divergence.runs import Run
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.topic_backup.store.key import Key
 
 app = new_app()
 
@@ -86,9 +86,9 @@ def diff(
     backup by the offsets of that (--state). Ends with 0 when they are equal, 1 when they differ, 4
     when they may: something could not be read. Brokers are asked only for topics and replicas.
     """
-    from services.divergence.address import parse_address
-    from services.divergence.opening import Opener
-    from services.divergence.pairing import compare
+    from breakglass.services.divergence.address import parse_address
+    from breakglass.services.divergence.opening import Opener
+    from breakglass.services.divergence.pairing import compare
 
     one, other = parse_address(left), parse_address(right)
     with ExitStack() as stack:
@@ -111,7 +111,7 @@ def diff(
 
 def _client(connection: Connection, stack: ExitStack) -> ReadClient:
     """One client for both sides, which knows the brokers."""
-    from services.kafka.wire.deadline import Deadline
+    from breakglass.services.kafka.wire.deadline import Deadline
 
     client = stack.enter_context(connection.reading())
     client.describe(Deadline.after(DESCRIBE_SECONDS))
@@ -122,7 +122,7 @@ class _Differing:
     """What is to be compared, counted as it passes."""
 
     def __init__(self, comparison: Comparison, start: int | None, end: int | None) -> None:
-        from services.divergence.hunks import HunkTotals
+        from breakglass.services.divergence.hunks import HunkTotals
 
         extent = comparison.extent
         self.comparison = comparison
@@ -134,8 +134,8 @@ class _Differing:
 
     def runs(self) -> Iterator[Run]:
         """Pairs, and stretches that are known to be the same, from the first offset on."""
-        from services.divergence.runs import runs
-        from services.divergence.source import Reading
+        from breakglass.services.divergence.runs import runs
+        from breakglass.services.divergence.source import Reading
 
         if self.counted is not None:
             self.totals = self.counted
@@ -147,7 +147,7 @@ class _Differing:
 
 def _size(comparison: Comparison) -> int | None:
     """Bytes of the larger side; None where Spark cannot count them."""
-    from services.divergence.volume import bytes_of
+    from breakglass.services.divergence.volume import bytes_of
 
     sizes = [bytes_of(one) for one in (comparison.left, comparison.right)]
     return None if None in sizes else max(one for one in sizes if one is not None)
@@ -163,10 +163,10 @@ def _on_spark(
     master: str,
 ) -> HunkTotals:
     """Counted part by part; raises PipelineError where there is no Spark."""
-    from services.divergence.address import parse_address
-    from services.divergence.source import Extent
-    from services.pipeline.counting import CountedSides, count_on_spark
-    from services.pipeline.session import Spark
+    from breakglass.services.divergence.address import parse_address
+    from breakglass.services.divergence.source import Extent
+    from breakglass.services.pipeline.counting import CountedSides, count_on_spark
+    from breakglass.services.pipeline.session import Spark
 
     asked = any(parse_address(one).kind.asks_brokers for one in (left, right))
     sides = CountedSides(left, right, connection.access() if asked else None, key)
@@ -176,7 +176,7 @@ def _on_spark(
 
 
 def _exit_code(totals: HunkTotals) -> int:
-    from services.divergence.align import PairKind
+    from breakglass.services.divergence.align import PairKind
 
     kinds = totals.kinds
     if kinds[PairKind.DIFFERENT] or kinds[PairKind.LEFT] or kinds[PairKind.RIGHT]:
@@ -185,8 +185,8 @@ def _exit_code(totals: HunkTotals) -> int:
 
 
 def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
-    from services.divergence.align import PairKind
-    from services.divergence.hunks import hunks
+    from breakglass.services.divergence.align import PairKind
+    from breakglass.services.divergence.hunks import hunks
 
     told: list[dict[str, Any]] = []
     left_out = 0
@@ -224,7 +224,7 @@ def _hunk(hunk: Hunk) -> dict[str, Any]:
 
 def _print(differing: _Differing, records: int, *, summary: bool) -> None:
     """What differs, hunk by hunk as it is found, then the totals."""
-    from services.divergence.align import PairKind
+    from breakglass.services.divergence.align import PairKind
 
     comparison = differing.comparison
     left, right = comparison.left.name, comparison.right.name
@@ -256,7 +256,7 @@ class _Writing:
         self._count = 0
 
     def take(self, one: Run) -> None:
-        from services.divergence.byte_source import Same
+        from breakglass.services.divergence.byte_source import Same
 
         if isinstance(one, Same):
             self.end()
@@ -275,7 +275,7 @@ class _Writing:
 
     def end(self) -> None:
         """The run has ended."""
-        from services.divergence.align import PairKind
+        from breakglass.services.divergence.align import PairKind
 
         run, count = self._run, self._count
         self._run, self._count = [], 0
@@ -308,9 +308,9 @@ def _span(start: int, end: int) -> str:
 
 def _item(item: Item) -> str:
     """A record on one line; what could not be read, with the reason."""
-    from services.divergence.entry import UnreadableRange
-    from services.words.moments import time_text
-    from services.words.record_text import TextForm, preview
+    from breakglass.services.divergence.entry import UnreadableRange
+    from breakglass.services.words.moments import time_text
+    from breakglass.services.words.record_text import TextForm, preview
 
     if isinstance(item, UnreadableRange):
         return f"{_span(item.start, item.end)}: {bounded(item.reason, 4 * LENGTH)}"

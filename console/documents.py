@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from services.model import EpochHistory, Unknown
+from breakglass.services.model import EpochHistory, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from services.model import ReplicaLog
-    from services.recovery.execution.target import PartitionOutcome
-    from services.recovery.guarded.given_up import GivenUp
-    from services.recovery.judgement.assessment import Assessment
-    from services.recovery.judgement.loss import Loss
-    from services.recovery.plan.appraisal import Skipped
-    from services.recovery.rescue.results import RescuedPartition
-    from services.recovery.triage import Triage
+    from breakglass.services.model import ReplicaLog
+    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.guarded.given_up import GivenUp
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.judgement.loss import Loss
+    from breakglass.services.recovery.plan.appraisal import Skipped
+    from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.triage import Triage
 
 SCHEMA = 1
 
@@ -26,7 +26,7 @@ PARTITIONS = "partitions"
 
 def triage_head(found: Triage) -> dict[str, Any]:
     """What a triage says of the cluster as a whole."""
-    from services.recovery.judgement.summary import summarize
+    from breakglass.services.recovery.judgement.summary import summarize
 
     snapshot, summary = found.snapshot, summarize(found.assessments, found.snapshot.quorum)
     return {

@@ -22,15 +22,15 @@ from textual.events import Key
 from textual.message import Message
 from typing_extensions import override
 
-from console.exits import INTERRUPTED, STDOUT
-from console.key_order import wait_until_settled
-from console.terminal_file import TerminalFile
-from screens.messages import Interrupted
+from breakglass.console.exits import INTERRUPTED, STDOUT
+from breakglass.console.key_order import wait_until_settled
+from breakglass.console.terminal_file import TerminalFile
+from breakglass.screens.messages import Interrupted
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from console.stray_output import StrayOutput
+    from breakglass.console.stray_output import StrayOutput
 
 LAST_SECONDS = 0.5
 """For what is still to be written when the screen is left."""

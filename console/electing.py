@@ -8,33 +8,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from console.consent import Consent
-from console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD
-from console.guarded import GuardedCommand
-from console.output import say
-from console.rescuing import RescueChoice, say_rescued
-from console.stop_signal import StopSignal
-from console.wiring import Connection
-from services.guard.act import ActEvent, JournalOpened
-from services.guard.consent import ConsentGroup
-from services.kafka.wire.native_rpc import STOCK, NativeRpc
-from services.model import TopicPartition, Unknown
-from services.recovery.acts.elect import Elect
-from services.recovery.acts.events import OutcomesReported, RescueEnded
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, exit_code
-from services.recovery.guarded.aftermath import open_transactions_after
-from services.recovery.guarded.election_quote import Priced
-from services.recovery.guarded.given_up import GivenUp, given_up
-from services.recovery.guarded.subject import ElectionSubject
-from services.words.figures import count
-from services.words.inert import inert
+from breakglass.console.consent import Consent
+from breakglass.console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.output import say
+from breakglass.console.rescuing import RescueChoice, say_rescued
+from breakglass.console.stop_signal import StopSignal
+from breakglass.console.wiring import Connection
+from breakglass.services.guard.act import ActEvent, JournalOpened
+from breakglass.services.guard.consent import ConsentGroup
+from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.events import OutcomesReported, RescueEnded
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.routes import RouteChoice
+from breakglass.services.recovery.execution.target import (
+    PartitionOutcome,
+    RecoveryResult,
+    exit_code,
+)
+from breakglass.services.recovery.guarded.aftermath import open_transactions_after
+from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.words.figures import count
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.kafka.cluster.open_transactions import OpenTransaction
-    from services.kafka.read_client import ReadClient
-    from services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.recovery.rescue.results import RescuedPartition
 
 
 def report(outcomes: Iterable[PartitionOutcome]) -> list[PartitionOutcome]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from console.output import say
-from services.contents_effort import Effort
+from breakglass.console.output import say
+from breakglass.services.contents_effort import Effort
 
 if TYPE_CHECKING:
-    from services.kafka.read_client import ReadClient
-    from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.plan.document import Plan
-    from services.recovery.triage import Triage
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.plan.document import Plan
+    from breakglass.services.recovery.triage import Triage
 
 
 SHOWN_ACLS = 3
@@ -71,11 +71,11 @@ def appraised(
         WrongCluster: the plan was made for another cluster.
         Unreachable: no broker serves the cluster's metadata.
     """
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.plan.appraisal import appraise
-    from services.recovery.plan.check import require_cluster
-    from services.recovery.selection import select
-    from services.recovery.triage import SNAPSHOT_SECONDS, judge
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.plan.appraisal import appraise
+    from breakglass.services.recovery.plan.check import require_cluster
+    from breakglass.services.recovery.selection import select
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS, judge
 
     # Before anything is asked about topics, which another cluster may not have or not show.
     described = client.describe(Deadline.after(SNAPSHOT_SECONDS))

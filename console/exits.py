@@ -23,9 +23,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from console.output import say
-from services.errors import BreakglassError, ConsentMissing
-from services.extras import in_vain
+from breakglass.console.output import say
+from breakglass.services.errors import BreakglassError, ConsentMissing
+from breakglass.services.extras import in_vain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +149,7 @@ def write_traceback(error: Exception) -> Path:
 
     from platformdirs import user_state_path
 
-    from console import __version__
+    from breakglass import __version__
 
     folder = user_state_path("breakglass") / "failures"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

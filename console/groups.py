@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.consent import Consent, Phrases
-from console.evidence import say_acls
-from console.guarded import GuardedCommand
-from console.options import AsJson, connected, connected_for_writing
-from console.output import Column, print_json, print_table, say
-from console.wiring import Connection
-from services.words.inert import inert
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.evidence import say_acls
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.options import AsJson, connected, connected_for_writing
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.recovery.acts.move_groups import MoveGroups
-    from services.recovery.group_reset import GroupStanding, MovedOffset, OffsetMove
+    from breakglass.services.recovery.acts.move_groups import MoveGroups
+    from breakglass.services.recovery.group_reset import GroupStanding, MovedOffset, OffsetMove
 
 app = new_app(
     "Consumer groups that committed past the end of a log.\n\nAfter an election that lost records "
@@ -38,7 +38,7 @@ def past_end(
     as_json: AsJson = False,
 ) -> None:
     """List committed offsets that lie past the end of their log."""
-    from services.recovery.acts.move_groups import past_end_now
+    from breakglass.services.recovery.acts.move_groups import past_end_now
 
     with connection.reading() as client:
         found = past_end_now(client, tuple(topic or ()))
@@ -59,7 +59,7 @@ def reset(connection: Connection, topic: Topics = None, consent: Phrases = None)
 
     Nothing is lost by it. What was committed before is in the journal: `rollback` restores it.
     """
-    from services.recovery.acts.move_groups import MoveGroups, past_end_now
+    from breakglass.services.recovery.acts.move_groups import MoveGroups, past_end_now
 
     connection.require_write(MoveGroups.doing)
     act = MoveGroups(partial(past_end_now, topics=tuple(topic or ())))
@@ -80,8 +80,8 @@ def rollback(
     Only where the group still stands where it was put. An offset that a group did not have before
     is removed.
     """
-    from services.guard.journal_view import read
-    from services.recovery.acts.move_groups import MoveGroups, moved_back
+    from breakglass.services.guard.journal_view import read
+    from breakglass.services.recovery.acts.move_groups import MoveGroups, moved_back
 
     connection.require_write(MoveGroups.doing)
     act = MoveGroups(partial(moved_back, view=read(journal)))
@@ -118,7 +118,7 @@ def _report(done: Sequence[MovedOffset]) -> int:
 
 
 def _exit_code(done: Sequence[MovedOffset]) -> int:
-    from services.recovery.group_reset import MoveResult
+    from breakglass.services.recovery.group_reset import MoveResult
 
     results = {one.result for one in done}
     if MoveResult.UNKNOWN in results:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from console.output import say
-from services.errors import ReadOnly
-from services.guard.act import ActStep, Armed, Front, JournalOpened
-from services.guard.run import GuardedRun
+from breakglass.console.output import say
+from breakglass.services.errors import ReadOnly
+from breakglass.services.guard.act import ActStep, Armed, Front, JournalOpened
+from breakglass.services.guard.run import GuardedRun
 
 if TYPE_CHECKING:
-    from console.consent import Consent
-    from console.stop_signal import StopSignal
-    from console.wiring import Connection
-    from services.guard.act import Act, ActEvent, Ending, Frozen, Tell
-    from services.session import Power
+    from breakglass.console.consent import Consent
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.wiring import Connection
+    from breakglass.services.guard.act import Act, ActEvent, Ending, Frozen, Tell
+    from breakglass.services.session import Power
 
 T = TypeVar("T")
 

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.observed import say_observed
-from console.options import AsJson, connected
-from console.output import Column, print_json, print_table, say
-from console.wiring import Connection
-from services.errors import UsageError, WrongCluster
-from services.words.moments import time_text
+from breakglass.console.commands import new_app
+from breakglass.console.observed import say_observed
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from services.guard.journal import UnreadableJournal
-    from services.incident.election_words import Sighting
-    from services.recovery.guarded.check_again import StepAnswer
-    from services.recovery.timeline.account import Account, Brief
-    from services.recovery.timeline.shelf import Shelf
+    from breakglass.services.guard.journal import UnreadableJournal
+    from breakglass.services.incident.election_words import Sighting
+    from breakglass.services.recovery.guarded.check_again import StepAnswer
+    from breakglass.services.recovery.timeline.account import Account, Brief
+    from breakglass.services.recovery.timeline.shelf import Shelf
 
 app = new_app(
     "What was done to clusters from here: by whom, when, and how it ended.\n\nThe journals are "
@@ -44,15 +44,15 @@ Cluster = Annotated[
 @connected
 def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
-    from services.incident.observations import clusters_observed
-    from services.recovery.timeline.account import Brief
-    from services.recovery.timeline.shelf import Shelf
+    from breakglass.services.incident.observations import clusters_observed
+    from breakglass.services.recovery.timeline.account import Brief
+    from breakglass.services.recovery.timeline.shelf import Shelf
 
     named = _cluster_named(connection, cluster)
     found = _all(Shelf(), named)
     say_observed(*([named] if named else clusters_observed()))
     if as_json:
-        from services.recovery.timeline.document import list_document
+        from breakglass.services.recovery.timeline.document import list_document
 
         print_json(list_document(found))
         return
@@ -78,8 +78,8 @@ def observed(
 
     Consoles on this machine see them while they watch, and say so until somebody takes note.
     """
-    from services.incident.election_words import sightings
-    from services.incident.observations import (
+    from breakglass.services.incident.election_words import sightings
+    from breakglass.services.incident.observations import (
         Observations,
         clusters_observed,
         observation_document,
@@ -113,7 +113,7 @@ def show(
     """Show how it ended for each partition of a journal, and why."""
     (account,) = _accounts([journal] if journal else [], connection, cluster)
     if as_json:
-        from services.recovery.timeline.document import account_document
+        from breakglass.services.recovery.timeline.document import account_document
 
         print_json(account_document(account))
         return
@@ -134,11 +134,11 @@ def timeline(
     """Print what happened when, as text to be pasted into a ticket."""
     accounts = _accounts(journals or [], connection, cluster)
     if as_json:
-        from services.recovery.timeline.document import timeline_document
+        from breakglass.services.recovery.timeline.document import timeline_document
 
         print_json(timeline_document(accounts))
     else:
-        from services.recovery.timeline.text import timeline_text
+        from breakglass.services.recovery.timeline.text import timeline_text
 
         print(timeline_text(accounts))
 
@@ -150,7 +150,7 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
 
     Nothing is elected and no order is put back; what is found out is written into the journal.
     """
-    from services.recovery.guarded.check_again import check_again
+    from breakglass.services.recovery.guarded.check_again import check_again
 
     (account,) = _accounts([journal] if journal else [], connection)
     with connection.reading() as client:
@@ -178,8 +178,8 @@ def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
     """
     if not connection.named:
         return cluster
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     with connection.reading() as client:
         found = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
@@ -192,8 +192,8 @@ def _accounts(
     names: Sequence[str], connection: Connection, cluster: str | None = None
 ) -> list[Account]:
     """The journals of *names*; without any, the newest of that cluster that can be read."""
-    from services.recovery.timeline.account import Brief
-    from services.recovery.timeline.shelf import Shelf, account_of
+    from breakglass.services.recovery.timeline.account import Brief
+    from breakglass.services.recovery.timeline.shelf import Shelf, account_of
 
     shelf = Shelf()
     accounts = [shelf.named(name) for name in names]
@@ -253,7 +253,7 @@ ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), C
 
 
 def _row(one: Brief) -> tuple[object, ...]:
-    from services.recovery.timeline.account import words_of
+    from breakglass.services.recovery.timeline.account import words_of
 
     return one.name, one.cluster_id, one.who, one.what, one.stake, one.result, words_of(one.counts)
 
@@ -264,7 +264,7 @@ def _sighting(cluster_id: str, one: Sighting) -> tuple[object, ...]:
 
 
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
-    from services.recovery.timeline.ending import NOT_ELECTED
+    from breakglass.services.recovery.timeline.ending import NOT_ELECTED
 
     for one in account.endings:
         leader = None if one.leader is None else f"b{one.leader}"

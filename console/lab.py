@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.options import AsJson
-from console.output import Column, print_json, print_table, say
+from breakglass.console.commands import new_app
+from breakglass.console.options import AsJson
+from breakglass.console.output import Column, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from services.lab.cluster import Cluster
-    from services.lab.node import Node
+    from breakglass.services.lab.cluster import Cluster
+    from breakglass.services.lab.node import Node
 
 app = new_app("Real Kafka brokers on this machine, to break and to practise on.")
 
@@ -65,7 +65,7 @@ def up(
     The first time, Kafka is fetched by its Maven coordinates into your cache folder.
     BREAKGLASS_MAVEN_REPOSITORY names a mirror; proxies come from the usual variables.
     """
-    from services.lab.cluster import Cluster
+    from breakglass.services.lab.cluster import Cluster
 
     folder = state or default_state()
     say(f"Starting {brokers} brokers and {controllers} controllers of Kafka {kafka_version}.")
@@ -110,8 +110,8 @@ def produce(
     as_json: AsJson = False,
 ) -> None:
     """Write records to one partition and say which were acknowledged."""
-    from services.lab.produce import produce as service
-    from services.lab.topics import ensure_topic
+    from breakglass.services.lab.produce import produce as service
+    from breakglass.services.lab.topics import ensure_topic
 
     cluster = _load(state)
     ensure_topic(cluster, topic, partitions=partition + 1)
@@ -146,9 +146,9 @@ def scenario(
     folder. Scenarios that lose the same brokers in the same order share one lab. Where the
     disk is slow, a --state folder in memory (/dev/shm/lab) makes `many` twice as fast.
     """
-    from console.truth import print_scenarios, print_truth
-    from services.lab.scenarios import SCENARIOS, find_scenarios
-    from services.lab.scenarios.play import perform
+    from breakglass.console.truth import print_scenarios, print_truth
+    from breakglass.services.lab.scenarios import SCENARIOS, find_scenarios
+    from breakglass.services.lab.scenarios.play import perform
 
     if not names:
         print_scenarios(SCENARIOS, as_json=as_json)
@@ -216,7 +216,7 @@ def default_state() -> Path:
 
 
 def _load(state: Path | None) -> Cluster:
-    from services.lab.cluster import Cluster
+    from breakglass.services.lab.cluster import Cluster
 
     return Cluster.load(state or default_state())
 
@@ -235,7 +235,7 @@ def _end_of(state: Path | None) -> str:
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:
-    from services.errors import UsageError
+    from breakglass.services.errors import UsageError
 
     settings = {}
     for pair in pairs:
@@ -280,7 +280,7 @@ def _state(node: Node) -> str:
 
 def _fenced(cluster: Cluster) -> dict[int, bool]:
     """Who is fenced; empty when no broker is there to say so."""
-    from services.errors import Unreachable
+    from breakglass.services.errors import Unreachable
 
     try:
         return cluster.fenced()

@@ -13,31 +13,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.consent import Consent, Phrases
-from console.evidence import say_missing_acls
-from console.guarded import GuardedCommand, say_event
-from console.option_values import broker_ids
-from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected_for_writing
-from console.output import say
-from console.rescuing import RescueChoice, RescueTo, WithoutRescue
-from console.wiring import Connection
-from services.contents_effort import Effort
-from services.errors import UsageError
-from services.model import TopicPartition
-from services.recovery.execution.target import RecoveryResult
-from services.words.inert import inert
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.evidence import say_missing_acls
+from breakglass.console.guarded import GuardedCommand, say_event
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import (
+    DURATION_MS,
+    Duration,
+    Gone,
+    VerifyContents,
+    connected_for_writing,
+)
+from breakglass.console.output import say
+from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.wiring import Connection
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.electing import Electing
-    from console.stop_signal import StopSignal
-    from services.kafka.read_client import ReadClient
-    from services.model import ClusterSnapshot, PartitionEvidence, PartitionState
-    from services.recovery.execution.routes import RouteChoice
-    from services.recovery.execution.target import PartitionOutcome
-    from services.recovery.guarded.election_quote import Priced
-    from services.recovery.plan.partition_file import Election
-    from services.recovery.triage import Triage
+    from breakglass.console.electing import Electing
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import ClusterSnapshot, PartitionEvidence, PartitionState
+    from breakglass.services.recovery.execution.routes import RouteChoice
+    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.guarded.election_quote import Priced
+    from breakglass.services.recovery.plan.partition_file import Election
+    from breakglass.services.recovery.triage import Triage
 
 app = new_app()
 
@@ -138,7 +144,7 @@ class LeaderElectionRequest:
             MalformedInput: the file is not what it should be.
             UsageError: an entry of a designated election names no leader.
         """
-        from services.recovery.plan.partition_file import Election, read_elections
+        from breakglass.services.recovery.plan.partition_file import Election, read_elections
 
         if self.path is None:
             if self.topic is None or self.partition is None:
@@ -158,9 +164,9 @@ def hold(
     connection: Connection, wanted: LeaderElectionRequest, duration: float, consent: Consent
 ) -> int:
     """Hold the elections of *wanted*; returns the exit code."""
-    from console.stop_signal import StopSignal
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     elections = wanted.elections()
     topics = sorted({one.partition.topic for one in elections or ()})
@@ -186,7 +192,7 @@ class _Call:
 
     def run(self, duration: float) -> int:
         """Hold the elections; returns the exit code."""
-        from services.recovery.execution.target import exit_code
+        from breakglass.services.recovery.execution.target import exit_code
 
         states = self._states()
         if self.wanted.election is ElectionChoice.PREFERRED:
@@ -207,9 +213,9 @@ class _Call:
 
     def _leaderless(self, states: Sequence[PartitionState], duration: float) -> Electing:
         """Unclean and designated elections: evidence and price first, then as any recovery."""
-        from console.electing import Electing
-        from console.replica_table import print_replicas
-        from services.recovery.triage import judge
+        from breakglass.console.electing import Electing
+        from breakglass.console.replica_table import print_replicas
+        from breakglass.services.recovery.triage import judge
 
         self._report_online(states)
         offline = [one for one in states if one.offline]
@@ -241,7 +247,7 @@ class _Call:
 
     def _chosen(self) -> Callable[[PartitionEvidence], int | None]:
         """Whom this call elects, so far as somebody can be elected."""
-        from services.recovery.judgement.succession import first_live
+        from breakglass.services.recovery.judgement.succession import first_live
 
         leaders = {one.partition: one.designated for one in self.elections or ()}
 
@@ -252,7 +258,7 @@ class _Call:
         return leader
 
     def _choose_route(self, found: Triage) -> RouteChoice:
-        from services.recovery.execution.routes import plain_unclean_route, route_for
+        from breakglass.services.recovery.execution.routes import plain_unclean_route, route_for
 
         if self.wanted.election is ElectionChoice.UNCLEAN:
             return plain_unclean_route
@@ -260,10 +266,10 @@ class _Call:
 
     def _preferred(self, states: Sequence[PartitionState]) -> list[PartitionOutcome]:
         """Preferred elections lose nothing; they are consented to like every change."""
-        from console.electing import report
-        from services.guard.act import ActEvent
-        from services.recovery.acts.events import OutcomesReported
-        from services.recovery.acts.preferred import ElectPreferred
+        from breakglass.console.electing import report
+        from breakglass.services.guard.act import ActEvent
+        from breakglass.services.recovery.acts.events import OutcomesReported
+        from breakglass.services.recovery.acts.preferred import ElectPreferred
 
         for state in states:
             if state.offline:
@@ -296,10 +302,10 @@ class _Call:
 
     def _priced(self, found: Triage) -> Iterator[Priced]:
         """A target for each offline partition whose leader can be chosen."""
-        from services.recovery.execution.prepare import target_of
-        from services.recovery.guarded.election_quote import priced
-        from services.recovery.judgement.replica_choice import refusal
-        from services.recovery.judgement.succession import first_live
+        from breakglass.services.recovery.execution.prepare import target_of
+        from breakglass.services.recovery.guarded.election_quote import priced
+        from breakglass.services.recovery.judgement.replica_choice import refusal
+        from breakglass.services.recovery.judgement.succession import first_live
 
         leaders = {one.partition: one.designated for one in self.elections or ()}
         for assessment in found.assessments:
@@ -327,6 +333,6 @@ class _Call:
 
 def main() -> int:
     """The program `kafka-elect-leaders`; returns the exit code."""
-    from console.exits import run_app
+    from breakglass.console.exits import run_app
 
     return run_app(app, "kafka-elect-leaders")

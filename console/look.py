@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from console.settings import THEMES, Settings, read_settings
-from screens.terminal import Terminal
-from services.contents_effort import Effort
-from services.errors import UsageError
+from breakglass.console.settings import THEMES, Settings, read_settings
+from breakglass.screens.terminal import Terminal
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
     from textual.theme import Theme
@@ -54,7 +54,7 @@ def decide_look(options: LookOptions, folder: Path) -> Look:
     Raises:
         UsageError: no theme has the name given as an option.
     """
-    from themes.files import read_themes
+    from breakglass.themes.files import read_themes
 
     settings = read_settings(folder)
     found = read_themes(folder / THEMES)
@@ -109,7 +109,7 @@ def _theme(
 
 def theme_names(folder: Path) -> list[str]:
     """The themes there are, with those in the config *folder*."""
-    from themes.files import read_themes
+    from breakglass.themes.files import read_themes
 
     return _names(read_themes(folder / THEMES).themes)
 
@@ -117,7 +117,7 @@ def theme_names(folder: Path) -> list[str]:
 def _names(own: tuple[Theme, ...]) -> list[str]:
     from textual.theme import BUILTIN_THEMES
 
-    from themes.palettes import PALETTES
+    from breakglass.themes.palettes import PALETTES
 
     return [*(one.name for one in (*PALETTES, *own)), *BUILTIN_THEMES]
 

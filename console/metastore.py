@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from console.commands import new_app
-from console.metastore_backup import backup
-from console.metastore_compact import compact
-from console.metastore_lines import lines
-from console.metastore_log import history, list_objects, submit, validate
-from console.metastore_restore import restore
-from console.metastore_verify import verify
+from breakglass.console.commands import new_app
+from breakglass.console.metastore_backup import backup
+from breakglass.console.metastore_compact import compact
+from breakglass.console.metastore_lines import lines
+from breakglass.console.metastore_log import history, list_objects, submit, validate
+from breakglass.console.metastore_restore import restore
+from breakglass.console.metastore_verify import verify
 
 app = new_app("Back up, restore, read and write the command topic of ksqlDB.")
 app.command()(backup)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
-from console.options import connected
-from console.output import say
-from console.wiring import Connection
+from breakglass.console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
+from breakglass.console.options import connected
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.metastore.backup_job import BackupOutcome
-    from services.metastore.events import Event
-    from services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.backup_job import BackupOutcome
+    from breakglass.services.metastore.events import Event
+    from breakglass.services.metastore.settings import MetastoreSettings
 
 
 class OnDivergence(StrEnum):
@@ -86,10 +86,10 @@ def _run(
     fail: bool,
     tell: Callable[[Event], None],
 ) -> BackupOutcome:
-    from console.stop_signal import StopSignal
-    from services.connection.security import confluent_config
-    from services.metastore.backup_job import BackupJob
-    from services.metastore.backup_run import run_backup
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.connection.security import confluent_config
+    from breakglass.services.metastore.backup_job import BackupJob
+    from breakglass.services.metastore.backup_run import run_backup
 
     access = connection.access()
     job = BackupJob(settings.topic, folder, settings.style, follow, fail)
@@ -101,7 +101,7 @@ def _run(
 
 
 def _folder(settings: MetastoreSettings, location: str | None) -> Path:
-    from services.metastore.settings import default_folder, local_folder
+    from breakglass.services.metastore.settings import default_folder, local_folder
 
     if location is not None:
         return local_folder(location)
@@ -116,7 +116,7 @@ def _say_off(settings: MetastoreSettings, *, as_json: bool) -> None:
 
 
 def _telling(*, as_json: bool) -> Callable[[Event], None]:
-    from services.metastore.events import document
+    from breakglass.services.metastore.events import document
 
     def tell(event: Event) -> None:
         if as_json:

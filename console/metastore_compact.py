@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from console.metastore_options import BackupFile
-from console.options import AsJson
-from console.output import print_json, say
+from breakglass.console.metastore_options import BackupFile
+from breakglass.console.options import AsJson
+from breakglass.console.output import print_json, say
 
 
 def compact(
@@ -25,9 +25,9 @@ def compact(
     only if they become the same metastore. The topic is not touched: `metastore restore --from`
     puts the new file in its place, under guard.
     """
-    from services.metastore.compaction import compact as compacted
-    from services.metastore.compaction import write_compacted
-    from services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.compaction import compact as compacted
+    from breakglass.services.metastore.compaction import write_compacted
+    from breakglass.services.metastore.restore.source import Skips, read_source
 
     source = read_source(file, Skips(), only_read=True)
     told = compacted(source.records)

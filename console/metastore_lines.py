@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from console.metastore_options import BackupFile
+from breakglass.console.metastore_options import BackupFile
 
 
 def lines(file: BackupFile) -> None:
@@ -13,7 +13,7 @@ def lines(file: BackupFile) -> None:
     Refused, before anything is printed, where that program would split a line wrongly: a name with
     ':' in it, a value with a line end. `metastore restore` keeps those, and offsets as well.
     """
-    from services.metastore.console_producer import producible_lines
+    from breakglass.services.metastore.console_producer import producible_lines
 
     for line in producible_lines(file):
         sys.stdout.buffer.write(line)

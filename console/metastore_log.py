@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.consent import Consent, Phrases
-from console.guarded import GuardedCommand
-from console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
-from console.options import AsJson, connected, connected_for_writing
-from console.output import Column, print_json, print_table, say
-from console.wiring import Connection
-from services.words.inert import bounded, inert
-from services.words.moments import time_text
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
+from breakglass.console.options import AsJson, connected, connected_for_writing
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.metastore.log.reader import AppliedCommand, CommandLog, Replay
-    from services.metastore.log.validator import NothingToDo, Planned
-    from services.metastore.log.writer import Submitted
-    from services.metastore.metastore import Metastore
+    from breakglass.services.metastore.log.reader import AppliedCommand, CommandLog, Replay
+    from breakglass.services.metastore.log.validator import NothingToDo, Planned
+    from breakglass.services.metastore.log.writer import Submitted
+    from breakglass.services.metastore.metastore import Metastore
 
 READ_SECONDS = 60.0
 SHOWN = 60
@@ -128,9 +128,9 @@ def submit(
     refused without --without-plan. DROP, TERMINATE, PAUSE and RESUME are written as servers do.
     Ends with 4 when it is unknown whether the statement was written.
     """
-    from services.errors import Refused
-    from services.metastore.acts.submit import SubmitStatement
-    from services.metastore.log.validator import NothingToDo
+    from breakglass.services.errors import Refused
+    from breakglass.services.metastore.acts.submit import SubmitStatement
+    from breakglass.services.metastore.log.validator import NothingToDo
 
     settings = service_settings(service_id, config)
     reached = reaching(connection, config)
@@ -160,8 +160,8 @@ def _rebuilt(
     connection: Connection, service_id: str | None, config: Path | None, file: Path | None
 ) -> tuple[Metastore, str | None, dict[str, str]]:
     """The metastore, why it was not read on, and what is wrong with each object."""
-    from services.metastore.log.topics import TopicsNow
-    from services.metastore.log.validator import inconsistencies
+    from breakglass.services.metastore.log.topics import TopicsNow
+    from breakglass.services.metastore.log.validator import inconsistencies
 
     if file is not None:
         replay = _replayed(file, [])
@@ -178,8 +178,8 @@ def _text(degraded: object) -> str | None:
 
 
 def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
-    from services.metastore.log.reader import Replay
-    from services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.log.reader import Replay
+    from breakglass.services.metastore.restore.source import Skips, read_source
 
     replay = Replay(entries.append)
     source = read_source(file, Skips(), only_read=True)
@@ -189,8 +189,8 @@ def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
 
 
 def _read(connection: Connection, service_id: str, entries: list[AppliedCommand]) -> CommandLog:
-    from services.connection.security import confluent_config
-    from services.metastore.log.reader import read_whole
+    from breakglass.services.connection.security import confluent_config
+    from breakglass.services.metastore.log.reader import read_whole
 
     access = connection.access()
     clients = confluent_config(access.settings)
@@ -198,11 +198,11 @@ def _read(connection: Connection, service_id: str, entries: list[AppliedCommand]
 
 
 def _planned(connection: Connection, service_id: str, statement: str) -> Planned | NothingToDo:
-    from services.connection.security import confluent_config
-    from services.kafka.wire.deadline import Deadline
-    from services.metastore.log.reader import CommandLog
-    from services.metastore.log.topics import TopicsNow
-    from services.metastore.log.validator import NameValidator
+    from breakglass.services.connection.security import confluent_config
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.metastore.log.reader import CommandLog
+    from breakglass.services.metastore.log.topics import TopicsNow
+    from breakglass.services.metastore.log.validator import NameValidator
 
     access = connection.access()
     with (
@@ -215,7 +215,7 @@ def _planned(connection: Connection, service_id: str, statement: str) -> Planned
 
 
 def _plan_document(planned: Planned | NothingToDo) -> dict[str, Any]:
-    from services.metastore.log.validator import NothingToDo
+    from breakglass.services.metastore.log.validator import NothingToDo
 
     if isinstance(planned, NothingToDo):
         return {"needed": False, "reason": planned.reason}
@@ -229,7 +229,7 @@ def _plan_document(planned: Planned | NothingToDo) -> dict[str, Any]:
 
 
 def _plan_text(planned: Planned | NothingToDo) -> str:
-    from services.metastore.log.validator import NothingToDo
+    from breakglass.services.metastore.log.validator import NothingToDo
 
     if isinstance(planned, NothingToDo):
         return planned.reason

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.wiring import Connection
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.settings import MetastoreSettings
 
 ServiceId = Annotated[
     str | None, typer.Option("--service-id", metavar="S", help="ksql.service.id of the service.")
@@ -33,8 +33,8 @@ def service_settings(service_id: str | None, config: Path | None) -> MetastoreSe
         UsageError: neither is given, or both.
         BadConnectionSettings: the file cannot be used.
     """
-    from services.errors import UsageError
-    from services.metastore.settings import MetastoreSettings, read_settings
+    from breakglass.services.errors import UsageError
+    from breakglass.services.metastore.settings import MetastoreSettings, read_settings
 
     if (service_id is None) == (config is None):
         raise UsageError("Name the service by --service-id or by --config, one of the two.")

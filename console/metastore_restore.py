@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.consent import Consent, Phrases
-from console.guarded import GuardedCommand
-from console.metastore_options import ServerConfig, SkipTerminate, reaching
-from console.options import AsJson, DryRun, connected_for_writing
-from console.output import print_json, say
-from console.stop_signal import StopSignal
-from console.wiring import Connection
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.metastore_options import ServerConfig, SkipTerminate, reaching
+from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.output import print_json, say
+from breakglass.console.stop_signal import StopSignal
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.metastore.acts.restore import RestoreCommandTopic
-    from services.metastore.restore.execution import RestoredMetastore
-    from services.metastore.restore.plan import MetastoreRestorePlan
-    from services.metastore.restore.source import RestoreSource
-    from services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.acts.restore import RestoreCommandTopic
+    from breakglass.services.metastore.restore.execution import RestoredMetastore
+    from breakglass.services.metastore.restore.plan import MetastoreRestorePlan
+    from breakglass.services.metastore.restore.source import RestoreSource
+    from breakglass.services.metastore.settings import MetastoreSettings
 
 MOST_SAID = 20
 
@@ -65,7 +65,7 @@ def restore(
     Stop every ksqlDB server of the service before, start them afterwards. Killed at any moment,
     the same command goes on.
     """
-    from services.metastore.acts.restore import SNAPSHOTS
+    from breakglass.services.metastore.acts.restore import SNAPSHOTS
 
     settings = service_of_backup(file, service_id, config)
     reached = reaching(connection, config)
@@ -105,9 +105,9 @@ def restore_act(
     compact: bool = False,
 ) -> RestoreCommandTopic:
     """The act that restores the backup in *file*."""
-    from services.metastore.acts.restore import RestoreCommandTopic
-    from services.metastore.restore.server_info import server_url
-    from services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.acts.restore import RestoreCommandTopic
+    from breakglass.services.metastore.restore.server_info import server_url
+    from breakglass.services.metastore.restore.source import Skips, read_source
 
     skips = Skips(skip_incompatible, skip_terminate_cluster)
     source = partial(read_source, file, skips, compact=compact)
@@ -122,8 +122,8 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
         UsageError: neither tells, or the options contradict each other.
         BadConnectionSettings: the file cannot be used.
     """
-    from services.errors import UsageError
-    from services.metastore.settings import MetastoreSettings, read_settings
+    from breakglass.services.errors import UsageError
+    from breakglass.services.metastore.settings import MetastoreSettings, read_settings
 
     if config is not None:
         settings = read_settings(config)
@@ -139,9 +139,9 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
 
 
 def _named_by(file: Path) -> str | None:
-    from services.metastore.names import service_of
-    from services.metastore.side_file import SUFFIX
-    from services.metastore.side_reader import side_header
+    from breakglass.services.metastore.names import service_of
+    from breakglass.services.metastore.side_file import SUFFIX
+    from breakglass.services.metastore.side_reader import side_header
 
     header = side_header(file.with_name(file.name + SUFFIX))
     if header is not None:
@@ -173,7 +173,7 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
 
 
 def _say_offsets(source: RestoreSource) -> None:
-    from services.metastore.restore.source import changed_query_ids, reusable_query_ids
+    from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
 
     changed = [
         f"{key} began a query with number {before} and begins it with {after}"
@@ -192,7 +192,7 @@ def _say_some(told: Sequence[str], before: str) -> None:
 
 def document(plan: MetastoreRestorePlan) -> dict[str, Any]:
     """The plan as one JSON object."""
-    from services.metastore.restore.source import changed_query_ids, reusable_query_ids
+    from breakglass.services.metastore.restore.source import changed_query_ids, reusable_query_ids
 
     source = plan.source
     return {

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.metastore_options import BackupFile
-from console.options import AsJson
-from console.output import print_json, say
+from breakglass.console.metastore_options import BackupFile
+from breakglass.console.options import AsJson
+from breakglass.console.output import print_json, say
 
 if TYPE_CHECKING:
-    from services.metastore.verification import MetastoreVerification
+    from breakglass.services.metastore.verification import MetastoreVerification
 
 
 def verify(
@@ -30,7 +30,7 @@ def verify(
     and every change that did not rewrite the chain as well; the digest, noted elsewhere, finds
     those too. Ends with 1 when something is wrong.
     """
-    from services.metastore.verification import verify_backup
+    from breakglass.services.metastore.verification import verify_backup
 
     verified = verify_backup(file)
     matches = digest is None or digest.lower() == verified.digest

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from console.output import say
-from services.errors import StorageError
+from breakglass.console.output import say
+from breakglass.services.errors import StorageError
 
 
 def say_observed(*cluster_ids: str) -> None:
     """Say what is not acknowledged; a file that cannot be read is reported, and stops nothing."""
-    from services.incident.election_words import alarm_lines
-    from services.incident.observations import Observations, unacknowledged
+    from breakglass.services.incident.election_words import alarm_lines
+    from breakglass.services.incident.observations import Observations, unacknowledged
 
     told = False
     for cluster_id in cluster_ids:

@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from console.exits import INTERRUPTED
-from console.output import say
-from console.stray_output import StrayOutput
-from screens.messages import Interrupted
+from breakglass.console.exits import INTERRUPTED
+from breakglass.console.output import say
+from breakglass.console.stray_output import StrayOutput
+from breakglass.screens.messages import Interrupted
 
 if TYPE_CHECKING:
     from textual.driver import Driver
 
-    from console.app import BreakglassApp
+    from breakglass.console.app import BreakglassApp
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 LAST_SECONDS = 0.4
@@ -36,7 +36,7 @@ def run_on_terminal(app: BreakglassApp, *, mouse: bool, state_folder: Path) -> i
     """
     from rich.console import Console
 
-    from console.driver import ConsoleDriver
+    from breakglass.console.driver import ConsoleDriver
 
     stray = StrayOutput(state_folder)
     app.driver_class = cast("type[Driver]", partial(ConsoleDriver, stray=stray))
@@ -83,7 +83,7 @@ async def _run(app: BreakglassApp, mouse: bool) -> None:
 
 def _still_running() -> bool:
     """Whether a worker's thread goes on after the last moment it is given."""
-    from console.app import WORKER_NAME
+    from breakglass.console.app import WORKER_NAME
 
     end = time.monotonic() + LAST_SECONDS
     for thread in threading.enumerate():

@@ -20,8 +20,8 @@ def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
     Raises:
         UsageError: a word of it is no id.
     """
-    from services.errors import UsageError
-    from services.words.broker_ids import brokers_among
+    from breakglass.services.errors import UsageError
+    from breakglass.services.words.broker_ids import brokers_among
 
     try:
         return brokers_among(given or ())
@@ -33,7 +33,7 @@ def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
 
 def spread(args: Sequence[str], option: str) -> list[str]:
     """*args* with *option* repeated before each id that follows its first, as in ``--gone 4 7``."""
-    from services.words.broker_ids import names_brokers
+    from breakglass.services.words.broker_ids import names_brokers
 
     written: list[str] = []
     first_comes = more_may_come = False
@@ -55,7 +55,7 @@ def pairs_in(
     Raises:
         UsageError: one is not of the *form*, or has no value and may not be *empty*.
     """
-    from services.errors import UsageError
+    from breakglass.services.errors import UsageError
 
     found = {}
     for text in given or ():
@@ -72,7 +72,7 @@ def duration_ms(text: str | None, option: str) -> int | None:
     Raises:
         UsageError: what *option* says is none.
     """
-    from services.errors import UsageError
+    from breakglass.services.errors import UsageError
 
     if text is None:
         return None
@@ -88,8 +88,8 @@ def moment_ms(text: str | None, option: str) -> int | None:
     Raises:
         UsageError: what *option* says is none.
     """
-    from services.errors import UsageError
-    from services.words.moments import moment_in
+    from breakglass.services.errors import UsageError
+    from breakglass.services.words.moments import moment_in
 
     if text is None:
         return None

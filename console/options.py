@@ -8,9 +8,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from console import completion
-from console.wiring import Connection
-from services.contents_effort import Effort
+from breakglass.console import completion
+from breakglass.console.wiring import Connection
+from breakglass.services.contents_effort import Effort
 
 PANEL = "Connection"
 
@@ -130,7 +130,7 @@ def _connection(
     write: bool = False,
     **texts: str | None,
 ) -> Connection:
-    from services.connection.sources import ConnectionOptions
+    from breakglass.services.connection.sources import ConnectionOptions
 
     options = ConnectionOptions(broker_address=tuple(broker_address or ()), **texts)
     return Connection(options, native_rpc, write)

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import PurePath
 from uuid import UUID
 
-from services.model import Unknown
-from services.words.figures import shown
-from services.words.inert import inert
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import shown
+from breakglass.services.words.inert import inert
 
 ENTRIES_AT_ONCE = 100
 """How many entries of a streamed array are in memory as JSON at a time."""

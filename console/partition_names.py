@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from services.errors import UsageError
-from services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.errors import UsageError
+from breakglass.services.model import ClusterSnapshot, TopicPartition
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<number>\d{1,10}|\*)")
 _BROKER = re.compile(r"b?(\d{1,10})")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from console.output import say
+from breakglass.console.output import say
 
 if TYPE_CHECKING:
-    from services.model import PartitionEvidence, TopicPartition
-    from services.recovery.execution.target import ElectionTarget
-    from services.recovery.guarded.aftermath import GroupPastEnd
+    from breakglass.services.model import PartitionEvidence, TopicPartition
+    from breakglass.services.recovery.execution.target import ElectionTarget
+    from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
 
 
 def past_end(
     targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
 ) -> tuple[GroupPastEnd, ...]:
     """Groups that the elections of *targets* leave with a committed offset past the end."""
-    from services.recovery.guarded.aftermath import groups_past_end
+    from breakglass.services.recovery.guarded.aftermath import groups_past_end
 
     chosen = list(targets)
     committed = {one.partition: evidence[one.partition].group_offsets for one in chosen}

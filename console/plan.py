@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console import plan_edits, plan_make
-from console.commands import new_app
-from console.options import DURATION_MS, AsJson, Duration, connected
-from console.output import Column, print_json, print_table, say
-from console.plan_edits import PlanFile
-from console.wiring import Connection
+from breakglass.console import plan_edits, plan_make
+from breakglass.console.commands import new_app
+from breakglass.console.options import DURATION_MS, AsJson, Duration, connected
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.plan_edits import PlanFile
+from breakglass.console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.plan.edit import PlanDifference
+    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.plan.edit import PlanDifference
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
@@ -42,11 +42,11 @@ def show(path: PlanFile, each: Each = False, as_json: AsJson = False) -> None:
     With its digest, to be compared over the phone; who agreed; the consents that electing it
     will ask for; and what is left out, and why.
     """
-    from console.plan_table import print_facts, print_plan, rows_of
+    from breakglass.console.plan_table import print_facts, print_plan, rows_of
 
     shown = plan_edits.opened(path).plan
     if as_json:
-        from console.plan_documents import plan_document
+        from breakglass.console.plan_documents import plan_document
 
         print_json({"path": path, **plan_document(shown)})
     else:
@@ -79,7 +79,7 @@ def check(
     Says of each election whether it can still go on. Reads only. Exits 0 if every partition
     can be elected as planned or is online by now, else 1.
     """
-    from console.evidence import appraised
+    from breakglass.console.evidence import appraised
 
     read = plan_edits.opened(path).plan
     with connection.reading() as client:
@@ -87,7 +87,7 @@ def check(
             client, read, str(path), recovery_duration_ms / 1000, connection.native_rpc
         )
     if as_json:
-        from console.plan_documents import check_document
+        from breakglass.console.plan_documents import check_document
 
         print_json({"path": path, **check_document(appraisal, found.snapshot.cluster_id)})
     else:
@@ -106,14 +106,14 @@ def diff(
 
     Exits 0 if there are none, 1 otherwise.
     """
-    from services.recovery.plan.edit import diff as compare
+    from breakglass.services.recovery.plan.edit import diff as compare
 
     first, second = plan_edits.opened(before).plan, plan_edits.opened(after).plan
     if None not in (first.cluster_id, second.cluster_id) and first.cluster_id != second.cluster_id:
         say(f"{before} is for cluster {first.cluster_id}, {after} for {second.cluster_id}.")
     differences = compare(first, second)
     if as_json:
-        from console.plan_documents import diff_document
+        from breakglass.console.plan_documents import diff_document
 
         print_json(diff_document(first, second, differences))
     elif differences:
@@ -148,7 +148,7 @@ app.command()(plan_edits.approve)
 def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
     from collections import Counter
 
-    from console.plan_table import folded, named
+    from breakglass.console.plan_table import folded, named
 
     groups = folded(
         appraisal.checked,
@@ -171,7 +171,7 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
 
 
 def _difference(one: PlanDifference) -> tuple[object, ...]:
-    from services.words.figures import count
+    from breakglass.services.words.figures import count
 
     return (
         one.partition,

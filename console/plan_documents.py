@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from console.documents import SCHEMA
-from services.recovery.judgement.loss import unread_bound
-from services.recovery.plan.make import consent_groups, plan_price
-from services.recovery.plan.rows import why
+from breakglass.console.documents import SCHEMA
+from breakglass.services.recovery.judgement.loss import unread_bound
+from breakglass.services.recovery.plan.make import consent_groups, plan_price
+from breakglass.services.recovery.plan.rows import why
 
 if TYPE_CHECKING:
-    from services.guard.consent import Price
-    from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.plan.document import PartitionRecord, Plan
-    from services.recovery.plan.edit import PlanDifference
+    from breakglass.services.guard.consent import Price
+    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.edit import PlanDifference
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

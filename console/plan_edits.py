@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.option_values import broker_ids
-from console.options import AsJson, connected
-from console.output import print_json, say
-from console.wiring import Connection
-from services.clock import now_ms
-from services.errors import EvidenceChanged, Refused, UsageError
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import print_json, say
+from breakglass.console.wiring import Connection
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import EvidenceChanged, Refused, UsageError
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
-    from services.recovery.plan.edit import PlanDifference
+    from breakglass.services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.edit import PlanDifference
 
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
 Out = Annotated[
@@ -42,8 +42,8 @@ def opened(path: Path) -> PlanText:
 
     Raises: MalformedInput, UnsupportedSchema, StorageError.
     """
-    from services.recovery.plan.file import parse_plan
-    from services.recovery.plan.json_text import read_text
+    from breakglass.services.recovery.plan.file import parse_plan
+    from breakglass.services.recovery.plan.json_text import read_text
 
     text = read_text(path)
     plan = parse_plan(text, str(path))
@@ -67,8 +67,8 @@ def set_leaders(
     may be set; electing it then needs a consent of its own, for an unknown loss. One that
     cannot be elected is refused with the reason, and nothing is written.
     """
-    from console.partition_names import leaders_named
-    from services.recovery.plan import edit as plan_edit
+    from breakglass.console.partition_names import leaders_named
+    from breakglass.services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
         return plan_edit.set_leaders(plan, leaders_named(leaders, plan.records))
@@ -91,8 +91,8 @@ def exclude(
 
     `plan set` takes them in again.
     """
-    from console.partition_names import partitions_named
-    from services.recovery.plan import edit as plan_edit
+    from breakglass.console.partition_names import partitions_named
+    from breakglass.services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
         return plan_edit.exclude_all(plan, partitions_named(partitions, plan.records), reason)
@@ -118,7 +118,7 @@ def prefer(
 
     Where the log of one of them is as good as the chosen one's, and loses the same.
     """
-    from services.recovery.plan import edit as plan_edit
+    from breakglass.services.recovery.plan import edit as plan_edit
 
     named = broker_ids(broker, "--broker")
     if not named and rack is None:
@@ -144,7 +144,7 @@ def never(
     The next best of each ranking; what only these brokers could lead is left out. Nothing of
     it is remembered: name all brokers together.
     """
-    from services.recovery.plan import edit as plan_edit
+    from breakglass.services.recovery.plan import edit as plan_edit
 
     named = broker_ids(brokers, "BROKER")
     _edit(path, lambda plan: plan_edit.never(plan, *named), out, as_json=as_json)
@@ -152,7 +152,7 @@ def never(
 
 def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:
     """Elect whoever loses the fewest records, ranked first or not."""
-    from services.recovery.plan import edit as plan_edit
+    from breakglass.services.recovery.plan import edit as plan_edit
 
     _edit(path, plan_edit.least_loss, out, as_json=as_json)
 
@@ -173,9 +173,9 @@ def approve(
 
     An agreement is to one digest: any edit voids it.
     """
-    from services.guard.lock import operator
-    from services.recovery.plan.approvals import approve as agree
-    from services.recovery.plan.totals import totals_of
+    from breakglass.services.guard.lock import operator
+    from breakglass.services.recovery.plan.approvals import approve as agree
+    from breakglass.services.recovery.plan.totals import totals_of
 
     before, who = opened(path), by or operator()
     plan = before.plan
@@ -193,14 +193,14 @@ def approve(
     else:
         say(f"{who} approves digest {plan.spoken_digest}: {totals_of(plan)}")
     if as_json:
-        from console.plan_documents import plan_document
+        from breakglass.console.plan_documents import plan_document
 
         print_json({"path": out or path, **plan_document(after)})
 
 
 def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_json: bool) -> None:
     """Change the plan in *path*, say what that changes, write it back or to *out*."""
-    from services.recovery.plan.edit import diff
+    from breakglass.services.recovery.plan.edit import diff
 
     before = opened(path)
     after = change(before.plan)
@@ -208,7 +208,7 @@ def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_js
     _say_changes(before.plan, after, differences)
     _save(before, after, out)
     if as_json:
-        from console.plan_documents import diff_document
+        from breakglass.console.plan_documents import diff_document
 
         print_json({"path": out or path, **diff_document(before.plan, after, differences)})
 
@@ -219,8 +219,8 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
     Raises:
         EvidenceChanged: somebody else wrote the file meanwhile.
     """
-    from services.recovery.plan.file import write_plan
-    from services.recovery.plan.json_text import read_text
+    from breakglass.services.recovery.plan.file import write_plan
+    from breakglass.services.recovery.plan.json_text import read_text
 
     if out is not None:
         write_plan(after, out)
@@ -235,8 +235,8 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
 
 
 def _say_changes(before: Plan, after: Plan, differences: tuple[PlanDifference, ...]) -> None:
-    from services.recovery.plan.totals import totals_of
-    from services.words.figures import count
+    from breakglass.services.recovery.plan.totals import totals_of
+    from breakglass.services.words.figures import count
 
     if after.digest == before.digest:
         say(f"Nothing to change: it {totals_of(after)}.")
@@ -259,10 +259,10 @@ def _leader(broker: int | None) -> str:
 
 
 def _brokers_in(connection: Connection, plan: Plan, path: Path, rack: str) -> frozenset[int]:
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.plan.check import require_cluster
-    from services.recovery.plan.edit import brokers_in_rack
-    from services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.plan.check import require_cluster
+    from breakglass.services.recovery.plan.edit import brokers_in_rack
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     with connection.reading() as client:
         described = client.describe(Deadline.after(SNAPSHOT_SECONDS))

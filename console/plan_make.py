@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.option_values import broker_ids
-from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected
-from console.output import say
-from console.partition_names import require_topics
-from console.wiring import Connection
-from services.contents_effort import Effort
-from services.errors import UsageError
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import DURATION_MS, Duration, Gone, VerifyContents, connected
+from breakglass.console.output import say
+from breakglass.console.partition_names import require_topics
+from breakglass.console.wiring import Connection
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import PartitionRecord, Plan
-    from services.recovery.triage import Triage
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.triage import Triage
 
 NAMED_OF_A_REASON = 3
 """Partitions named of those that are left out for one reason; the rest is counted."""
@@ -54,10 +54,10 @@ def make(
     --out, which must not exist, or to stdout; what it elects and what it leaves out, and why,
     to stderr. Exits 1 when it can recommend nobody.
     """
-    from console.evidence import final
-    from services.recovery.plan.file import render_plan, write_plan
-    from services.recovery.plan.make import make_plan
-    from services.recovery.triage import triage
+    from breakglass.console.evidence import final
+    from breakglass.services.recovery.plan.file import render_plan, write_plan
+    from breakglass.services.recovery.plan.make import make_plan
+    from breakglass.services.recovery.triage import triage
 
     brokers_gone = broker_ids(gone, "--gone")
     if out is not None and out.exists():
@@ -91,8 +91,8 @@ def make(
 
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
-    from services.recovery.judgement.summary import summarize
-    from services.recovery.plan.totals import totals_of
+    from breakglass.services.recovery.judgement.summary import summarize
+    from breakglass.services.recovery.plan.totals import totals_of
 
     summary = summarize(found.assessments, found.snapshot.quorum)
     for line in (summary.alarm, summary.headline):

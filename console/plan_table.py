@@ -6,18 +6,24 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from console.output import Column, print_table
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.plan.make import consent_groups
-from services.recovery.plan.rows import why
-from services.recovery.plan.totals import totals_of
-from services.words.figures import count, loss_text, partitions_text, total_text, unread_total
-from services.words.inert import inert
-from services.words.moments import time_text
+from breakglass.console.output import Column, print_table
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.plan.make import consent_groups
+from breakglass.services.recovery.plan.rows import why
+from breakglass.services.recovery.plan.totals import totals_of
+from breakglass.services.words.figures import (
+    count,
+    loss_text,
+    partitions_text,
+    total_text,
+    unread_total,
+)
+from breakglass.services.words.inert import inert
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.model import TopicPartition
-    from services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
 COLUMNS = (
     Column("Topic-partition"),

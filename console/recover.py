@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.consent import Consent, Phrases
-from console.option_values import broker_ids
-from console.options import (
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import (
     DURATION_MS,
     AsJson,
     Duration,
@@ -22,22 +22,22 @@ from console.options import (
     VerifyContents,
     connected_for_writing,
 )
-from console.output import print_json, say
-from console.rescuing import RescueChoice, RescueTo, WithoutRescue
-from console.resume import resume
-from console.wiring import Connection
-from services.contents_effort import Effort
-from services.errors import UsageError
-from services.words.inert import inert
+from breakglass.console.output import print_json, say
+from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.resume import resume
+from breakglass.console.wiring import Connection
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.electing import Electing
-    from console.stop_signal import StopSignal
-    from services.kafka.read_client import ReadClient
-    from services.recovery.guarded.election_quote import Priced
-    from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.plan.document import Plan
-    from services.recovery.triage import Triage
+    from breakglass.console.electing import Electing
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.recovery.guarded.election_quote import Priced
+    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.plan.document import Plan
+    from breakglass.services.recovery.triage import Triage
 
 app = new_app(
     "Hold the elections of a plan, under guard.\n\nEvery partition is read again first: one that "
@@ -102,9 +102,9 @@ def recover_plan(
     gone: Collection[int] = (),
 ) -> int:
     """Carry out the plan in *path*; returns the exit code."""
-    from console.evidence import appraised
-    from console.plan_edits import opened
-    from console.stop_signal import StopSignal
+    from breakglass.console.evidence import appraised
+    from breakglass.console.plan_edits import opened
+    from breakglass.console.stop_signal import StopSignal
 
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
@@ -136,9 +136,9 @@ class _Call:
 
     def run(self) -> int:
         """Show, elect, look after; returns the exit code."""
-        from console.documents import given_up_brokers
-        from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import RecoveryResult
+        from breakglass.console.documents import given_up_brokers
+        from breakglass.console.past_end import past_end, say_past_end
+        from breakglass.services.recovery.execution.target import RecoveryResult
 
         electing = self._electing()
         self._report_skipped()
@@ -163,8 +163,8 @@ class _Call:
         return electing.ended([one.result for one in self.appraisal.skipped])
 
     def _electing(self) -> Electing:
-        from console.electing import Electing, report, report_aside
-        from services.recovery.execution.routes import route_for
+        from breakglass.console.electing import Electing, report, report_aside
+        from breakglass.services.recovery.execution.routes import route_for
 
         return Electing(
             self.connection,
@@ -177,7 +177,7 @@ class _Call:
         )
 
     def _wanted(self) -> list[Priced]:
-        from services.recovery.guarded.election_quote import priced
+        from breakglass.services.recovery.guarded.election_quote import priced
 
         evidence, records = self.appraisal.evidence, self.appraisal.plan.records
         return [
@@ -195,7 +195,7 @@ class _Call:
 
     def _show(self) -> None:
         """What is about to be elected, on stderr: stdout is for what came of it."""
-        from console.plan_table import print_plan, rows_of
+        from breakglass.console.plan_table import print_plan, rows_of
 
         going = {one.partition for one in self.appraisal.to_hold}
         with redirect_stdout(sys.stderr):
@@ -206,7 +206,7 @@ class _Call:
         say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
 
     def _print(self, electing: Electing, **found: object) -> None:
-        from console.documents import outcomes_document, rescued_partitions
+        from breakglass.console.documents import outcomes_document, rescued_partitions
 
         cluster_id = self.found.snapshot.cluster_id
         outcomes = outcomes_document(cluster_id, electing.outcomes, self.appraisal.skipped)

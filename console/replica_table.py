@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.output import Column, print_table, say
-from services.words.contents import contents_text
-from services.words.figures import count, epochs_text, loss_text
-from services.words.moments import time_text
+from breakglass.console.output import Column, print_table, say
+from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import count, epochs_text, loss_text
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.model import ReplicaLog
-    from services.recovery.judgement.assessment import Assessment
-    from services.recovery.triage import Triage
+    from breakglass.services.model import ReplicaLog
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.triage import Triage
 
 COLUMNS = (
     Column("Topic-partition"),

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.exits import FAILED, INTERRUPTED
-from console.options import DURATION_MS, AsJson, Duration, connected
-from console.output import Column, print_json, print_table, say
-from console.wiring import Connection
-from services.errors import UsageError
+from breakglass.console.commands import new_app
+from breakglass.console.exits import FAILED, INTERRUPTED
+from breakglass.console.options import DURATION_MS, AsJson, Duration, connected
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.plan.check import Checked
-    from services.recovery.rescue.rescue import Rescuer
-    from services.recovery.rescue.results import RescuedPartition
-    from services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.plan.check import Checked
+    from breakglass.services.recovery.rescue.rescue import Rescuer
+    from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.rescue.spans import AtRisk
 
 app = new_app()
 
@@ -76,12 +76,12 @@ def rescue(
     cluster; with --bootstrap-server only what the leaders of now do not hold. The folder is
     only read. What is damaged is passed over and named (exit 1).
     """
-    from console.rescuing import default_folder
+    from breakglass.console.rescuing import default_folder
 
     if (plan is None) == (not source):
         raise UsageError("name either a plan or a log folder: --plan FILE, or --from log:DIR")
     if source:
-        from console.rescue_log import FromLog, rescue_logs
+        from breakglass.console.rescue_log import FromLog, rescue_logs
 
         folder = to or default_folder()
         leaders = connection if connection.named else None
@@ -103,11 +103,11 @@ def _rescue_by_plan(
     as_json: bool,
 ) -> int:
     """Save what the elections of *plan* cut off; returns the exit code."""
-    from console.evidence import appraised
-    from console.plan_edits import opened
-    from console.rescuing import default_folder, rescuer
-    from console.stop_signal import StopSignal
-    from services.recovery.rescue.rescue import new_folder
+    from breakglass.console.evidence import appraised
+    from breakglass.console.plan_edits import opened
+    from breakglass.console.rescuing import default_folder, rescuer
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.recovery.rescue.rescue import new_folder
 
     read = opened(plan).plan
     with StopSignal() as stop:
@@ -119,7 +119,7 @@ def _rescue_by_plan(
         folder = new_folder(to or default_folder(), cluster_id)
         results = _rescue(rescuing, appraisal, folder)
     if as_json:
-        from console.documents import rescue_document
+        from breakglass.console.documents import rescue_document
 
         print_json(rescue_document(cluster_id, results))
     else:
@@ -136,9 +136,9 @@ def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[Rescu
 
 def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[RescuedPartition]]:
     """What can be rescued as it is now, and the results of what cannot."""
-    from services.recovery.plan.check import CheckStatus
-    from services.recovery.rescue.results import RescuedPartition
-    from services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.plan.check import CheckStatus
+    from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.rescue.spans import AtRisk
 
     at_risk: list[AtRisk] = []
     beyond: list[RescuedPartition] = []

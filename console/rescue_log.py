@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from console.exits import FAILED, INTERRUPTED
-from console.output import Column, print_json, print_table, say
-from services.errors import Refused, UsageError, WrongCluster
-from services.words.inert import inert
+from breakglass.console.exits import FAILED, INTERRUPTED
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.services.errors import Refused, UsageError, WrongCluster
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.stop_signal import StopSignal
-    from console.wiring import Connection
-    from services.model import TopicPartition
-    from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
-    from services.recovery.rescue.from_log import CopiedLog
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.wiring import Connection
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
+    from breakglass.services.recovery.rescue.from_log import CopiedLog
 
 LOG = "log:"
 NO_CLUSTER = "unknown"
@@ -40,7 +40,7 @@ class FromLog:
 
 def rescue_logs(wanted: FromLog) -> int:
     """Carry out one call; returns the exit code."""
-    from console.stop_signal import StopSignal
+    from breakglass.console.stop_signal import StopSignal
 
     folders = [_opened(source, wanted) for source in wanted.sources]
     chosen = [(folder, _chosen(folder, wanted.topics)) for folder in folders]
@@ -68,7 +68,7 @@ def _opened(source: str, wanted: FromLog) -> BrokerFolder:
         UsageError: it is no log folder.
         Refused: its broker runs.
     """
-    from services.recovery.rescue.broker_folder import read_broker_folder, running_broker
+    from breakglass.services.recovery.rescue.broker_folder import read_broker_folder, running_broker
 
     if not source.startswith(LOG) or source == LOG:
         raise UsageError(f"--from {source!r} is not written log:DIR: write it so.")
@@ -111,10 +111,10 @@ def _starts(
     """
     if wanted.connection is None:
         return {}
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.rescue.from_log import log_end
-    from services.recovery.rescue.past_leader import kept_by_leaders
-    from services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.rescue.from_log import log_end
+    from breakglass.services.recovery.rescue.past_leader import kept_by_leaders
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     replicas = [one for _, held in chosen for one in held]
     starts: dict[TopicPartition, int] = {}
@@ -142,8 +142,8 @@ def _saved(
     starts: dict[TopicPartition, int],
     stop: StopSignal,
 ) -> Iterator[CopiedLog]:
-    from services.recovery.rescue.from_log import LogRescue
-    from services.recovery.rescue.rescue import new_folder
+    from breakglass.services.recovery.rescue.from_log import LogRescue
+    from breakglass.services.recovery.rescue.rescue import new_folder
 
     root = new_folder(to, cluster_id or NO_CLUSTER)
     for folder, replicas in chosen:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.output import say
-from console.wiring import Connection
-from services.recovery.guarded.rescue_choice import RescueChoice, default_folder
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice, default_folder
 
 if TYPE_CHECKING:
-    from services.recovery.rescue.rescue import Rescuer
-    from services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.rescue.rescue import Rescuer
+    from breakglass.services.recovery.rescue.results import RescuedPartition
 
 __all__ = [
     "RescueChoice",
@@ -44,7 +44,7 @@ def rescuer(
     bytes_per_second: int | None = None,
 ) -> Rescuer:
     """What rescues one cluster, at most *bytes_per_second*; None for the usual rate, 0 for any."""
-    from services.recovery.guarded import rescuing
+    from breakglass.services.recovery.guarded import rescuing
 
     return rescuing.rescuer(connection.access(), cluster_id, stop, bytes_per_second)
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from console.commands import new_app
-from console.consent import Consent
-from console.guarded import GuardedCommand
-from console.metastore_options import SkipTerminate
-from console.metastore_restore import say_plan
-from console.output import say
-from console.stop_signal import StopSignal
-from console.wiring import Connection
-from services.words.inert import inert
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.metastore_options import SkipTerminate
+from breakglass.console.metastore_restore import say_plan
+from breakglass.console.output import say
+from breakglass.console.stop_signal import StopSignal
+from breakglass.console.wiring import Connection
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.metastore.restore.execution import RestoredMetastore
-    from services.metastore.restore.source import RestoreSource
-    from services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.restore.execution import RestoredMetastore
+    from breakglass.services.metastore.restore.source import RestoreSource
+    from breakglass.services.metastore.settings import MetastoreSettings
 
 T = TypeVar("T")
 app = new_app()
@@ -57,7 +57,7 @@ def restore_command_topic(
     What is there now is backed up to a file first; commands get the offsets they had, where the
     backup has a side file that tells them, and become visible all at once.
     """
-    from services.metastore.settings import read_settings
+    from breakglass.services.metastore.settings import read_settings
 
     for file in (config_file, backup_file):
         _check(file)
@@ -93,7 +93,7 @@ def _agreed() -> bool:
 
 
 def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> RestoreSource:
-    from services.metastore.restore.source import Skips, read_source
+    from breakglass.services.metastore.restore.source import Skips, read_source
 
     print("Loading backup file ...")
     began = time.monotonic()
@@ -110,8 +110,8 @@ def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> Restor
 def _restored(
     config: Path, settings: MetastoreSettings, source: RestoreSource
 ) -> RestoredMetastore:
-    from services.connection.sources import ConnectionOptions
-    from services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
+    from breakglass.services.connection.sources import ConnectionOptions
+    from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
 
     connection = Connection(ConnectionOptions(command_config=str(config)), "auto", True)
     act = RestoreCommandTopic(lambda: source, settings, source.file.parent / SNAPSHOTS)
@@ -124,7 +124,7 @@ def _restored(
 
 
 def _attempt(told: str, act: Callable[[], T]) -> T:
-    from services.errors import BreakglassError
+    from breakglass.services.errors import BreakglassError
 
     try:
         return act()
@@ -140,6 +140,6 @@ def _ms(began: float) -> int:
 
 def main() -> int:
     """The program `ksql-restore-command-topic`; returns the exit code."""
-    from console.exits import run_app
+    from breakglass.console.exits import run_app
 
     return run_app(app, "ksql-restore-command-topic")

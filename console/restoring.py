@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from console.guarded import GuardedCommand, say_event
-from console.output import Column, print_table, say
-from services.guard.act import ActStep, JournalOpened
+from breakglass.console.guarded import GuardedCommand, say_event
+from breakglass.console.output import Column, print_table, say
+from breakglass.services.guard.act import ActStep, JournalOpened
 
 if TYPE_CHECKING:
-    from console.consent import Consent
-    from console.wiring import Connection
-    from services.guard.act import Act, ActEvent
-    from services.pipeline.report import CopyProgress
-    from services.pipeline.restore.restore import TopicRestored
+    from breakglass.console.consent import Consent
+    from breakglass.console.wiring import Connection
+    from breakglass.services.guard.act import Act, ActEvent
+    from breakglass.services.pipeline.report import CopyProgress
+    from breakglass.services.pipeline.restore.restore import TopicRestored
 
 T = TypeVar("T")
 
@@ -42,8 +42,8 @@ Compared = Annotated[
 
 def default_state(cluster_id: str) -> Path:
     """The default folder of restore progress, by cluster."""
-    from services.guard.lock import file_name
-    from services.state_folder import state_folder
+    from breakglass.services.guard.lock import file_name
+    from breakglass.services.state_folder import state_folder
 
     return state_folder() / "restores" / file_name(cluster_id)
 
@@ -56,9 +56,9 @@ def restoring(
 
     *job*, its kind and the address of its backup, appears on the console, too.
     """
-    from console.backup_progress import progress
-    from console.stop_signal import StopSignal
-    from services.pipeline.acts.restore import CopyProgressed
+    from breakglass.console.backup_progress import progress
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.pipeline.acts.restore import CopyProgressed
 
     with StopSignal(), ExitStack() as stack:
         shown: list[Callable[[CopyProgress], None]] = []

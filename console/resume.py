@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.consent import Consent, Phrases
-from console.guarded import GuardedCommand
-from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
-from console.output import Column, print_json, print_table, say
-from console.rescuing import RescueChoice, RescueTo, WithoutRescue
-from console.wiring import Connection
-from services.errors import UsageError, WrongCluster
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand
+from breakglass.console.options import DURATION_MS, AsJson, Duration, connected_for_writing
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError, WrongCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from console.stop_signal import StopSignal
-    from services.guard.journal import JournalView
-    from services.kafka.read_client import ReadClient
-    from services.recovery.acts.resume import ResumeJournal, Resumption
-    from services.recovery.choice import Left
-    from services.recovery.execution.target import PartitionOutcome
-    from services.recovery.guarded.given_up import GivenUp
-    from services.recovery.rescue.results import RescuedPartition
-    from services.recovery.resume import JournalSurvey
-    from services.recovery.unfinished import Remains
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.guard.journal import JournalView
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.recovery.acts.resume import ResumeJournal, Resumption
+    from breakglass.services.recovery.choice import Left
+    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.guarded.given_up import GivenUp
+    from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.resume import JournalSurvey
+    from breakglass.services.recovery.unfinished import Remains
 
 
 @connected_for_writing
@@ -84,10 +84,10 @@ class ResumeRequest:
 
 def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
     """Carry out one call; returns the exit code."""
-    from console.stop_signal import StopSignal
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.acts.resume import ResumeJournal
-    from services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.recovery.acts.resume import ResumeJournal
+    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     with StopSignal() as stop, connection.reading() as client:
         cluster_id = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
@@ -103,9 +103,9 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
 
 def _view(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
-    from services.guard.journal import read
-    from services.recovery.acts.resume import open_journals
-    from services.recovery.timeline.shelf import Shelf
+    from breakglass.services.guard.journal import read
+    from breakglass.services.recovery.acts.resume import open_journals
+    from breakglass.services.recovery.timeline.shelf import Shelf
 
     if name is not None:
         path = Path(name)
@@ -142,9 +142,16 @@ class _Call:
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
-        from console.electing import Talk, ended, look_after, report, report_aside, say_given_up
-        from services.recovery.execution.target import RecoveryResult
-        from services.recovery.unfinished import abandons_of
+        from breakglass.console.electing import (
+            Talk,
+            ended,
+            look_after,
+            report,
+            report_aside,
+            say_given_up,
+        )
+        from breakglass.services.recovery.execution.target import RecoveryResult
+        from breakglass.services.recovery.unfinished import abandons_of
 
         tell = report_aside if self.wanted.as_json else report
         talk = Talk(self.stop, tell, announce=False, outcomes=self.outcomes, rescued=self.rescued)
@@ -169,8 +176,8 @@ class _Call:
         return ended(self.outcomes, self.stop, [found.view.path], unresolved)
 
     def _say_past_end(self, found: JournalSurvey) -> None:
-        from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import RecoveryResult
+        from breakglass.console.past_end import past_end, say_past_end
+        from breakglass.services.recovery.execution.target import RecoveryResult
 
         evidence = found.evidence
         elected = [one.target for one in self.outcomes if one.result is RecoveryResult.ELECTED]
@@ -199,7 +206,7 @@ def _document(
     given_up: Sequence[GivenUp] = (),
 ) -> dict[str, Any]:
     """What came of a journal, as JSON; without one there was nothing to resume."""
-    from console.documents import given_up_brokers, outcomes_document, rescued_partitions
+    from breakglass.console.documents import given_up_brokers, outcomes_document, rescued_partitions
 
     told = outcomes_document(cluster_id, outcomes)
     return {

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.option_values import broker_ids
-from console.options import Gone, Theme, connected
-from console.output import say
-from console.wiring import Connection
-from services.errors import ReadOnly, UsageError
-from services.extras import need
+from breakglass.console.commands import new_app
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import Gone, Theme, connected
+from breakglass.console.output import say
+from breakglass.console.wiring import Connection
+from breakglass.services.errors import ReadOnly, UsageError
+from breakglass.services.extras import need
 
 if TYPE_CHECKING:
-    from console.web.access import Access
+    from breakglass.console.web.access import Access
 
 TOKEN = "BREAKGLASS_WEB_TOKEN"  # noqa: S105 - the variable's name
 PORT = 8417
@@ -63,7 +63,7 @@ def serve_dashboard(
 def _access(host: str, *, behind_tls: bool) -> Access:
     """Raises UsageError where the extra is missing, or the token is no good."""
     need("web")
-    from console.web.access import Access
+    from breakglass.console.web.access import Access
 
     return Access.for_host(host, os.environ.get(TOKEN) or None, behind_tls=behind_tls)
 
@@ -74,16 +74,16 @@ def _serve(
     """Serve until Ctrl+C. Raises UsageError where it cannot listen."""
     import asyncio
 
-    from console.look import LookOptions, decide_look
-    from console.web.server import Dashboard, serve
-    from console.web.session import session_environment
-    from services.connection.profiles import default_folder
+    from breakglass.console.look import LookOptions, decide_look
+    from breakglass.console.web.server import Dashboard, serve
+    from breakglass.console.web.session import session_environment
+    from breakglass.services.connection.profiles import default_folder
 
     decide_look(LookOptions(theme), default_folder())
     environment = session_environment(connection, gone, theme)
     for name in (*NO_TERMINAL, TOKEN):
         os.environ.pop(name, None)
-    command = (sys.executable, "-m", "console.web.session")
+    command = (sys.executable, "-m", "breakglass.console.web.session")
     title = f"Breakglass {connection.options.profile or ''}".strip()
     dashboard = Dashboard(access, command, environment, title)
 

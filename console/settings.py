@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.contents_effort import Effort
-from services.regular_file import SETTINGS_BYTES, read_regular
+from breakglass.services.contents_effort import Effort
+from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 
 FILE = "console.toml"
 THEMES = "themes"

@@ -7,20 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.commands import new_app
-from console.evidence import say_missing_acls
-from console.observed import say_observed
-from console.option_values import broker_ids
-from console.options import DURATION_MS, AsJson, Duration, Gone, VerifyContents, connected
-from console.output import Column, print_json_stream, print_table, say
-from console.partition_names import require_topics
-from console.wiring import Connection
-from services.contents_effort import Effort
-from services.errors import UsageError
+from breakglass.console.commands import new_app
+from breakglass.console.evidence import say_missing_acls
+from breakglass.console.observed import say_observed
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import (
+    DURATION_MS,
+    AsJson,
+    Duration,
+    Gone,
+    VerifyContents,
+    connected,
+)
+from breakglass.console.output import Column, print_json_stream, print_table, say
+from breakglass.console.partition_names import require_topics
+from breakglass.console.wiring import Connection
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.incident.cells import Listed
-    from services.recovery.triage import Triage
+    from breakglass.services.incident.cells import Listed
+    from breakglass.services.recovery.triage import Triage
 
 app = new_app()
 
@@ -53,7 +60,7 @@ def triage(
     Reads only. Rows of brokers that answer appear at once; a broker that stays silent is
     waited for until --recovery-duration-ms, and named.
     """
-    from services.recovery import triage as service
+    from breakglass.services.recovery import triage as service
 
     if brief and not as_json:
         raise UsageError("--brief shortens the document of --json: give both")
@@ -80,14 +87,14 @@ def triage(
 
 def print_document(found: Triage, *, brief: bool) -> None:
     """Print the JSON form of a triage, partition by partition."""
-    from console.documents import PARTITIONS, triage_head, triage_partitions
+    from breakglass.console.documents import PARTITIONS, triage_head, triage_partitions
 
     print_json_stream(triage_head(found), PARTITIONS, triage_partitions(found, brief=brief))
 
 
 def show(found: Triage, *, each: bool, replicas: bool) -> None:
     """Print a triage: what to do on stderr, a row for each partition or group on stdout."""
-    from services.recovery.judgement.summary import summarize
+    from breakglass.services.recovery.judgement.summary import summarize
 
     summary = summarize(found.assessments, found.snapshot.quorum)
     say(_header(found))
@@ -97,7 +104,7 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     if found.assessments:
         print_table(COLUMNS, (_row(line) for line in _lines(found, each=each)))
     if replicas:
-        from console.replica_table import print_replicas
+        from breakglass.console.replica_table import print_replicas
 
         print_replicas(found)
     for broker, reason in sorted(found.evidence.silent.items()):
@@ -119,8 +126,8 @@ COLUMNS = (
 
 
 def _header(found: Triage) -> str:
-    from services.model import Unknown
-    from services.recovery.judgement.circumstances import quorum_lost
+    from breakglass.services.model import Unknown
+    from breakglass.services.recovery.judgement.circumstances import quorum_lost
 
     snapshot = found.snapshot
     quorum = snapshot.quorum
@@ -139,9 +146,9 @@ def _header(found: Triage) -> str:
 
 def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
     """Rows, and groups of those that fared alike where there are many."""
-    from services.incident.groups import grouped
-    from services.incident.order import ordered
-    from services.incident.row import bare_row, row_partition
+    from breakglass.services.incident.groups import grouped
+    from breakglass.services.incident.order import ordered
+    from breakglass.services.incident.row import bare_row, row_partition
 
     rows = sorted(map(bare_row, found.assessments), key=row_partition)
     for group in grouped(ordered(rows)):
@@ -152,7 +159,7 @@ def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
 
 
 def _row(line: Listed) -> tuple[object, ...]:
-    from services.incident import cells
+    from breakglass.services.incident import cells
 
     return (
         cells.verdict_text(line),

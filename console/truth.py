@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from console.output import Column, print_json, print_table
+from breakglass.console.output import Column, print_json, print_table
 
 if TYPE_CHECKING:
-    from services.lab.scenarios.scenario import Scenario
-    from services.lab.truth import PartitionTruth, ReplicaTruth, Truth
+    from breakglass.services.lab.scenarios.scenario import Scenario
+    from breakglass.services.lab.truth import PartitionTruth, ReplicaTruth, Truth
 
 SCENARIO_COLUMNS = (Column("Scenario"), Column("Options"), Column("What happens"))
 TRUTH_COLUMNS = (
@@ -45,7 +45,7 @@ def print_scenarios(scenarios: Sequence[Scenario], *, as_json: bool) -> None:
 def print_truth(truth: Truth, *, as_json: bool) -> None:
     """Print the whole truth as JSON, or a row for each replica of the first partitions."""
     if as_json:
-        from services.lab.truth import document
+        from breakglass.services.lab.truth import document
 
         print_json(document(truth))
         return

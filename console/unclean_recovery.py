@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.commands import new_app
-from console.consent import Consent, Phrases
-from console.evidence import say_missing_acls
-from console.exits import FAILED, INTERRUPTED
-from console.option_values import broker_ids
-from console.options import Gone, VerifyContents, connected, connected_for_writing
-from console.output import say
-from console.rescuing import RescueChoice, RescueTo, WithoutRescue
-from console.wiring import Connection
-from services.contents_effort import Effort
-from services.errors import UsageError
-from services.words.inert import inert
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.evidence import say_missing_acls
+from breakglass.console.exits import FAILED, INTERRUPTED
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import Gone, VerifyContents, connected, connected_for_writing
+from breakglass.console.output import say
+from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.wiring import Connection
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import UsageError
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.electing import Electing
-    from console.stop_signal import StopSignal
-    from services.kafka.read_client import ReadClient
-    from services.model import TopicPartition
-    from services.recovery.choice import TargetChoice
-    from services.recovery.guarded.election_quote import Priced
-    from services.recovery.selection import Selection
-    from services.recovery.triage import Triage
+    from breakglass.console.electing import Electing
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.choice import TargetChoice
+    from breakglass.services.recovery.guarded.election_quote import Priced
+    from breakglass.services.recovery.selection import Selection
+    from breakglass.services.recovery.triage import Triage
 
 app = new_app()
 dropin = new_app()
@@ -190,9 +190,9 @@ class UncleanRecoveryRequest:
 
 def recover(connection: Connection, wanted: UncleanRecoveryRequest, consent: Consent) -> int:
     """Carry out one call; returns the exit code."""
-    from console.stop_signal import StopSignal
-    from services.recovery.plan.partition_file import read_partitions
-    from services.recovery.selection import select
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.recovery.plan.partition_file import read_partitions
+    from breakglass.services.recovery.selection import select
 
     named = None if wanted.path is None else read_partitions(wanted.path)
     with StopSignal() as stop, connection.reading() as client:
@@ -237,7 +237,7 @@ class _Call:
         return INTERRUPTED if self.stop.requested else FAILED
 
     def _judge(self) -> Any:
-        from services.recovery.triage import judge
+        from breakglass.services.recovery.triage import judge
 
         return judge(
             self.client,
@@ -257,9 +257,9 @@ class _Call:
                 self._fail(f"{state.partition}  not attempted: stopped on request")
 
     def _electing(self) -> Electing:
-        from console.electing import Electing
-        from services.recovery.execution.limits import ExecutionLimits
-        from services.recovery.execution.routes import stock_route
+        from breakglass.console.electing import Electing
+        from breakglass.services.recovery.execution.limits import ExecutionLimits
+        from breakglass.services.recovery.execution.routes import stock_route
 
         return Electing(
             self.connection,
@@ -281,8 +281,8 @@ class _Call:
         self, found: Triage, electing: Electing, dealt_with: set[TopicPartition]
     ) -> None:
         """Elect what is complete now (R15); the rest goes on waiting."""
-        from services.recovery.choice import recommended
-        from services.recovery.execution.routes import route_for
+        from breakglass.services.recovery.choice import recommended
+        from breakglass.services.recovery.execution.routes import route_for
 
         choice = recommended(found, dealt_with)
         dealt_with.update(choice.partitions)
@@ -300,14 +300,14 @@ class _Call:
             self._write(last, self.wanted.output)
 
     def _show(self, found: Triage) -> None:
-        from console.replica_table import print_replicas
+        from breakglass.console.replica_table import print_replicas
 
         print_replicas(found)
 
     def _write(self, found: Triage, path: Path) -> None:
         """Write the designated leaders; never over an existing file."""
-        from services.recovery.plan.elections_file import write_elections
-        from services.recovery.plan.partition_file import Election
+        from breakglass.services.recovery.plan.elections_file import write_elections
+        from breakglass.services.recovery.plan.partition_file import Election
 
         chosen = [one for one in found.assessments if one.designee is not None]
         write_elections([Election(one.partition, one.designee) for one in chosen], path)
@@ -324,7 +324,7 @@ class _Call:
 
 
 def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:
-    from services.recovery.guarded.election_quote import priced_as_judged
+    from breakglass.services.recovery.guarded.election_quote import priced_as_judged
 
     judged = {one.partition: one for one in found.assessments}
     return [priced_as_judged(judged[target.partition], target) for target in choice.targets]
@@ -332,6 +332,6 @@ def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:
 
 def main() -> int:
     """The program `kafka-unclean-recovery`; returns the exit code."""
-    from console.exits import run_app
+    from breakglass.console.exits import run_app
 
     return run_app(dropin, "kafka-unclean-recovery")

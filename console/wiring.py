@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from console.output import say
-from services.errors import ReadOnly
+from breakglass.console.output import say
+from breakglass.services.errors import ReadOnly
 
 if TYPE_CHECKING:
-    from services.connection.sources import ConnectionOptions
-    from services.kafka.read_client import ReadClient
-    from services.session import Power, ReadAccess
+    from breakglass.services.connection.sources import ConnectionOptions
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.session import Power, ReadAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         if self.native_rpc not in ("auto", "off"):
-            from services.kafka.wire.native_rpc import native_key
+            from breakglass.services.kafka.wire.native_rpc import native_key
 
             native_key(self.native_rpc)
 
@@ -45,8 +45,8 @@ class Connection:
 
         Raises: BadConnectionSettings, MalformedInput, StorageError.
         """
-        from services.connection.sources import connection_settings
-        from services.session import ReadAccess
+        from breakglass.services.connection.sources import connection_settings
+        from breakglass.services.session import ReadAccess
 
         return ReadAccess(connection_settings(self.options), self.native_rpc)
 
@@ -80,6 +80,6 @@ class Connection:
             ReadOnly: `--write` was not given.
         """
         self.require_write(doing)
-        from services.session import Power
+        from breakglass.services.session import Power
 
         return Power(self.access())

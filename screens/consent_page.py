@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual import on
 
-from screens.page import Page
-from screens.widgets.cancel import Cancel
-from screens.widgets.consent import ConsentPanel
-from screens.widgets.consent_field import ConsentField
+from breakglass.screens.page import Page
+from breakglass.screens.widgets.cancel import Cancel
+from breakglass.screens.widgets.consent import ConsentPanel
+from breakglass.screens.widgets.consent_field import ConsentField
 
 PASTED = "Pasting is refused here: read the phrase, then type it."
 NOT_THE_PHRASE = "That is not the phrase: nothing was done."

@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from services.backup_watch.watch import BackupWatch
-from services.checkpoint.watch import CheckpointWatch
-from services.health.monitor import Monitor
+from breakglass.services.backup_watch.watch import BackupWatch
+from breakglass.services.checkpoint.watch import CheckpointWatch
+from breakglass.services.health.monitor import Monitor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from screens.terminal import Terminal
-    from services.browse.schemas import Schemas
-    from services.incident.incident import Incident
-    from services.incident.observations import Observation
-    from services.kafka.read_client import ReadClient
-    from services.model import TopicPartition
-    from services.session import Power, ReadAccess
+    from breakglass.screens.terminal import Terminal
+    from breakglass.services.browse.schemas import Schemas
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.incident.observations import Observation
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.session import Power, ReadAccess
 
 REFRESH_SECONDS = 2.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from screens.messages import CopyAsked
+from breakglass.screens.messages import CopyAsked
 
 
 def copied(message: CopyAsked) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
-from screens.page import Page
+from breakglass.screens.page import Page
 
 LONGEST = 400
 """Characters of a filter."""

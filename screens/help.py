@@ -13,9 +13,9 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import Screen
 
-from screens.legend import legend_table
-from screens.widgets.overlay import Overlay
-from themes.roles import Role, role_style
+from breakglass.screens.legend import legend_table
+from breakglass.screens.widgets.overlay import Overlay
+from breakglass.themes.roles import Role, role_style
 
 
 class HelpLine(NamedTuple):

@@ -12,9 +12,9 @@ from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 
-from screens.widgets.overlay import Overlay
-from services.words.legend import LEGEND
-from themes.roles import Role, role_style
+from breakglass.screens.widgets.overlay import Overlay
+from breakglass.services.words.legend import LEGEND
+from breakglass.themes.roles import Role, role_style
 
 
 class LegendScreen(Overlay):

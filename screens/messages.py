@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.errors import BreakglassError
-from services.model import TopicPartition
+from breakglass.services.errors import BreakglassError
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.divergence.address import SourceAddress
-    from services.incident.incident import Incident
-    from services.incident.observations import Observation
-    from services.recovery.plan.document import Plan
-    from services.recovery.timeline.account import Brief
+    from breakglass.services.divergence.address import SourceAddress
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.incident.observations import Observation
+    from breakglass.services.recovery.plan.document import Plan
+    from breakglass.services.recovery.timeline.account import Brief
 
 
 @dataclass(eq=False)

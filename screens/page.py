@@ -16,11 +16,11 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from screens.context import Context
-from screens.help import HelpScreen, help_lines
-from screens.messages import RefreshAsked, Seen
-from screens.widgets.key_bar import KeyBar
-from screens.widgets.status_bar import StatusBar
+from breakglass.screens.context import Context
+from breakglass.screens.help import HelpScreen, help_lines
+from breakglass.screens.messages import RefreshAsked, Seen
+from breakglass.screens.widgets.key_bar import KeyBar
+from breakglass.screens.widgets.status_bar import StatusBar
 
 
 class Page(Screen[None]):

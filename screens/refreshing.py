@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from screens.messages import ClusterRead, ReadEnded, ReadFailed
-from screens.unforeseen import as_ours
-from services.errors import BreakglassError
+from breakglass.screens.messages import ClusterRead, ReadEnded, ReadFailed
+from breakglass.screens.unforeseen import as_ours
+from breakglass.services.errors import BreakglassError
 
 if TYPE_CHECKING:
     from textual.app import App
     from textual.timer import Timer
 
-    from screens.context import Context
-    from services.incident.incident import Incident
+    from breakglass.screens.context import Context
+    from breakglass.services.incident.incident import Incident
 
 
 class Refresher:

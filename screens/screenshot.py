@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from textual.app import App
 from textual.widget import Widget
 
-from services.errors import StorageError
+from breakglass.services.errors import StorageError
 
 RECORDS = "-records"
 _FROM_ELSEWHERE = re.compile(r"<!--.*?-->|@font-face \{.*?\}", re.DOTALL)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError, ClusterError
-from services.extras import in_vain
+from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.extras import in_vain
 
 REPORT = "please report it"
 

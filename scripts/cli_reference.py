@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from console.cli import app
-from console.commands import Deferred
+from breakglass.console.cli import app
+from breakglass.console.commands import Deferred
 
 if TYPE_CHECKING:
     from typer._click import Command, Context

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from breakglass.services.maven.context import maven_context
 from scripts.find_uv import cache_folder
-from services.maven.context import maven_context
 
 GROUP, ARTIFACT, CLASSIFIER = "org.bytedeco", "cpython", "linux-x86_64"
 

@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from console.app import BreakglassApp
-from console.look import colors_left_to_the_theme
-from screens.context import REFRESH_SECONDS
-from screens.elect.phase import Phase
-from screens.guard.page import ActPage
-from screens.messages import Seen
-from screens.plan.leader_dialog import LeaderDialog
-from screens.screenshot import self_contained
-from services.incident.incident import Incident
-from services.recovery.acts.events import BatchBegun, OutcomesReported
+from breakglass.console.app import BreakglassApp
+from breakglass.console.look import colors_left_to_the_theme
+from breakglass.screens.context import REFRESH_SECONDS
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.guard.page import ActPage
+from breakglass.screens.messages import Seen
+from breakglass.screens.plan.leader_dialog import LeaderDialog
+from breakglass.screens.screenshot import self_contained
+from breakglass.services.incident.incident import Incident
+from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
 from tests.incidents import LEDGER, every_verdict, incident_of, lossless, nothing_offline
 from tests.screens.backups import held as places
 from tests.screens.browse import opened as browsing
@@ -161,7 +161,7 @@ async def journal() -> AsyncIterator[BreakglassApp]:
     """A recovery of which one outcome is unknown, and what was done before it."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch("services.guard.journal.operator", _operator),
+        patch("breakglass.services.guard.journal.operator", _operator),
     ):
         for number, make in enumerate((journals.group_reset, journals.recovery)):
             begin_ms = journals.BEGIN_MS + number * MINUTE
@@ -182,7 +182,7 @@ async def backups() -> AsyncIterator[BreakglassApp]:
         places.Places({places.MAIN: places.every_state()}), [places.seen(places.job())]
     )
     access = CannedAccess().as_access
-    with patch("services.backup_watch.live_ends.read_ends", lambda *_: places.ENDS):
+    with patch("breakglass.services.backup_watch.live_ends.read_ends", lambda *_: places.ENDS):
         console = places.backups_of(watch, access=access, clock=stopped_clock)
         async with console.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: "refunds" in text(console), "the topics")

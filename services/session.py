@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.connection.plaintext import Plaintext
-from services.connection.settings import ConnectionSettings
-from services.contents_effort import Effort
+from breakglass.services.connection.plaintext import Plaintext
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.contents_effort import Effort
 
 if TYPE_CHECKING:
-    from services.kafka.election_client import ElectionClient
-    from services.kafka.group_client import GroupClient
-    from services.kafka.marker_client import MarkerClient
-    from services.kafka.read_client import ReadClient
-    from services.kafka.topic_client import TopicClient
-    from services.kafka.wire.connection import Security
-    from services.kafka.wire.sender import Sender
+    from breakglass.services.kafka.election_client import ElectionClient
+    from breakglass.services.kafka.group_client import GroupClient
+    from breakglass.services.kafka.marker_client import MarkerClient
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.kafka.topic_client import TopicClient
+    from breakglass.services.kafka.wire.connection import Security
+    from breakglass.services.kafka.wire.sender import Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ReadAccess:
 
     def client(self, client_id: str | None = None) -> ReadClient:
         """A new client, which the caller closes; *client_id* in place of the settings' one."""
-        from services.kafka.read_client import ReadClient
+        from breakglass.services.kafka.read_client import ReadClient
 
         return ReadClient(_sender(self, frozenset(), client_id), self.settings.listener)
 
@@ -64,8 +64,8 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.election_client import ElectionClient
-        from services.kafka.wire import api_keys
+        from breakglass.services.kafka.election_client import ElectionClient
+        from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.ELECT) as sender:
             yield ElectionClient(sender)
@@ -77,8 +77,8 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.group_client import GroupClient
-        from services.kafka.wire import api_keys
+        from breakglass.services.kafka.group_client import GroupClient
+        from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.GROUPS) as sender:
             yield GroupClient(sender)
@@ -90,8 +90,8 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.topic_client import TopicClient
-        from services.kafka.wire import api_keys
+        from breakglass.services.kafka.topic_client import TopicClient
+        from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.TOPICS) as sender:
             yield TopicClient(sender)
@@ -103,8 +103,8 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.topic_client import TopicClient
-        from services.kafka.wire import api_keys
+        from breakglass.services.kafka.topic_client import TopicClient
+        from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.COMMAND_TOPIC) as sender:
             yield TopicClient(sender)
@@ -118,8 +118,8 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.marker_client import MarkerClient
-        from services.kafka.wire import api_keys
+        from breakglass.services.kafka.marker_client import MarkerClient
+        from breakglass.services.kafka.wire import api_keys
 
         keys = api_keys.HOLDING if holding else api_keys.CHECKPOINTS
         with self._armed(cluster_id, keys) as sender:
@@ -132,7 +132,7 @@ class Power:
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.wire import api_keys
+        from breakglass.services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.RECORDS) as sender:
             yield sender
@@ -140,9 +140,9 @@ class Power:
     @contextmanager
     def _armed(self, cluster_id: str, keys: frozenset[int]) -> Iterator[Sender]:
         """A sender with power, once it is known to reach the cluster that was read."""
-        from services.kafka.cluster.describe_cluster import require_same_cluster
-        from services.kafka.read_client import ReadClient
-        from services.kafka.wire.deadline import Deadline
+        from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+        from breakglass.services.kafka.read_client import ReadClient
+        from breakglass.services.kafka.wire.deadline import Deadline
 
         settings = self.access.settings
         sender = _sender(self.access, keys)
@@ -157,9 +157,9 @@ class Power:
 
 def _sender(access: ReadAccess, power: frozenset[int], client_id: str | None = None) -> Sender:
     """A sender that lets out reads, KIP-1275's read where it may be used, and *power*."""
-    from services.kafka.wire import api_keys
-    from services.kafka.wire.native_rpc import native_key
-    from services.kafka.wire.sender import Sender
+    from breakglass.services.kafka.wire import api_keys
+    from breakglass.services.kafka.wire.native_rpc import native_key
+    from breakglass.services.kafka.wire.sender import Sender
 
     key = native_key(access.native_rpc)
     native = frozenset() if key is None else frozenset({key})
@@ -177,6 +177,6 @@ def _sender(access: ReadAccess, power: frozenset[int], client_id: str | None = N
 def _security(settings: ConnectionSettings) -> Security:
     if settings.tls is None and settings.sasl is None:
         return Plaintext()
-    from services.connection.security import ClientSecurity
+    from breakglass.services.connection.security import ClientSecurity
 
     return ClientSecurity(settings)

@@ -15,8 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("console", "screens", "services", "themes")
-RUN = "from console.cli import main; raise SystemExit(main())"
+RUN = "from breakglass.console.cli import main; raise SystemExit(main())"
 
 
 class BareEnvironment:
@@ -26,8 +25,7 @@ class BareEnvironment:
         venv.create(folder, with_pip=False, symlinks=True)
         self._python = folder / "bin" / "python"
         (packages,) = folder.glob("lib/python3*/site-packages")
-        for name in PACKAGES:
-            (packages / name).symlink_to(ROOT / name)
+        (packages / "breakglass").symlink_to(ROOT / "breakglass")
         for one in _core():
             for top in {file.parts[0] for file in one.files or () if file.parts[0] != ".."}:
                 if not (packages / top).exists():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from console.exits import collect_cycles_seldom
+from breakglass.console.exits import collect_cycles_seldom
 from tests.processes import name_dropped_processes
 
 TESTS = Path(__file__).parent

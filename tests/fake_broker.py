@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
-from services.connection.endpoint import Endpoint
-from services.errors import MalformedMessage
-from services.lab.proxy.frames import (
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.lab.proxy.frames import (
     API_VERSIONS,
     Head,
     answer_frame,

@@ -31,15 +31,20 @@ from kafka.protocol.consumer import (
     OffsetFetchRequest,
 )
 
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, EARLIEST, LATEST, MAX_TIMESTAMP
-from services.kafka.wire import api_keys
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import PartitionState, TopicPartition
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
+from breakglass.services.kafka.replicas.list_offsets import (
+    DEBUGGING_REPLICA,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+)
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import PartitionState, TopicPartition
 from tests import fake_metadata
 from tests.fake_broker import FakeBroker, Respond
 from tests.fake_metadata import UNKNOWN_PARTITION, Story

@@ -15,12 +15,12 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
 )
 
-from services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from services.model import PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 from tests.fake_broker import HangUp, Reply
 from tests.fake_cluster import FakeCluster
 

@@ -16,9 +16,9 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from services.connection.endpoint import Endpoint
-from services.kafka.wire.grouping import by_topic
-from services.model import PartitionState, Reassignment, TopicPartition
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.model import PartitionState, Reassignment, TopicPartition
 
 CLUSTER_ID = "fake-cluster"
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from services.incident.compressed_evidence import EvidenceChunk
-from services.incident.incident import Incident
-from services.incident.row import IncidentRow, judged_rows
-from services.model import (
+from breakglass.services.incident.compressed_evidence import EvidenceChunk
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.row import IncidentRow, judged_rows
+from breakglass.services.model import (
     Broker,
     ClusterDescription,
     ClusterSnapshot,
@@ -21,9 +21,9 @@ from services.model import (
     Unknown,
     Voter,
 )
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.conclusion import Judged
-from services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline, silent, without_epochs
 
 READ_AT_MS = 1_700_000_000_000

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from typer.main import get_command
 
-from console import cli
-from console.exits import guarded
+from breakglass.console import cli
+from breakglass.console.exits import guarded
 
 
 class Ended(NamedTuple):

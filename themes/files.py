@@ -10,8 +10,8 @@ from pathlib import Path
 
 from textual.theme import BUILTIN_THEMES, Theme
 
-from themes.palettes import DARK, PALETTES, with_roles
-from themes.roles import Role, StyleSyntaxError, checked_color
+from breakglass.themes.palettes import DARK, PALETTES, with_roles
+from breakglass.themes.roles import Role, StyleSyntaxError, checked_color
 
 LARGEST_FILE = 65_536
 """Bytes; a theme has a few hundred."""

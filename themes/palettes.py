@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from textual.theme import Theme
 
-from themes.roles import Role, RoleStyle, role_variables
+from breakglass.themes.roles import Role, RoleStyle, role_variables
 
 
 def with_roles(theme: Theme, roles: Mapping[Role, str]) -> Theme:

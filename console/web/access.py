@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from aiohttp import hdrs, web, web_response
 
-from services.errors import UsageError
+from breakglass.services.errors import UsageError
 
 COOKIE = "breakglass"
 PARAMETER = "token"

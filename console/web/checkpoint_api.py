@@ -15,20 +15,20 @@ from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
-from services.checkpoint.background_errors import Counts
-from services.checkpoint.backup_info import backup_info
-from services.checkpoint.interfaces import Checkpoints
-from services.checkpoint.metrics import CONTENT_TYPE, exposition
-from services.checkpoint.openapi import (
+from breakglass.services.checkpoint.background_errors import Counts
+from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.interfaces import Checkpoints
+from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
+from breakglass.services.checkpoint.openapi import (
     BACKUPS,
     LEVEL_HEADER,
     PROMISE_HEADER,
     description,
 )
-from services.checkpoint.promise import level_of, promise
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import LARGEST_ID, Status
-from services.errors import (
+from breakglass.services.checkpoint.promise import level_of, promise
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import LARGEST_ID, Status
+from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
     OutcomeUnknown,
@@ -37,7 +37,7 @@ from services.errors import (
     Unreachable,
     UsageError,
 )
-from services.lag import Behind
+from breakglass.services.lag import Behind
 
 LARGEST = 4096
 """Bytes of a request's body: it holds one number."""

@@ -8,12 +8,12 @@ from contextlib import nullcontext
 
 from aiohttp import web
 
-from console.output import say
-from console.web.access import tell_no_versions
-from console.web.checkpoint_api import CheckpointApi
-from services.checkpoint.serving import Serving
-from services.errors import UsageError
-from services.topic_backup.manifest import tool_version
+from breakglass.console.output import say
+from breakglass.console.web.access import tell_no_versions
+from breakglass.console.web.checkpoint_api import CheckpointApi
+from breakglass.services.checkpoint.serving import Serving
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.manifest import tool_version
 
 
 def serve_checkpoints(serving: Serving, token: str, port: int, *, writable: bool) -> None:

@@ -20,8 +20,8 @@ from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 from typing_extensions import override
 
-from console.output import say
-from console.web.access import HEADERS, Access, tell_no_versions
+from breakglass.console.output import say
+from breakglass.console.web.access import HEADERS, Access, tell_no_versions
 
 SESSIONS = 8
 """Open at once; each holds its own connections to the brokers."""

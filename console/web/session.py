@@ -20,15 +20,15 @@ from textual.message import Message
 from textual.messages import ExitApp
 from typing_extensions import override
 
-from console.app import BreakglassApp
-from console.console import make_context
-from console.exits import guarded
-from console.key_order import wait_until_settled
-from console.look import LookOptions, colors_left_to_the_theme, decide_look
-from console.on_terminal import leave, run_in_loop
-from console.wiring import Connection
-from services.connection.profiles import default_folder
-from services.connection.sources import ConnectionOptions
+from breakglass.console.app import BreakglassApp
+from breakglass.console.console import make_context
+from breakglass.console.exits import guarded
+from breakglass.console.key_order import wait_until_settled
+from breakglass.console.look import LookOptions, colors_left_to_the_theme, decide_look
+from breakglass.console.on_terminal import leave, run_in_loop
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.profiles import default_folder
+from breakglass.services.connection.sources import ConnectionOptions
 
 VARIABLE = "BREAKGLASS_WEB_SESSION"
 """Holds what the server tells this process, as JSON."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from screens.widgets.line_table import Cell, LineColumn
-from screens.widgets.status_bar import age_text
-from services.backup_watch.lines import BackupPartitionLine, Lag, Line, PlaceLine, TopicLine
-from services.backup_watch.states import BackupState
-from services.model import Unknown, known
-from services.words.figures import count, size_text
-from services.words.moments import moment_text
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.status_bar import age_text
+from breakglass.services.backup_watch.lines import (
+    BackupPartitionLine,
+    Lag,
+    Line,
+    PlaceLine,
+    TopicLine,
+)
+from breakglass.services.backup_watch.states import BackupState
+from breakglass.services.model import Unknown, known
+from breakglass.services.words.figures import count, size_text
+from breakglass.services.words.moments import moment_text
+from breakglass.themes.roles import Role
 
 ROLES = {
     BackupState.UNREADABLE: Role.UNKNOWN,

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.backup_watch.lines import BackupPartitionLine, Lag, Line, PlaceLine, TopicLine
-from services.model import Unknown
-from services.topic_backup.status import PartitionStatus
+from breakglass.services.backup_watch.lines import (
+    BackupPartitionLine,
+    Lag,
+    Line,
+    PlaceLine,
+    TopicLine,
+)
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.status import PartitionStatus
 
 
 def document(line: Line) -> dict[str, Any]:

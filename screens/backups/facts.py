@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from screens.backups.columns import ROLES
-from screens.widgets.facts import NO_AGE, Fact
-from screens.widgets.status_bar import LinePart, age_text
-from services.backup_watch.job import Job, Life, SeenJob
-from services.backup_watch.lines import BackupPartitionLine, Lag, Line, PlaceLine, TopicLine
-from services.backup_watch.live_ends import LiveEnds
-from services.backup_watch.states import BackupState
-from services.backup_watch.watch import WatchedLocation
-from services.health.figure import Figure
-from services.model import Unknown
-from services.topic_backup.status import PartitionStatus, TopicStatus
-from services.topic_backup.verified import Verified
-from services.words.figures import count, size_text
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.backups.columns import ROLES
+from breakglass.screens.widgets.facts import NO_AGE, Fact
+from breakglass.screens.widgets.status_bar import LinePart, age_text
+from breakglass.services.backup_watch.job import Job, Life, SeenJob
+from breakglass.services.backup_watch.lines import (
+    BackupPartitionLine,
+    Lag,
+    Line,
+    PlaceLine,
+    TopicLine,
+)
+from breakglass.services.backup_watch.live_ends import LiveEnds
+from breakglass.services.backup_watch.states import BackupState
+from breakglass.services.backup_watch.watch import WatchedLocation
+from breakglass.services.health.figure import Figure
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.topic_backup.verified import Verified
+from breakglass.services.words.figures import count, size_text
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 SLOW_MS = 10_000
 """A look at a place that takes longer is told of."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.model import Unknown
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.backup_watch.lines import BackupSurvey
-    from services.backup_watch.live_ends import LiveEnds
+    from breakglass.services.backup_watch.lines import BackupSurvey
+    from breakglass.services.backup_watch.live_ends import LiveEnds
 
 
 @dataclass(eq=False)

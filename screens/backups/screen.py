@@ -16,18 +16,18 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from screens.backups.columns import columns
-from screens.backups.copied import document
-from screens.backups.facts import ends_facts, job_facts, line_facts
-from screens.backups.messages import BackupEndsRead, BackupsSurveyed
-from screens.context import Context
-from screens.filtered_page import FilteredPage, filter_field
-from screens.messages import BrowseAsked, CopyAsked
-from screens.unforeseen import in_words
-from screens.widgets.facts import Fact, Facts
-from screens.widgets.line_table import LineTable
-from screens.widgets.status_bar import LinePart
-from services.backup_watch.lines import (
+from breakglass.screens.backups.columns import columns
+from breakglass.screens.backups.copied import document
+from breakglass.screens.backups.facts import ends_facts, job_facts, line_facts
+from breakglass.screens.backups.messages import BackupEndsRead, BackupsSurveyed
+from breakglass.screens.context import Context
+from breakglass.screens.filtered_page import FilteredPage, filter_field
+from breakglass.screens.messages import BrowseAsked, CopyAsked
+from breakglass.screens.unforeseen import in_words
+from breakglass.screens.widgets.facts import Fact, Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.backup_watch.lines import (
     BackupPartitionLine,
     BackupSurvey,
     BackupsView,
@@ -39,13 +39,13 @@ from services.backup_watch.lines import (
     lines,
     survey,
 )
-from services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from services.backup_watch.watch import BackupStanding
-from services.divergence.address import SourceAddress, SourceKind
-from services.health.figure import Figure
-from services.kafka.wire.deadline import Deadline
-from services.model import Unknown
-from themes.roles import Role
+from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
+from breakglass.services.backup_watch.watch import BackupStanding
+from breakglass.services.divergence.address import SourceAddress, SourceKind
+from breakglass.services.health.figure import Figure
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
+from breakglass.themes.roles import Role
 
 ENDS_SECONDS = 10.0
 """Between two questions for the live ends."""
@@ -246,7 +246,7 @@ class BackupsScreen(FilteredPage):
 
     def _read_ends(self, topics: set[str]) -> None:
         """In a thread."""
-        from services.backup_watch.live_ends import read_ends
+        from breakglass.services.backup_watch.live_ends import read_ends
 
         ends: LiveEnds | Unknown
         try:

@@ -8,7 +8,7 @@ from textual import on
 from textual.message import Message
 from textual.widgets import Input
 
-from services.browse.query import HELP
+from breakglass.services.browse.query import HELP
 
 LONGEST = 1_000
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from services.browse.tree import PartitionNode, SegmentNode, TopicContents, TopicNode
-from services.model import Unknown
+from breakglass.services.browse.tree import PartitionNode, SegmentNode, TopicContents, TopicNode
+from breakglass.services.model import Unknown
 
 Key: TypeAlias = tuple[str, ...]
 """Place, topic, partition, segment, as far down as a line is."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from screens.browse.branches import Branch
-from screens.widgets.line_table import Cell, LineColumn
-from services.browse.tree import GONE, Figure, PartitionNode, SegmentNode, TopicNode, total
-from services.model import Unknown
-from services.words.figures import count, size_text
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.browse.branches import Branch
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.services.browse.tree import (
+    GONE,
+    Figure,
+    PartitionNode,
+    SegmentNode,
+    TopicNode,
+    total,
+)
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count, size_text
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 EMPTY = Cell("")
 LONGEST_NAME = 80

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
-from services.divergence.align import PairKind
-from services.divergence.minimap import Cell, Minimap
-from themes.roles import Role, role_style
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.minimap import Cell, Minimap
+from breakglass.themes.roles import Role, role_style
 
 NOT_KNOWN = "·"
 SIGNS: dict[Cell, str] = {None: NOT_KNOWN, PairKind.EQUAL: "─"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from screens.diff.task import Task
+    from breakglass.screens.diff.task import Task
 
 
 @dataclass(eq=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screens.browse.branches import Branch
-from screens.widgets.facts import Fact
-from screens.widgets.status_bar import LinePart
-from services.browse.tree import Figure, PartitionNode, SegmentNode, TopicContents
-from services.model import Unknown
-from services.words.figures import count, size_text
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.browse.branches import Branch
+from breakglass.screens.widgets.facts import Fact
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.browse.tree import Figure, PartitionNode, SegmentNode, TopicContents
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count, size_text
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 
 def branch_facts(branch: Branch | None) -> Iterator[Fact]:

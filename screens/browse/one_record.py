@@ -7,16 +7,16 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import BindingType
 
-from screens.browse.reader import BrowseReader
-from screens.browse.subject import BrowseSubject
-from screens.browse.wording import about, names_of
-from screens.context import Context
-from screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
-from screens.diff.task import Task
-from services.divergence.align import RecordPair
-from services.words.inert import bounded
-from services.words.record_text import TextForm
-from themes.roles import Role, role_style
+from breakglass.screens.browse.reader import BrowseReader
+from breakglass.screens.browse.subject import BrowseSubject
+from breakglass.screens.browse.wording import about, names_of
+from breakglass.screens.context import Context
+from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
+from breakglass.screens.diff.task import Task
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.record_text import TextForm
+from breakglass.themes.roles import Role, role_style
 
 
 class OneRecordScreen(RecordPage):

@@ -10,32 +10,32 @@ from rich.text import Text
 from textual import on
 from textual.widget import Widget
 
-from screens.browse.map_line import MapLine
-from screens.browse.one_frame import OneFrame
-from screens.browse.one_record import OneRecordScreen
-from screens.browse.reader import BrowseReader
-from screens.browse.subject import BrowseSubject, connect_to
-from screens.browse.summary import SubjectSummary, summary
-from screens.browse.wording import about, titles_of
-from screens.context import Context
-from screens.diff.messages import (
+from breakglass.screens.browse.map_line import MapLine
+from breakglass.screens.browse.one_frame import OneFrame
+from breakglass.screens.browse.one_record import OneRecordScreen
+from breakglass.screens.browse.reader import BrowseReader
+from breakglass.screens.browse.subject import BrowseSubject, connect_to
+from breakglass.screens.browse.summary import SubjectSummary, summary
+from breakglass.screens.browse.wording import about, titles_of
+from breakglass.screens.context import Context
+from breakglass.screens.diff.messages import (
     ComparisonFailed,
     ComparisonRead,
     SourcesOpened,
     TaskEnded,
 )
-from screens.diff.paged import PagedPairs
-from screens.diff.pair_list import PairList
-from screens.diff.reader import ConnectAny
-from screens.diff.task import Task
-from screens.diff.waiting import SENTENCE_LENGTH
-from screens.widgets.told import StyledLines
-from services.divergence.entry import RecordEntry
-from services.divergence.minimap import Minimap
-from services.divergence.source import Extent
-from services.divergence.window import Window
-from services.words.inert import bounded
-from themes.roles import role_style
+from breakglass.screens.diff.paged import PagedPairs
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.reader import ConnectAny
+from breakglass.screens.diff.task import Task
+from breakglass.screens.diff.waiting import SENTENCE_LENGTH
+from breakglass.screens.widgets.told import StyledLines
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.minimap import Minimap
+from breakglass.services.divergence.source import Extent
+from breakglass.services.divergence.window import Window
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import role_style
 
 
 class PagedRecords(PagedPairs):

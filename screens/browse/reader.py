@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from screens.browse.messages import RecordsExported
-from screens.browse.subject import BrowseSubject
-from screens.diff.messages import (
+from breakglass.screens.browse.messages import RecordsExported
+from breakglass.screens.browse.subject import BrowseSubject
+from breakglass.screens.diff.messages import (
     ComparisonCounted,
     ComparisonRead,
     ComparisonSearched,
@@ -16,26 +16,26 @@ from screens.diff.messages import (
     RecordRead,
     SourcesOpened,
 )
-from screens.diff.reader import Reader, progress_of
-from screens.diff.task import Task
-from services.browse.finding import first_at, next_match, previous_match
-from services.divergence.backup_source import BackupSource
-from services.divergence.byte_source import Same
-from services.divergence.comparison import Comparison
-from services.divergence.content import DETAIL
-from services.divergence.hunks import HunkTotals
-from services.divergence.metastore_source import MetastoreSource
-from services.divergence.minimap import Minimap
-from services.divergence.runs import runs
-from services.divergence.source import Reading
-from services.divergence.window import around
-from services.errors import UsageError
+from breakglass.screens.diff.reader import Reader, progress_of
+from breakglass.screens.diff.task import Task
+from breakglass.services.browse.finding import first_at, next_match, previous_match
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.content import DETAIL
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.metastore_source import MetastoreSource
+from breakglass.services.divergence.minimap import Minimap
+from breakglass.services.divergence.runs import runs
+from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.window import around
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from services.browse.query import RecordQuery
-    from services.browse.schemas import Schemas
+    from breakglass.services.browse.query import RecordQuery
+    from breakglass.services.browse.schemas import Schemas
 
 TELL_EVERY = 2_048
 """Pairs between two reports of a count."""
@@ -134,7 +134,7 @@ class BrowseReader(Reader[BrowseSubject]):
         """Write the records at the offsets *marked*; `RecordsExported` tells."""
 
         def work(comparison: Comparison, task: Task) -> None:
-            from services.browse.export import export
+            from breakglass.services.browse.export import export
 
             partition = subject.left.topic_partition
             reading = Reading(go_on=task.go_on)

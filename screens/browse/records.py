@@ -12,15 +12,20 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from typing_extensions import override
 
-from screens.browse.ask_line import AskLine, AskPurpose
-from screens.browse.messages import RecordsExported
-from screens.browse.paged_records import PagedRecords
-from screens.diff.messages import ComparisonCounted, ComparisonSearched, MapGrown, SourcesOpened
-from screens.messages import CopyAsked
-from screens.widgets.prompt import Prompt
-from services.browse.query import HELP, parse_query, parse_time
-from services.divergence.entry import RecordEntry
-from services.errors import UsageError
+from breakglass.screens.browse.ask_line import AskLine, AskPurpose
+from breakglass.screens.browse.messages import RecordsExported
+from breakglass.screens.browse.paged_records import PagedRecords
+from breakglass.screens.diff.messages import (
+    ComparisonCounted,
+    ComparisonSearched,
+    MapGrown,
+    SourcesOpened,
+)
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.services.browse.query import HELP, parse_query, parse_time
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.errors import UsageError
 
 COUNTED_AT_ONCE = 200_000
 """Differences of so many offsets are counted without being asked to."""

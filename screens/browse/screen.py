@@ -15,24 +15,24 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from screens.browse.branches import Branch, Key, Tree, address_of
-from screens.browse.columns import columns
-from screens.browse.messages import BranchRead
-from screens.browse.notes import branch_facts
-from screens.context import Context
-from screens.filtered_page import FilteredPage, filter_field
-from screens.messages import BrowseAsked, CopyAsked
-from screens.unforeseen import in_words
-from screens.widgets.facts import Fact, Facts
-from screens.widgets.line_table import LineTable
-from screens.widgets.prompt import Prompt
-from screens.widgets.status_bar import LinePart
-from services.browse.tree import TopicNode, partitions_in, topics_at
-from services.divergence.address import FORMS, SourceAddress, parse_address
-from services.divergence.pairing import refusal
-from services.errors import UsageError
-from services.model import Unknown
-from themes.roles import Role
+from breakglass.screens.browse.branches import Branch, Key, Tree, address_of
+from breakglass.screens.browse.columns import columns
+from breakglass.screens.browse.messages import BranchRead
+from breakglass.screens.browse.notes import branch_facts
+from breakglass.screens.context import Context
+from breakglass.screens.filtered_page import FilteredPage, filter_field
+from breakglass.screens.messages import BrowseAsked, CopyAsked
+from breakglass.screens.unforeseen import in_words
+from breakglass.screens.widgets.facts import Fact, Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.browse.tree import TopicNode, partitions_in, topics_at
+from breakglass.services.divergence.address import FORMS, SourceAddress, parse_address
+from breakglass.services.divergence.pairing import refusal
+from breakglass.services.errors import UsageError
+from breakglass.services.model import Unknown
+from breakglass.themes.roles import Role
 
 NO_PLACES = "No place of backups is named (--backups URL). o opens a source by its address."
 

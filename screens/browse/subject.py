@@ -7,15 +7,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
-from screens.context import Context
-from screens.diff.reader import CompareAny
-from services.divergence.address import SourceAddress, SourceKind
-from services.divergence.comparison import Alone, Comparison
-from services.divergence.opening import Opener
-from services.divergence.pairing import compare
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
+from breakglass.screens.context import Context
+from breakglass.screens.diff.reader import CompareAny
+from breakglass.services.divergence.address import SourceAddress, SourceKind
+from breakglass.services.divergence.comparison import Alone, Comparison
+from breakglass.services.divergence.opening import Opener
+from breakglass.services.divergence.pairing import compare
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
 
 DESCRIBE_SECONDS = 10.0
 

@@ -9,14 +9,14 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from screens.browse.subject import BrowseSubject
-from screens.browse.wording import extent_text, names_of, totals_text
-from services.browse.query import RecordQuery
-from services.divergence.hunks import HunkTotals
-from services.divergence.source import Extent
-from services.words.inert import bounded
-from services.words.record_text import TextForm
-from themes.roles import Role
+from breakglass.screens.browse.subject import BrowseSubject
+from breakglass.screens.browse.wording import extent_text, names_of, totals_text
+from breakglass.services.browse.query import RecordQuery
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.source import Extent
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.record_text import TextForm
+from breakglass.themes.roles import Role
 
 QUERY_LENGTH = 60
 NOTE_LENGTH = 400

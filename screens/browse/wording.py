@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from screens.browse.subject import BrowseSubject
-from screens.diff.rows import fields_told
-from screens.diff.sheet import Titles
-from screens.diff.summary import different_text
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.entry import RecordEntry, UnreadableRange
-from services.divergence.hunks import HunkTotals
-from services.divergence.source import Extent
-from services.words.inert import CUT, inert
-from services.words.moments import time_text
+from breakglass.screens.browse.subject import BrowseSubject
+from breakglass.screens.diff.rows import fields_told
+from breakglass.screens.diff.sheet import Titles
+from breakglass.screens.diff.summary import different_text
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.source import Extent
+from breakglass.services.words.inert import CUT, inert
+from breakglass.services.words.moments import time_text
 
 HEAD_LENGTH = 24
 """Of an address that does not fit: its kind, and a little of its place."""

@@ -1,5 +1,5 @@
 """The screen of checkpoints: level, state and progress of each, down to its partitions."""
 
-from screens.checkpoints.screen import CheckpointsScreen
+from breakglass.screens.checkpoints.screen import CheckpointsScreen
 
 __all__ = ["CheckpointsScreen"]

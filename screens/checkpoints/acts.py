@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from screens.context import Context
-from screens.guard.page import ActPage
-from services.checkpoint.acts.delete import DeleteCheckpoint
-from services.checkpoint.acts.restore import RestoreCheckpoint
-from services.checkpoint.acts.take import TakeCheckpoint
-from services.checkpoint.option_text import RestoreAsked, TakeAsked
-from services.checkpoint.store.backup_store import BackupStore
+from breakglass.screens.context import Context
+from breakglass.screens.guard.page import ActPage
+from breakglass.services.checkpoint.acts.delete import DeleteCheckpoint
+from breakglass.services.checkpoint.acts.restore import RestoreCheckpoint
+from breakglass.services.checkpoint.acts.take import TakeCheckpoint
+from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 
 
 class CheckpointPage(ActPage):
@@ -29,7 +29,7 @@ class TakePage(CheckpointPage):
     )
 
     def __init__(self, context: Context, url: str, asked: TakeAsked) -> None:
-        from services.checkpoint.parts import CopySettings
+        from breakglass.services.checkpoint.parts import CopySettings
 
         how = CopySettings(drain_seconds=asked.drain_seconds, rate=asked.bytes_per_second)
         super().__init__(context, TakeCheckpoint(BackupStore(url), asked, how))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from screens.widgets.line_table import Cell, LineColumn
-from screens.widgets.status_bar import age_text
-from services.checkpoint.progress import sizes
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.watch import CheckpointLine, CheckpointPartitionLine, Line, StoreLine
-from services.model import Unknown
-from services.words.figures import count, size_text
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.status_bar import age_text
+from breakglass.services.checkpoint.progress import sizes
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.watch import (
+    CheckpointLine,
+    CheckpointPartitionLine,
+    Line,
+    StoreLine,
+)
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count, size_text
+from breakglass.themes.roles import Role
 
 ROLES = {
     Status.COMPLETED: Role.VERIFIED,

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screens.checkpoints.columns import ROLES
-from screens.widgets.facts import Fact
-from screens.widgets.status_bar import LinePart
-from services.checkpoint.failure_text import reasons, why_failed
-from services.checkpoint.promise import promise
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.checkpoint.watch import CheckpointLine, CheckpointPartitionLine, Line, StoreLine
-from services.model import Unknown
-from services.words.figures import count, size_text
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.checkpoints.columns import ROLES
+from breakglass.screens.widgets.facts import Fact
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.checkpoint.failure_text import reasons, why_failed
+from breakglass.services.checkpoint.promise import promise
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.watch import (
+    CheckpointLine,
+    CheckpointPartitionLine,
+    Line,
+    StoreLine,
+)
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count, size_text
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 NEXT = {
     Status.COMPLETED: "`breakglass checkpoint restore {id} --store {url}`",

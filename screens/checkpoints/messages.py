@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.model import Unknown
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.checkpoint.watch import SeenStore
+    from breakglass.services.checkpoint.watch import SeenStore
 
 
 @dataclass(eq=False)

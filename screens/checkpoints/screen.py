@@ -15,21 +15,21 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.checkpoints.columns import columns
-from screens.checkpoints.facts import line_facts
-from screens.checkpoints.messages import CheckpointsLooked
-from screens.context import Context
-from screens.messages import CopyAsked
-from screens.page import Page
-from screens.unforeseen import in_words
-from screens.widgets.facts import Fact, Facts
-from screens.widgets.line_table import LineTable
-from screens.widgets.prompt import Prompt
-from screens.widgets.status_bar import LinePart
-from services.checkpoint.backup_info import backup_info
-from services.checkpoint.option_text import restore_asked, same_again, take_asked
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.checkpoint.watch import (
+from breakglass.screens.checkpoints.columns import columns
+from breakglass.screens.checkpoints.facts import line_facts
+from breakglass.screens.checkpoints.messages import CheckpointsLooked
+from breakglass.screens.context import Context
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.page import Page
+from breakglass.screens.unforeseen import in_words
+from breakglass.screens.widgets.facts import Fact, Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.option_text import restore_asked, same_again, take_asked
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.watch import (
     CheckpointLine,
     CheckpointPartitionLine,
     Line,
@@ -38,9 +38,9 @@ from services.checkpoint.watch import (
     key_of,
     lines,
 )
-from services.errors import UsageError
-from services.model import Unknown
-from themes.roles import Role
+from breakglass.services.errors import UsageError
+from breakglass.services.model import Unknown
+from breakglass.themes.roles import Role
 
 LOOK_SECONDS = 2.0
 """Between two looks: each reads every small file of every store."""
@@ -157,20 +157,20 @@ class CheckpointsScreen(Page):
         if found is None:
             self.notify("No checkpoint is under the cursor.", markup=False)
         elif self.context.armed:
-            from screens.checkpoints.acts import DeletePage
+            from breakglass.screens.checkpoints.acts import DeletePage
 
             self.app.push_screen(DeletePage(self.context, url, found.id))
         else:
             self._copy_command(f"delete {found.id}", url)
 
     def _take(self, url: str, given: str | None) -> None:
-        from screens.checkpoints.acts import TakePage
+        from breakglass.screens.checkpoints.acts import TakePage
 
         if given is not None:
             self.app.push_screen(TakePage(self.context, url, take_asked(given)))
 
     def _restore(self, url: str, id: int, given: str | None) -> None:
-        from screens.checkpoints.acts import RestorePage
+        from breakglass.screens.checkpoints.acts import RestorePage
 
         if given is not None:
             self.app.push_screen(RestorePage(self.context, url, id, restore_asked(given)))

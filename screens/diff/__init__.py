@@ -1,5 +1,5 @@
 """Two replicas of a partition side by side, around the offset where they diverge."""
 
-from screens.diff.screen import DiffScreen
+from breakglass.screens.diff.screen import DiffScreen
 
 __all__ = ["DiffScreen"]

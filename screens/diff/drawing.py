@@ -9,8 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from screens.diff.pieces import ColumnPiece
-from services.divergence.text import Span
+from breakglass.screens.diff.pieces import ColumnPiece
+from breakglass.services.divergence.text import Span
 
 CUT_SIGN = "…"
 

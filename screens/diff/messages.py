@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError
 
 if TYPE_CHECKING:
-    from screens.diff.task import Task
-    from services.divergence.align import RecordPair
-    from services.divergence.hunks import HunkTotals
-    from services.divergence.minimap import Minimap
-    from services.divergence.source import Extent
-    from services.divergence.window import Window
+    from breakglass.screens.diff.task import Task
+    from breakglass.services.divergence.align import RecordPair
+    from breakglass.services.divergence.hunks import HunkTotals
+    from breakglass.services.divergence.minimap import Minimap
+    from breakglass.services.divergence.source import Extent
+    from breakglass.services.divergence.window import Window
 
 
 @dataclass(eq=False)

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from textual import on
 
-from screens.context import Context
-from screens.diff.messages import ComparisonFailed, ComparisonProgress, TaskEnded
-from screens.diff.pair_list import PairList
-from screens.diff.task import SOON_SECONDS, Task
-from screens.diff.waiting import SENTENCE_LENGTH, Waiting
-from screens.page import Page
-from services.divergence.source import Extent
-from services.divergence.window import Window
-from services.words.inert import bounded
+from breakglass.screens.context import Context
+from breakglass.screens.diff.messages import ComparisonFailed, ComparisonProgress, TaskEnded
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.task import SOON_SECONDS, Task
+from breakglass.screens.diff.waiting import SENTENCE_LENGTH, Waiting
+from breakglass.screens.page import Page
+from breakglass.services.divergence.source import Extent
+from breakglass.services.divergence.window import Window
+from breakglass.services.words.inert import bounded
 
 
 class PagedPairs(Page):

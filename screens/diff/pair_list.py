@@ -22,15 +22,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 from typing_extensions import override
 
-from screens.diff.pieces import Manner
-from screens.diff.rows import DiffRow, OffsetMark, rows_of
-from screens.diff.sheet import STACKED_BELOW, Sheet, Titles
-from screens.screenshot import RECORDS
-from services.divergence.align import RecordPair
-from services.divergence.source import Extent
-from services.divergence.window import Window
-from services.words.inert import inert
-from themes.roles import Role, theme_role_style
+from breakglass.screens.diff.pieces import Manner
+from breakglass.screens.diff.rows import DiffRow, OffsetMark, rows_of
+from breakglass.screens.diff.sheet import STACKED_BELOW, Sheet, Titles
+from breakglass.screens.screenshot import RECORDS
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.source import Extent
+from breakglass.services.divergence.window import Window
+from breakglass.services.words.inert import inert
+from breakglass.themes.roles import Role, theme_role_style
 
 PAGES_AHEAD = 2
 """More is asked for where fewer pages than this are held in the direction of the cursor."""

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from services.divergence.content import Content
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.text import Span, differences
-from services.topic_backup.batches import ControlType, Marker
-from services.words.inert import CUT, bounded
-from services.words.record_text import TextForm, preview
+from breakglass.services.divergence.content import Content
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.text import Span, differences
+from breakglass.services.topic_backup.batches import ControlType, Marker
+from breakglass.services.words.inert import CUT, bounded
+from breakglass.services.words.record_text import TextForm, preview
 
 LOOKED_AT = 480
 """Characters of a key or a value that a line is made of."""

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from screens.context import Context
-from screens.diff.messages import (
+from breakglass.screens.context import Context
+from breakglass.screens.diff.messages import (
     ComparisonCounted,
     ComparisonFailed,
     ComparisonProgress,
@@ -19,18 +19,18 @@ from screens.diff.messages import (
     RecordRead,
     TaskEnded,
 )
-from screens.diff.task import Task
-from screens.unforeseen import as_ours
-from services.divergence.comparison import Comparison
-from services.divergence.content import DETAIL
-from services.divergence.hunks import HunkTotals
-from services.divergence.pages import page_before, page_from
-from services.divergence.replicas import Facing, comparison_of
-from services.divergence.search import count, next_difference, previous_difference
-from services.divergence.source import Abandoned, Reading
-from services.divergence.window import Window, around
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
+from breakglass.screens.diff.task import Task
+from breakglass.screens.unforeseen import as_ours
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.content import DETAIL
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.pages import page_before, page_from
+from breakglass.services.divergence.replicas import Facing, comparison_of
+from breakglass.services.divergence.search import count, next_difference, previous_difference
+from breakglass.services.divergence.source import Abandoned, Reading
+from breakglass.services.divergence.window import Window, around
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
 
 if TYPE_CHECKING:
     from textual.screen import Screen

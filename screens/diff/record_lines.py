@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from screens.diff.pieces import clock_text, marker_text
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.content import Content, HeaderList
-from services.divergence.entry import NO_PRODUCER, Item, RecordEntry, UnreadableRange
-from services.divergence.text import lines_beside
-from services.topic_backup.record import TimestampType
-from services.words.inert import bounded
-from services.words.json_lines import INDENT
-from services.words.moments import time_text
-from services.words.record_text import ALL, TextForm, TextLimits, preview, shown
+from breakglass.screens.diff.pieces import clock_text, marker_text
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.content import Content, HeaderList
+from breakglass.services.divergence.entry import NO_PRODUCER, Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.text import lines_beside
+from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.json_lines import INDENT
+from breakglass.services.words.moments import time_text
+from breakglass.services.words.record_text import ALL, TextForm, TextLimits, preview, shown
 
 BEHIND = "(what differs is not shown)"
 HEADER_LENGTH = 400

@@ -11,15 +11,15 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from screens.context import Context
-from screens.diff.messages import ComparisonFailed, RecordRead, TaskEnded
-from screens.diff.record_view import RecordView
-from screens.diff.task import Task
-from screens.page import Page
-from services.divergence.align import RecordPair
-from services.words.inert import bounded
-from services.words.record_text import TextForm
-from themes.roles import Role, role_style
+from breakglass.screens.context import Context
+from breakglass.screens.diff.messages import ComparisonFailed, RecordRead, TaskEnded
+from breakglass.screens.diff.record_view import RecordView
+from breakglass.screens.diff.task import Task
+from breakglass.screens.page import Page
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.record_text import TextForm
+from breakglass.themes.roles import Role, role_style
 
 REASON_LENGTH = 400
 FOLDS: tuple[int | None, ...] = (None, 1, 2, 3)

@@ -7,16 +7,16 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import BindingType
 
-from screens.context import Context
-from screens.diff.reader import ReplicaReader
-from screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
-from screens.diff.rows import about
-from screens.diff.task import Task
-from services.divergence.align import RecordPair
-from services.divergence.replicas import Facing
-from services.words.inert import bounded
-from services.words.record_text import TextForm
-from themes.roles import Role, role_style
+from breakglass.screens.context import Context
+from breakglass.screens.diff.reader import ReplicaReader
+from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
+from breakglass.screens.diff.rows import about
+from breakglass.screens.diff.task import Task
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.replicas import Facing
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.record_text import TextForm
+from breakglass.themes.roles import Role, role_style
 
 
 class RecordScreen(RecordPage):

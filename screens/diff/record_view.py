@@ -15,13 +15,13 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.diff.drawing import segments_of
-from screens.diff.record_lines import RecordLine, Writing, folded, record_lines
-from screens.screenshot import RECORDS
-from services.divergence.align import RecordPair
-from services.divergence.text import Span, differences
-from services.words.record_text import TextForm, TextLimits
-from themes.roles import Role, role_style
+from breakglass.screens.diff.drawing import segments_of
+from breakglass.screens.diff.record_lines import RecordLine, Writing, folded, record_lines
+from breakglass.screens.screenshot import RECORDS
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.text import Span, differences
+from breakglass.services.words.record_text import TextForm, TextLimits
+from breakglass.themes.roles import Role, role_style
 
 STACKED_BELOW = 100
 """Columns under which the sides stand below each other."""

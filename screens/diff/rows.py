@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.entry import RecordField, UnreadableRange
-from services.divergence.replicas import Facing
-from services.model import EpochHistory, ReplicaLog, Unknown
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.entry import RecordField, UnreadableRange
+from breakglass.services.divergence.replicas import Facing
+from breakglass.services.model import EpochHistory, ReplicaLog, Unknown
 
 LETTERS = {
     RecordField.EPOCH: "e",

@@ -12,30 +12,30 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from screens.context import Context
-from screens.diff.messages import (
+from breakglass.screens.context import Context
+from breakglass.screens.diff.messages import (
     ComparisonCounted,
     ComparisonRead,
     ComparisonSearched,
 )
-from screens.diff.paged import PagedPairs
-from screens.diff.pair_list import PairList
-from screens.diff.reader import Connect, ReplicaReader, connect_to
-from screens.diff.record_screen import RecordScreen
-from screens.diff.rows import about, marks_of
-from screens.diff.sides import ChosenSides
-from screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
-from screens.diff.task import Task
-from screens.diff.waiting import SENTENCE_LENGTH
-from screens.widgets.told import StyledLines
-from services.divergence.align import PairKind
-from services.divergence.hunks import HunkTotals
-from services.divergence.replicas import Facing
-from services.divergence.source import Extent
-from services.divergence.window import Window
-from services.model import TopicPartition, Unknown
-from services.words.inert import bounded
-from themes.roles import Role, role_style
+from breakglass.screens.diff.paged import PagedPairs
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.reader import Connect, ReplicaReader, connect_to
+from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.screens.diff.rows import about, marks_of
+from breakglass.screens.diff.sides import ChosenSides
+from breakglass.screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
+from breakglass.screens.diff.task import Task
+from breakglass.screens.diff.waiting import SENTENCE_LENGTH
+from breakglass.screens.widgets.told import StyledLines
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.replicas import Facing
+from breakglass.services.divergence.source import Extent
+from breakglass.services.divergence.window import Window
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role, role_style
 
 
 class DiffScreen(PagedPairs):

@@ -9,13 +9,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from screens.diff.drawing import line_segments
-from screens.diff.pieces import ColumnPiece, Manner, pieces
-from screens.diff.rows import DiffRow, OffsetMark, Side, letters
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.entry import Item
-from services.words.inert import bounded
-from themes.roles import Role
+from breakglass.screens.diff.drawing import line_segments
+from breakglass.screens.diff.pieces import ColumnPiece, Manner, pieces
+from breakglass.screens.diff.rows import DiffRow, OffsetMark, Side, letters
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.entry import Item
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role
 
 STACKED_BELOW = 79
 """Columns under which the sides stand below each other."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.divergence.replicas import Facing, default_pair, face, readable
-from services.incident.incident import Incident
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.judgement.assessment import Assessment
+from breakglass.services.divergence.replicas import Facing, default_pair, face, readable
+from breakglass.services.incident.incident import Incident
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.assessment import Assessment
 
 
 class ChosenSides:

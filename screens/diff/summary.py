@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from screens.diff.sheet import Titles
-from services.divergence.align import PairKind
-from services.divergence.hunks import HunkTotals
-from services.divergence.replicas import Facing
-from services.model import ReplicaLog, Unknown
-from services.words.figures import count, epochs_text
+from breakglass.screens.diff.sheet import Titles
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.replicas import Facing
+from breakglass.services.model import ReplicaLog, Unknown
+from breakglass.services.words.figures import count, epochs_text
 
 
 def side_title(log: ReplicaLog, *, best: bool, brief: bool = False) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from services.divergence.source import Abandoned
+from breakglass.services.divergence.source import Abandoned
 
 if TYPE_CHECKING:
     from textual.message import Message

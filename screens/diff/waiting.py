@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from screens.diff.task import Task
-from services.words.inert import bounded
-from themes.roles import Role
+from breakglass.screens.diff.task import Task
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role
 
 SENTENCE_LENGTH = 400
 

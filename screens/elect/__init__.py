@@ -1,5 +1,5 @@
 """Electing under guard: the steps from a price to a confirmed leader."""
 
-from screens.elect.screen import ElectScreen, ResumeScreen
+from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
 
 __all__ = ["ElectScreen", "ResumeScreen"]

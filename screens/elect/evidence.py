@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.model import ReplicaLog, Unknown, known
-from services.recovery.guarded.election_quote import Priced
-from services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
-from services.words.figures import count, epochs_text
+from breakglass.services.model import ReplicaLog, Unknown, known
+from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
+from breakglass.services.words.figures import count, epochs_text
 
 
 def evidence_told(one: Priced) -> Iterator[str]:

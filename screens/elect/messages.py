@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from screens.guard.messages import ActFrozen, GuardMessage
+from breakglass.screens.guard.messages import ActFrozen, GuardMessage
 
 if TYPE_CHECKING:
-    from screens.elect.rows import ElectionRow
-    from services.recovery.execution.target import PartitionOutcome
-    from services.recovery.guarded.aftermath import Aftermath
-    from services.recovery.guarded.check_again import CheckedAgain
+    from breakglass.screens.elect.rows import ElectionRow
+    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.guarded.aftermath import Aftermath
+    from breakglass.services.recovery.guarded.check_again import CheckedAgain
 
 
 @dataclass(eq=False)

@@ -16,29 +16,29 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from screens.consent_page import ConsentPage
-from screens.context import Context
-from screens.elect import wording
-from screens.elect.messages import (
+from breakglass.screens.consent_page import ConsentPage
+from breakglass.screens.context import Context
+from breakglass.screens.elect import wording
+from breakglass.screens.elect.messages import (
     AftermathFound,
     LadderMoved,
     SubjectFrozen,
     UnknownsAnswered,
 )
-from screens.elect.phase import Phase
-from screens.elect.state import ElectionState
-from screens.elect.view import GuardedView
-from screens.elect.worker import ElectionWorker, subject_in
-from screens.guard.messages import ActEnded, ActFailed, ActReported, GuardMessage
-from screens.messages import CopyAsked, MutationBegan, ResumeAsked
-from services.guard.act import Armed, Frozen, Underway
-from services.model import TopicPartition
-from services.recovery.acts.elect import Elect
-from services.recovery.acts.resume import ResumeJournal
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject
-from themes.roles import Role
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import ElectionState
+from breakglass.screens.elect.view import GuardedView
+from breakglass.screens.elect.worker import ElectionWorker, subject_in
+from breakglass.screens.guard.messages import ActEnded, ActFailed, ActReported, GuardMessage
+from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
+from breakglass.services.guard.act import Armed, Frozen, Underway
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.resume import ResumeJournal
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.themes.roles import Role
 
 
 class GuardedPage(ConsentPage):

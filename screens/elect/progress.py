@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from screens.elect.standing import ELECTING, WAITING, PartitionStanding, standing_of
-from services.guard.act import ActEvent, Ending, JournalOpened
-from services.model import TopicPartition
-from services.recovery.acts.events import (
+from breakglass.screens.elect.standing import ELECTING, WAITING, PartitionStanding, standing_of
+from breakglass.services.guard.act import ActEvent, Ending, JournalOpened
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.events import (
     BatchBegun,
     OutcomesReported,
     RescueEnded,
     RescueProgressed,
 )
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.recovery.rescue.results import RescuedPartition, RescueProgress
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
 @dataclass(slots=True)

@@ -8,25 +8,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from screens.context import Known
-from services.errors import BreakglassError
-from services.guard.act import Front, Underway
-from services.kafka.cluster.describe_cluster import require_same_cluster
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import STOCK, NativeRpc
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.acts.elect import READ_SECONDS, waiting_for
-from services.recovery.evidence.contents import ContentsReading
-from services.recovery.guarded.subject import ElectionSubject, subject_of, subject_of_plan
-from services.recovery.judgement.verdict import assess
-from services.recovery.selection import Selection, select
-from services.recovery.triage import SNAPSHOT_SECONDS, Triage, judge
+from breakglass.screens.context import Known
+from breakglass.services.errors import BreakglassError
+from breakglass.services.guard.act import Front, Underway
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.acts.elect import READ_SECONDS, waiting_for
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.guarded.subject import (
+    ElectionSubject,
+    subject_of,
+    subject_of_plan,
+)
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.selection import Selection, select
+from breakglass.services.recovery.triage import SNAPSHOT_SECONDS, Triage, judge
 
 if TYPE_CHECKING:
-    from services.incident.incident import Incident
-    from services.kafka.read_client import ReadClient
-    from services.recovery.judgement.assessment import Assessment
-    from services.recovery.plan.document import Plan
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.plan.document import Plan
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,8 @@ class PlannedElections:
 
     def __call__(self, front: Front) -> ElectionSubject:
         """The elections, with their prices."""
-        from services.recovery.plan.appraisal import appraise
-        from services.recovery.plan.check import require_cluster
+        from breakglass.services.recovery.plan.appraisal import appraise
+        from breakglass.services.recovery.plan.check import require_cluster
 
         leaders = self.plan.leaders
         with front.reading() as client:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from screens.elect.standing import ASKED, CONFIRMED, PartitionStanding, alone, left_out, spared
-from screens.widgets.line_table import Cell, LineColumn
-from services.guard.consent import Price
-from services.model import TopicPartition, Unknown, known
-from services.recovery.guarded.election_quote import Priced
-from services.recovery.guarded.subject import ElectionSubject
-from services.recovery.judgement.loss import UnreadRecords
-from services.words.figures import count, unread_text
-from themes.roles import Role
+from breakglass.screens.elect.standing import (
+    ASKED,
+    CONFIRMED,
+    PartitionStanding,
+    alone,
+    left_out,
+    spared,
+)
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.services.guard.consent import Price
+from breakglass.services.model import TopicPartition, Unknown, known
+from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.judgement.loss import UnreadRecords
+from breakglass.services.words.figures import count, unread_text
+from breakglass.themes.roles import Role
 
 
 @dataclass(frozen=True, slots=True)

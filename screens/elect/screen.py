@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from screens.context import Context
-from screens.elect import wording
-from screens.elect.page import GuardedPage
-from screens.elect.phase import Phase
-from screens.elect.proposals import PickedPartitions, PlannedElections
-from services.model import TopicPartition
-from services.recovery.acts.elect import Elect
-from services.recovery.acts.resume import ResumeJournal
-from themes.roles import Role
+from breakglass.screens.context import Context
+from breakglass.screens.elect import wording
+from breakglass.screens.elect.page import GuardedPage
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.proposals import PickedPartitions, PlannedElections
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.resume import ResumeJournal
+from breakglass.themes.roles import Role
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.document import Plan
 
 
 class ElectScreen(GuardedPage):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.words.figures import count
-from themes.roles import Role
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.words.figures import count
+from breakglass.themes.roles import Role
 
 RUNGS = len(Rung)
 CLIMBED, AHEAD = "■", "·"

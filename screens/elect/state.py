@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from screens.elect import wording
-from screens.elect.evidence import evidence_told
-from screens.elect.phase import Phase
-from screens.elect.progress import ElectionProgress
-from screens.elect.rows import ElectionRow
-from screens.elect.standing import LOOKED_AT, PartitionStanding, changed
-from services.guard.consent import ConsentPhrase
-from services.model import TopicPartition
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.aftermath import Aftermath
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject
-from themes.roles import Role
+from breakglass.screens.elect import wording
+from breakglass.screens.elect.evidence import evidence_told
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.progress import ElectionProgress
+from breakglass.screens.elect.rows import ElectionRow
+from breakglass.screens.elect.standing import LOOKED_AT, PartitionStanding, changed
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.guarded.aftermath import Aftermath
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.themes.roles import Role
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from rich.console import RenderableType
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from screens.messages import ResumeAsked
-from screens.widgets.overlay import Overlay
-from services.recovery.timeline.account import Brief, ExecutionState, words_of
-from services.recovery.timeline.shelf import Shelf
-from services.words.inert import bounded, inert
-from services.words.moments import time_text
-from themes.roles import Role, role_style
+from breakglass.screens.messages import ResumeAsked
+from breakglass.screens.widgets.overlay import Overlay
+from breakglass.services.recovery.timeline.account import Brief, ExecutionState, words_of
+from breakglass.services.recovery.timeline.shelf import Shelf
+from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role, role_style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

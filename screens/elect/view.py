@@ -10,16 +10,16 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from screens.elect import wording
-from screens.elect.phase import Phase
-from screens.elect.room import TOO_SMALL, ScreenRoom
-from screens.elect.rows import ElectionRow, columns
-from screens.elect.state import ElectionState
-from screens.widgets.consent import ConsentPanel
-from screens.widgets.line_table import LineTable
-from services.guard.consent import ConsentPhrase
-from services.words.inert import bounded, inert
-from themes.roles import Role, role_style
+from breakglass.screens.elect import wording
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.room import TOO_SMALL, ScreenRoom
+from breakglass.screens.elect.rows import ElectionRow, columns
+from breakglass.screens.elect.state import ElectionState
+from breakglass.screens.widgets.consent import ConsentPanel
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.words.inert import bounded, inert
+from breakglass.themes.roles import Role, role_style
 
 LONGEST_NOTE = 600
 HEADLINE_LINES = 3

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from screens.elect.progress import ElectionProgress
-from services.guard.consent import ConsentPhrase
-from services.kafka.cluster.open_transactions import OpenTransaction
-from services.model import Unknown
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
-from services.recovery.guarded.check_again import CheckedAgain
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject
-from services.recovery.plan.digest import spoken
-from services.words.figures import partitions_text, unread_told
+from breakglass.screens.elect.progress import ElectionProgress
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
+from breakglass.services.recovery.guarded.check_again import CheckedAgain
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.plan.digest import spoken
+from breakglass.services.words.figures import partitions_text, unread_told
 
 SHOWN = 5
 """Sentences of one kind; the rest is counted."""

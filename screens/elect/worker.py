@@ -10,22 +10,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from screens.elect.messages import AftermathFound, LadderMoved, SubjectFrozen, UnknownsAnswered
-from screens.elect.rows import rows_of
-from screens.guard.worker import GuardedWorker
-from services.guard.act import ActEvent, Change, Ending, Frozen
-from services.guard.run import GuardedRun
-from services.recovery.acts.elect import frozen_elections
-from services.recovery.acts.events import OutcomesReported
-from services.recovery.acts.resume import Resumption
-from services.recovery.execution.target import PartitionOutcome
-from services.recovery.guarded.aftermath import look_after
-from services.recovery.guarded.check_again import check_again, settled_by
-from services.recovery.guarded.ladder_watch import watch_ladder
-from services.recovery.guarded.subject import ElectionSubject
+from breakglass.screens.elect.messages import (
+    AftermathFound,
+    LadderMoved,
+    SubjectFrozen,
+    UnknownsAnswered,
+)
+from breakglass.screens.elect.rows import rows_of
+from breakglass.screens.guard.worker import GuardedWorker
+from breakglass.services.guard.act import ActEvent, Change, Ending, Frozen
+from breakglass.services.guard.run import GuardedRun
+from breakglass.services.recovery.acts.elect import frozen_elections
+from breakglass.services.recovery.acts.events import OutcomesReported
+from breakglass.services.recovery.acts.resume import Resumption
+from breakglass.services.recovery.execution.target import PartitionOutcome
+from breakglass.services.recovery.guarded.aftermath import look_after
+from breakglass.services.recovery.guarded.check_again import check_again, settled_by
+from breakglass.services.recovery.guarded.ladder_watch import watch_ladder
+from breakglass.services.recovery.guarded.subject import ElectionSubject
 
 if TYPE_CHECKING:
-    from services.model import TopicPartition
+    from breakglass.services.model import TopicPartition
 
 LEFT_OUT = "left out by you"
 

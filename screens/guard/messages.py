@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
-from services.guard.act import Underway
+from breakglass.services.guard.act import Underway
 
 if TYPE_CHECKING:
-    from services.errors import BreakglassError
-    from services.guard.act import ActEvent, Change, Ending, Frozen
+    from breakglass.services.errors import BreakglassError
+    from breakglass.services.guard.act import ActEvent, Change, Ending, Frozen
 
 
 @dataclass(eq=False)

@@ -13,19 +13,25 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from screens.consent_page import ConsentPage
-from screens.context import Context
-from screens.guard.messages import ActEnded, ActFailed, ActFrozen, ActReported, FollowEnded
-from screens.guard.progress import COLUMNS, ActProgress, OutcomeRow
-from screens.guard.worker import GuardedWorker
-from screens.messages import MutationBegan
-from screens.widgets.consent import ConsentPanel
-from screens.widgets.facts import Fact, Facts
-from screens.widgets.line_table import LineTable
-from screens.widgets.status_bar import LinePart
-from services.guard.act import SUCCEEDED, Act, Frozen, TargetResult, result_of
-from services.words.inert import inert
-from themes.roles import Role
+from breakglass.screens.consent_page import ConsentPage
+from breakglass.screens.context import Context
+from breakglass.screens.guard.messages import (
+    ActEnded,
+    ActFailed,
+    ActFrozen,
+    ActReported,
+    FollowEnded,
+)
+from breakglass.screens.guard.progress import COLUMNS, ActProgress, OutcomeRow
+from breakglass.screens.guard.worker import GuardedWorker
+from breakglass.screens.messages import MutationBegan
+from breakglass.screens.widgets.consent import ConsentPanel
+from breakglass.screens.widgets.facts import Fact, Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.guard.act import SUCCEEDED, Act, Frozen, TargetResult, result_of
+from breakglass.services.words.inert import inert
+from breakglass.themes.roles import Role
 
 GIVEN_UP = "Given up: nothing was done."
 

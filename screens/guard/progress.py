@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from screens.widgets.line_table import Cell, LineColumn
-from screens.widgets.status_bar import LinePart
-from services.guard.act import (
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.guard.act import (
     ActEvent,
     ActStep,
     JournalOpened,
@@ -15,8 +15,8 @@ from services.guard.act import (
     TargetResult,
     Underway,
 )
-from services.pipeline.acts.restore import CopyProgressed
-from themes.roles import Role
+from breakglass.services.pipeline.acts.restore import CopyProgressed
+from breakglass.themes.roles import Role
 
 ROLES = {
     TargetResult.DONE: Role.VERIFIED,

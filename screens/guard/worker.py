@@ -11,18 +11,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from screens.context import Context
-from screens.guard.messages import ActEnded, ActFailed, ActFrozen, ActReported, FollowEnded
-from screens.messages import MutationEnded
-from screens.unforeseen import of_step
-from services.guard.act import Act, ActEvent, Change, Ending, Front, Frozen
-from services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.screens.context import Context
+from breakglass.screens.guard.messages import (
+    ActEnded,
+    ActFailed,
+    ActFrozen,
+    ActReported,
+    FollowEnded,
+)
+from breakglass.screens.messages import MutationEnded
+from breakglass.screens.unforeseen import of_step
+from breakglass.services.guard.act import Act, ActEvent, Change, Ending, Front, Frozen
+from breakglass.services.guard.run import ConsentOutdated, GuardedRun
 
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from services.kafka.read_client import ReadClient
-    from services.session import Power
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.session import Power
 
 T = TypeVar("T")
 

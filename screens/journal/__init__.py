@@ -1,5 +1,5 @@
 """The journal: what was done from here, by whom, how it ended, and what is still unknown."""
 
-from screens.journal.screen import JournalScreen
+from breakglass.screens.journal.screen import JournalScreen
 
 __all__ = ["JournalScreen"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screens.journal.rows import Journal
-from screens.widgets.facts import Fact
-from screens.widgets.status_bar import LinePart
-from services.guard.journal import UnreadableJournal
-from services.incident.election_words import Sighting
-from services.recovery.timeline.account import Brief, ExecutionState
-from services.recovery.timeline.moments import digest_text
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.journal.rows import Journal
+from breakglass.screens.widgets.facts import Fact
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.guard.journal import UnreadableJournal
+from breakglass.services.incident.election_words import Sighting
+from breakglass.services.recovery.timeline.account import Brief, ExecutionState
+from breakglass.services.recovery.timeline.moments import digest_text
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 
 def journal_facts(journal: Journal | None, asking: bool, armed: bool) -> tuple[Fact, ...]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from services.guard.journal import UnreadableJournal
-    from services.incident.election_words import Sighting
-    from services.recovery.timeline.account import Account, Brief
-    from services.recovery.timeline.ending import PartitionEnding
+    from breakglass.services.guard.journal import UnreadableJournal
+    from breakglass.services.incident.election_words import Sighting
+    from breakglass.services.recovery.timeline.account import Account, Brief
+    from breakglass.services.recovery.timeline.ending import PartitionEnding
 
 
 @dataclass(eq=False)

@@ -6,18 +6,18 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import TypeAlias
 
-from screens.widgets.line_table import Cell, LineColumn
-from services.guard.journal import UnreadableJournal
-from services.guard.journal_view import UNKNOWN
-from services.incident.election_words import Sighting
-from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
-from services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding
-from services.recovery.timeline.text import UNTROUBLED
-from services.words.figures import count
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.services.guard.journal import UnreadableJournal
+from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.incident.election_words import Sighting
+from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding
+from breakglass.services.recovery.timeline.text import UNTROUBLED
+from breakglass.services.words.figures import count
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 Journal: TypeAlias = Brief | UnreadableJournal | Sighting
 """What is listed: what was done from here, and what was seen from here."""

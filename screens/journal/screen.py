@@ -11,10 +11,15 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from typing_extensions import override
 
-from screens.context import Context
-from screens.journal.facts import journal_facts
-from screens.journal.messages import JournalChecked, JournalRead, JournalsListed, TimelineSaved
-from screens.journal.rows import (
+from breakglass.screens.context import Context
+from breakglass.screens.journal.facts import journal_facts
+from breakglass.screens.journal.messages import (
+    JournalChecked,
+    JournalRead,
+    JournalsListed,
+    TimelineSaved,
+)
+from breakglass.screens.journal.rows import (
     Journal,
     ending_columns,
     journal_columns,
@@ -22,24 +27,24 @@ from screens.journal.rows import (
     ordered_endings,
     path_of,
 )
-from screens.journal.story import StoryScreen
-from screens.messages import CopyAsked, ResumeAsked
-from screens.page import Page
-from screens.widgets.facts import Facts
-from screens.widgets.line_table import LineTable
-from services.errors import BreakglassError
-from services.incident.election_words import sightings
-from services.incident.observations import Observations, clusters_observed
-from services.recovery.timeline.account import Account, Brief
-from services.recovery.timeline.ending import PartitionEnding
-from services.recovery.timeline.saving import save_timeline
-from services.recovery.timeline.shelf import Shelf, account_of
-from services.recovery.timeline.text import timeline_text
-from services.state_folder import state_folder
-from services.words.inert import bounded
+from breakglass.screens.journal.story import StoryScreen
+from breakglass.screens.messages import CopyAsked, ResumeAsked
+from breakglass.screens.page import Page
+from breakglass.screens.widgets.facts import Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.errors import BreakglassError
+from breakglass.services.incident.election_words import sightings
+from breakglass.services.incident.observations import Observations, clusters_observed
+from breakglass.services.recovery.timeline.account import Account, Brief
+from breakglass.services.recovery.timeline.ending import PartitionEnding
+from breakglass.services.recovery.timeline.saving import save_timeline
+from breakglass.services.recovery.timeline.shelf import Shelf, account_of
+from breakglass.services.recovery.timeline.text import timeline_text
+from breakglass.services.state_folder import state_folder
+from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from services.recovery.guarded.check_again import StepAnswer
+    from breakglass.services.recovery.guarded.check_again import StepAnswer
 
 NONE_YET = "Nothing was changed from here: this cluster has no journal."
 SHOWN_ANSWERS = 3
@@ -256,7 +261,7 @@ class JournalScreen(Page):
 
     def _check(self, path: Path) -> None:
         """In a thread: ask the cluster what became of the unknown steps."""
-        from services.recovery.guarded.check_again import check_again
+        from breakglass.services.recovery.guarded.check_again import check_again
 
         try:
             with self.context.reading() as client:

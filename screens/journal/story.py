@@ -10,17 +10,17 @@ from rich.table import Table
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from screens.journal.rows import role_of
-from screens.widgets.overlay import Overlay
-from screens.widgets.status_bar import LinePart
-from services.guard.journal_view import JournalStep
-from services.recovery.guarded.given_up import do_not_start
-from services.recovery.timeline.account import Account
-from services.recovery.timeline.ending import PartitionEnding, result_of
-from services.words.figures import count
-from services.words.inert import bounded
-from services.words.moments import time_text
-from themes.roles import Role, role_style
+from breakglass.screens.journal.rows import role_of
+from breakglass.screens.widgets.overlay import Overlay
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.guard.journal_view import JournalStep
+from breakglass.services.recovery.guarded.given_up import do_not_start
+from breakglass.services.recovery.timeline.account import Account
+from breakglass.services.recovery.timeline.ending import PartitionEnding, result_of
+from breakglass.services.words.figures import count
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role, role_style
 
 LENGTH = 500
 SAID = ("order", "assignment", "designee", "leader_epoch", "log_end", "from", "to")

@@ -1,5 +1,5 @@
 """The screen of a ksqlDB service: objects, queries, history, and the topic beside its backup."""
 
-from screens.metastore.screen import MetastoreScreen
+from breakglass.screens.metastore.screen import MetastoreScreen
 
 __all__ = ["MetastoreScreen"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screens.metastore.rows import MetastoreView
-from screens.widgets.facts import Fact
-from screens.widgets.status_bar import LinePart
-from services.metastore.looking import ServiceLook
-from services.model import Unknown
-from themes.roles import Role
+from breakglass.screens.metastore.rows import MetastoreView
+from breakglass.screens.widgets.facts import Fact
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.metastore.looking import ServiceLook
+from breakglass.services.model import Unknown
+from breakglass.themes.roles import Role
 
 
 def service_facts(look: ServiceLook, view: MetastoreView, services: int) -> Iterator[Fact]:

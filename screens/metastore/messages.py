@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.model import Unknown
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.metastore.looking import ServiceLook
+    from breakglass.services.metastore.looking import ServiceLook
 
 
 @dataclass(eq=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from screens.context import Context
-from screens.guard.page import ActPage
-from services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
-from services.metastore.restore.source import Skips, read_source
-from services.metastore.settings import MetastoreSettings
+from breakglass.screens.context import Context
+from breakglass.screens.guard.page import ActPage
+from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
+from breakglass.services.metastore.restore.source import Skips, read_source
+from breakglass.services.metastore.settings import MetastoreSettings
 
 
 class RestoreScreen(ActPage):

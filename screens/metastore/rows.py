@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from screens.widgets.line_table import Cell, LineColumn
-from services.metastore.compared import CommandPair, CommandStanding
-from services.metastore.log.reader import AppliedCommand
-from services.metastore.looking import ServiceLook
-from services.metastore.metastore import PersistentQuery, StreamOrTable
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.services.metastore.compared import CommandPair, CommandStanding
+from breakglass.services.metastore.log.reader import AppliedCommand
+from breakglass.services.metastore.looking import ServiceLook
+from breakglass.services.metastore.metastore import PersistentQuery, StreamOrTable
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 
 class MetastoreView(StrEnum):

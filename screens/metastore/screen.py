@@ -14,19 +14,19 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.context import Context
-from screens.messages import CopyAsked
-from screens.metastore.facts import restore_words, service_facts
-from screens.metastore.messages import ServiceLooked
-from screens.metastore.rows import MetastoreRow, MetastoreView, columns, rows
-from screens.page import Page
-from screens.unforeseen import in_words
-from screens.widgets.facts import Fact, Facts
-from screens.widgets.line_table import LineTable
-from screens.widgets.status_bar import LinePart
-from services.metastore.looking import ServiceLook, ServiceWatch, command_topics
-from services.model import Unknown
-from themes.roles import Role
+from breakglass.screens.context import Context
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.metastore.facts import restore_words, service_facts
+from breakglass.screens.metastore.messages import ServiceLooked
+from breakglass.screens.metastore.rows import MetastoreRow, MetastoreView, columns, rows
+from breakglass.screens.page import Page
+from breakglass.screens.unforeseen import in_words
+from breakglass.screens.widgets.facts import Fact, Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.metastore.looking import ServiceLook, ServiceWatch, command_topics
+from breakglass.services.model import Unknown
+from breakglass.themes.roles import Role
 
 LOOK_SECONDS = 2.0
 NO_SERVICE = "No topic of this cluster is the command topic of a ksqlDB service."
@@ -143,8 +143,8 @@ class MetastoreScreen(Page):
             self.notify("There is no backup to restore.", markup=False)
 
     def _open_restore(self) -> None:
-        from screens.metastore.restore import RestoreScreen
-        from services.metastore.names import service_of
+        from breakglass.screens.metastore.restore import RestoreScreen
+        from breakglass.services.metastore.names import service_of
 
         look = self._look
         if isinstance(look, ServiceLook) and not isinstance(look.backup, Unknown):
@@ -230,7 +230,7 @@ class MetastoreScreen(Page):
 
     def _read(self, looking: _Looking) -> None:
         """In a thread."""
-        from services.connection.security import confluent_config
+        from breakglass.services.connection.security import confluent_config
 
         look: ServiceLook | Unknown
         try:
@@ -244,6 +244,6 @@ class MetastoreScreen(Page):
         self.post_message(ServiceLooked(looking.topic, look))
 
     def _folder(self) -> Path:
-        from services.metastore.settings import default_folder
+        from breakglass.services.metastore.settings import default_folder
 
         return self.context.metastore_backups or default_folder()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from screens.offline.screen import OfflineScreen
+from breakglass.screens.offline.screen import OfflineScreen
 
 __all__ = ["OfflineScreen"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from screens.widgets.line_table import Cell, LineColumn
-from services.incident import cells
-from services.incident.cells import Listed
-from services.incident.groups import PartitionGroup
-from services.model import Unknown
-from services.recovery.judgement.assessment import Verdict
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.services.incident import cells
+from breakglass.services.incident.cells import Listed
+from breakglass.services.incident.groups import PartitionGroup
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.themes.roles import Role
 
 VERDICT_ROLES = {
     Verdict.BOMB: Role.BOMB,

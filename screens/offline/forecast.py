@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
-from services.incident import cells
-from services.incident.forecast import Forecast, Outlook, forecast_of
-from services.incident.groups import PartitionGroup
-from services.incident.row import IncidentRow
-from themes.roles import Role
+from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
+from breakglass.services.incident import cells
+from breakglass.services.incident.forecast import Forecast, Outlook, forecast_of
+from breakglass.services.incident.groups import PartitionGroup
+from breakglass.services.incident.row import IncidentRow
+from breakglass.themes.roles import Role
 
 MOST_TOPICS = 12
 """Named of one outlook; of the others the number is told."""

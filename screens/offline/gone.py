@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from screens.widgets.prompt import Prompt
-from services.words.broker_ids import brokers_in
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.services.words.broker_ids import brokers_in
 
 ABOUT = (
     "Their ids, with blanks or commas between. They are not waited for, and starting them is not "

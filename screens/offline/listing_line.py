@@ -9,11 +9,11 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from screens.widgets.replica_table import TablePiece
-from screens.widgets.status_bar import age_text
-from services.incident.order import RowOrder
-from services.words.inert import bounded
-from themes.roles import Role, role_style
+from breakglass.screens.widgets.replica_table import TablePiece
+from breakglass.screens.widgets.status_bar import age_text
+from breakglass.services.incident.order import RowOrder
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role, role_style
 
 LONGEST_FILTER = 60
 OLD_SECONDS = 60

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from services.incident.cells import Listed
-from services.incident.groups import PartitionGroup
-from services.incident.row import IncidentRow
-from services.model import TopicPartition
+from breakglass.services.incident.cells import Listed
+from breakglass.services.incident.groups import PartitionGroup
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import TopicPartition
 
 
 class Marks:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from screens.offline.prepared import Prepared
-    from services.incident.listing import Listing
-    from services.recovery.rescue.results import RescuedPartition, RescueProgress
+    from breakglass.screens.offline.prepared import Prepared
+    from breakglass.services.incident.listing import Listing
+    from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
 @dataclass(eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from screens.widgets.replica_table import Line, TablePiece, partition_lines, reason_lines
-from services.incident import cells
-from services.incident.cells import Listed
-from services.incident.groups import PartitionGroup
-from services.incident.incident import Incident
-from services.incident.row import IncidentRow
-from themes.roles import Role
+from breakglass.screens.widgets.replica_table import Line, TablePiece, partition_lines, reason_lines
+from breakglass.services.incident import cells
+from breakglass.services.incident.cells import Listed
+from breakglass.services.incident.groups import PartitionGroup
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.row import IncidentRow
+from breakglass.themes.roles import Role
 
 
 def panel_lines(incident: Incident, line: Listed | None, width: int) -> list[Line]:

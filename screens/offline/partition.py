@@ -9,20 +9,26 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.context import Context
-from screens.messages import CopyAsked, DiffAsked, ElectionAsked
-from screens.page import Page
-from screens.widgets.replica_table import (
+from breakglass.screens.context import Context
+from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked
+from breakglass.screens.page import Page
+from breakglass.screens.widgets.replica_table import (
     Line,
     ReplicaTable,
     TablePiece,
     partition_lines,
     reason_lines,
 )
-from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
-from services.recovery.judgement.assessment import Assessment, Verb, Verdict
-from services.words.contents import contents_sentence
-from services.words.figures import (
+from breakglass.services.model import (
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    TopicSettings,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict
+from breakglass.services.words.contents import contents_sentence
+from breakglass.services.words.figures import (
     NAMED_IN_SENTENCE,
     broker_names,
     count,
@@ -30,9 +36,9 @@ from services.words.figures import (
     shown,
     unread_told,
 )
-from services.words.inert import bounded
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 COPIED_WIDTH = 200
 MOST_GROUPS = 50

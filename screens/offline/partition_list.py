@@ -13,17 +13,17 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from typing_extensions import override
 
-from screens.offline.columns import columns
-from screens.offline.marks import Marks, line_key, rows_of
-from screens.offline.messages import ListingMade
-from screens.widgets.line_table import LineTable
-from services.incident.cells import Listed
-from services.incident.groups import GroupKey, PartitionGroup
-from services.incident.incident import Incident
-from services.incident.listing import Listing, ListingView, group_key, listing, narrowed
-from services.incident.order import RowOrder
-from services.incident.row import IncidentRow
-from services.model import TopicPartition
+from breakglass.screens.offline.columns import columns
+from breakglass.screens.offline.marks import Marks, line_key, rows_of
+from breakglass.screens.offline.messages import ListingMade
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.incident.cells import Listed
+from breakglass.services.incident.groups import GroupKey, PartitionGroup
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.listing import Listing, ListingView, group_key, listing, narrowed
+from breakglass.services.incident.order import RowOrder
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import TopicPartition
 
 AT_ONCE = 2_000
 """Rows that are listed where the key was pressed; more take a thread."""

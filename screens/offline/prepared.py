@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.rescue.spans import AtRisk
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,18 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from typing_extensions import override
 
-from screens.context import Context
-from screens.messages import CopyAsked
-from screens.offline.messages import RescueFinished, RescueMoved, RescuePrepared
-from screens.offline.prepared import Prepared
-from screens.page import Page
-from screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
-from services.incident.incident import Incident
-from services.model import TopicPartition
-from themes.roles import Role
+from breakglass.screens.context import Context
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.offline.messages import RescueFinished, RescueMoved, RescuePrepared
+from breakglass.screens.offline.prepared import Prepared
+from breakglass.screens.page import Page
+from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
+from breakglass.services.incident.incident import Incident
+from breakglass.services.model import TopicPartition
+from breakglass.themes.roles import Role
 
 if TYPE_CHECKING:
-    from services.recovery.rescue.results import RescuedPartition, RescueProgress
+    from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 COPIED_WIDTH = 200
 MOST_LISTED = 200
@@ -120,8 +120,8 @@ class RescueScreen(Page):
 
     def _prepare(self, incident: Incident) -> None:
         """In a thread."""
-        from services.recovery.guarded.rescue_choice import default_folder
-        from services.recovery.rescue.rescue import new_folder
+        from breakglass.services.recovery.guarded.rescue_choice import default_folder
+        from breakglass.services.recovery.rescue.rescue import new_folder
 
         state = self.context.state_folder
         to = default_folder() if state is None else state / "rescue"
@@ -130,7 +130,7 @@ class RescueScreen(Page):
 
     def _rescue(self, prepared: Prepared, cluster_id: str) -> None:
         """In a thread: never raises for a broker, a disk or a partition."""
-        from services.recovery.guarded.rescuing import rescuer
+        from breakglass.services.recovery.guarded.rescuing import rescuer
 
         def tell(progress: RescueProgress) -> None:
             self.post_message(RescueMoved(progress))
@@ -162,8 +162,8 @@ class RescueScreen(Page):
 
 def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Path) -> Prepared:
     """What electing the recommended replicas of *partitions* cuts off; takes a while for many."""
-    from services.recovery.rescue.rescue import divide
-    from services.recovery.rescue.spans import AtRisk
+    from breakglass.services.recovery.rescue.rescue import divide
+    from breakglass.services.recovery.rescue.spans import AtRisk
 
     judged = list(incident.assessments(partitions))
     elected = [AtRisk(one.evidence, one.designee) for one in judged if one.designee is not None]

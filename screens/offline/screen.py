@@ -16,18 +16,18 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Input
 
-from screens.context import Context
-from screens.filtered_page import FilteredPage, filter_field
-from screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
-from screens.offline.listing_line import OLD_SECONDS, ListingFacts, ListingLine
-from screens.offline.marks import line_key
-from screens.offline.panel import panel_lines
-from screens.offline.partition_list import PartitionList
-from screens.widgets.line_table import LineTable
-from screens.widgets.replica_table import ReplicaTable
-from services.incident.filters import HELP, readable
-from services.incident.incident import Incident
-from services.incident.listing import ListingView
+from breakglass.screens.context import Context
+from breakglass.screens.filtered_page import FilteredPage, filter_field
+from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
+from breakglass.screens.offline.listing_line import OLD_SECONDS, ListingFacts, ListingLine
+from breakglass.screens.offline.marks import line_key
+from breakglass.screens.offline.panel import panel_lines
+from breakglass.screens.offline.partition_list import PartitionList
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.replica_table import ReplicaTable
+from breakglass.services.incident.filters import HELP, readable
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.listing import ListingView
 
 WIDE = 160
 """Columns from which the replicas stand beside the list."""
@@ -143,7 +143,7 @@ class OfflineScreen(FilteredPage):
     def action_rescue(self) -> None:
         targets = self._list.targets
         if targets:
-            from screens.offline.rescue import RescueScreen
+            from breakglass.screens.offline.rescue import RescueScreen
 
             self.app.push_screen(RescueScreen(self.context, targets))
 
@@ -171,18 +171,18 @@ class OfflineScreen(FilteredPage):
         marked = " marked" if len(self._list.marks) else " that the filter keeps"
         which = marked if len(rows) < len(self._incident.rows) else ""
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
-        from screens.offline.forecast import ForecastScreen
+        from breakglass.screens.offline.forecast import ForecastScreen
 
         self.app.push_screen(ForecastScreen(rows, what))
 
     def action_gone(self) -> None:
         """Ask which brokers never come back with what they held; none takes it all back."""
-        from screens.offline.gone import gone_prompt
+        from breakglass.screens.offline.gone import gone_prompt
 
         self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
-        from services.words.broker_ids import brokers_in
+        from breakglass.services.words.broker_ids import brokers_in
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))
@@ -200,7 +200,7 @@ class OfflineScreen(FilteredPage):
 
     @on(LineTable.Chosen)
     def _open_partition(self, message: LineTable.Chosen) -> None:
-        from screens.offline.partition import PartitionScreen
+        from breakglass.screens.offline.partition import PartitionScreen
 
         self.app.push_screen(PartitionScreen(self.context, message.row.partition))
 

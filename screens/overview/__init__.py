@@ -1,5 +1,5 @@
 """The overview: quorum, brokers, partitions in trouble with their course, age of every figure."""
 
-from screens.overview.screen import OverviewScreen
+from breakglass.screens.overview.screen import OverviewScreen
 
 __all__ = ["OverviewScreen"]

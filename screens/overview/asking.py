@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from services.health.monitor import ASK_SECONDS
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.health.monitor import ASK_SECONDS
+from breakglass.services.kafka.wire.deadline import Deadline
 
 if TYPE_CHECKING:
-    from screens.context import Context
-    from services.kafka.read_client import ReadClient
-    from services.model import Broker
+    from breakglass.screens.context import Context
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import Broker
 
 
 class Asking:

@@ -11,20 +11,20 @@ from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 
-from screens.context import Context
-from screens.messages import OfflineAsked
-from screens.overview.broker_rows import BrokerRow
-from screens.overview.messages import BrokerSettingsRead
-from screens.unforeseen import in_words
-from screens.widgets.overlay import Overlay
-from screens.widgets.status_bar import LinePart, age_text
-from services.health.answers import LANE
-from services.kafka.cluster.broker_log_dirs import BrokerLogDir
-from services.kafka.wire.deadline import Deadline
-from services.model import Unknown
-from services.words.figures import count, shown
-from services.words.inert import bounded
-from themes.roles import Role, role_style
+from breakglass.screens.context import Context
+from breakglass.screens.messages import OfflineAsked
+from breakglass.screens.overview.broker_rows import BrokerRow
+from breakglass.screens.overview.messages import BrokerSettingsRead
+from breakglass.screens.unforeseen import in_words
+from breakglass.screens.widgets.overlay import Overlay
+from breakglass.screens.widgets.status_bar import LinePart, age_text
+from breakglass.services.health.answers import LANE
+from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count, shown
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role, role_style
 
 SETTINGS = (
     "advertised.listeners",
@@ -70,7 +70,7 @@ class BrokerDetails(Overlay):
         self.post_message(BrokerSettingsRead(self._asked()))
 
     def _asked(self) -> Mapping[str, str | None] | Unknown:
-        from services.kafka.cluster.broker_settings import read_broker_settings
+        from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
 
         deadline = Deadline.after(SECONDS)
         try:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from screens.widgets.line_table import Cell, LineColumn
-from screens.widgets.status_bar import age_text
-from services.health.brokers import BrokerHealth
-from services.model import Unknown
-from services.words.figures import count
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.status_bar import age_text
+from breakglass.services.health.brokers import BrokerHealth
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count
+from breakglass.themes.roles import Role
 
 if TYPE_CHECKING:
-    from services.health.monitor import Health
+    from breakglass.services.health.monitor import Health
 
 ASK_SECONDS = 10.0
 """How often brokers are asked about themselves; their answers are stale three times later."""

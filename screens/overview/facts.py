@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from screens.context import Known
-from screens.overview.broker_rows import ASK_SECONDS
-from screens.overview.troubles import doubt_of
-from screens.widgets.facts import NO_AGE, Fact
-from screens.widgets.status_bar import LinePart, age_text
-from services.health.backups import BackupGlance
-from services.health.brokers import BrokerHealth
-from services.health.figure import Figure
-from services.health.monitor import Health
-from services.health.reassignments import Moves
-from services.model import Quorum, Silent, Unknown, Voter, known
-from services.recovery.judgement.circumstances import quorum_lost
-from services.words.figures import count
-from services.words.inert import bounded
-from services.words.moments import time_text
-from themes.roles import Role
+from breakglass.screens.context import Known
+from breakglass.screens.overview.broker_rows import ASK_SECONDS
+from breakglass.screens.overview.troubles import doubt_of
+from breakglass.screens.widgets.facts import NO_AGE, Fact
+from breakglass.screens.widgets.status_bar import LinePart, age_text
+from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.brokers import BrokerHealth
+from breakglass.services.health.figure import Figure
+from breakglass.services.health.monitor import Health
+from breakglass.services.health.reassignments import Moves
+from breakglass.services.model import Quorum, Silent, Unknown, Voter, known
+from breakglass.services.recovery.judgement.circumstances import quorum_lost
+from breakglass.services.words.figures import count
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role
 
 SHOWN_TOPICS = 3
 BEHIND_MS = 3_000

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.model import Unknown
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.model import PartitionState
+    from breakglass.services.model import PartitionState
 
 
 @dataclass(eq=False)

@@ -9,22 +9,27 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.context import Context
-from screens.messages import IntervalChanged, OfflineAsked
-from screens.overview.asking import Asking
-from screens.overview.broker_details import BrokerDetails
-from screens.overview.broker_rows import ASK_SECONDS, BrokerRow, broker_columns, broker_rows
-from screens.overview.facts import facts_of
-from screens.overview.messages import BrokersAsked
-from screens.overview.troubled import TroubledScreen
-from screens.overview.troubles import TroubleRow, trouble_columns, trouble_rows
-from screens.page import Page
-from screens.unforeseen import in_words
-from screens.widgets.facts import Facts
-from screens.widgets.line_table import LineTable
-from services.health.counts import NOT_READ, Trouble
-from services.health.monitor import Health
-from services.model import Broker, known
+from breakglass.screens.context import Context
+from breakglass.screens.messages import IntervalChanged, OfflineAsked
+from breakglass.screens.overview.asking import Asking
+from breakglass.screens.overview.broker_details import BrokerDetails
+from breakglass.screens.overview.broker_rows import (
+    ASK_SECONDS,
+    BrokerRow,
+    broker_columns,
+    broker_rows,
+)
+from breakglass.screens.overview.facts import facts_of
+from breakglass.screens.overview.messages import BrokersAsked
+from breakglass.screens.overview.troubled import TroubledScreen
+from breakglass.screens.overview.troubles import TroubleRow, trouble_columns, trouble_rows
+from breakglass.screens.page import Page
+from breakglass.screens.unforeseen import in_words
+from breakglass.screens.widgets.facts import Facts
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.health.counts import NOT_READ, Trouble
+from breakglass.services.health.monitor import Health
+from breakglass.services.model import Broker, known
 
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Seconds between two refreshes that can be chosen."""

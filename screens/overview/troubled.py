@@ -12,13 +12,13 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from screens.context import Context
-from screens.overview.messages import TroubledFound
-from screens.widgets.line_table import Cell, LineColumn, LineTable
-from services.health.counts import Trouble
-from services.model import PartitionState
-from services.recovery.timeline.moments import partition_numbers
-from services.words.figures import count
+from breakglass.screens.context import Context
+from breakglass.screens.overview.messages import TroubledFound
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.services.health.counts import Trouble
+from breakglass.services.model import PartitionState
+from breakglass.services.recovery.timeline.moments import partition_numbers
+from breakglass.services.words.figures import count
 
 
 class TopicRow(NamedTuple):

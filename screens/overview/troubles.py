@@ -6,15 +6,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from screens.widgets.line_table import Cell, LineColumn
-from screens.widgets.sparkline import sparkline
-from screens.widgets.status_bar import age_text
-from services.health.counts import PartitionCounts, Trouble
-from services.health.history import Sample
-from services.health.monitor import Health
-from services.model import known
-from services.words.figures import count
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.sparkline import sparkline
+from breakglass.screens.widgets.status_bar import age_text
+from breakglass.services.health.counts import PartitionCounts, Trouble
+from breakglass.services.health.history import Sample
+from breakglass.services.health.monitor import Health
+from breakglass.services.model import known
+from breakglass.services.words.figures import count
+from breakglass.themes.roles import Role
 
 OTHER_COLUMNS = 40
 """What the columns beside the course take."""

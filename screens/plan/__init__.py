@@ -1,5 +1,5 @@
 """The Plan screen: the plan as an editable document."""
 
-from screens.plan.screen import PlanScreen
+from breakglass.screens.plan.screen import PlanScreen
 
 __all__ = ["PlanScreen"]

@@ -10,26 +10,26 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.errors import Refused, UsageError
-from services.recovery.plan import edit
-from services.recovery.plan.approvals import WANTED, approve
-from services.recovery.plan.draft import FROM_EDITOR, Draft
-from services.recovery.plan.edit_form import render_form
-from services.recovery.plan.history import Edit
-from services.recovery.plan.make import make_plan
-from services.recovery.plan.notes import with_notes
-from services.recovery.plan.opened import open_plan, save_plan
-from services.recovery.plan.present import PresentEvidence, present_of
-from services.recovery.plan.read_back import Problem, read_back
-from services.recovery.plan.recommendation import as_recommended, recommended
-from services.recovery.plan.totals import totals_of
-from services.words.figures import partitions_text
-from services.words.inert import bounded
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.recovery.plan import edit
+from breakglass.services.recovery.plan.approvals import WANTED, approve
+from breakglass.services.recovery.plan.draft import FROM_EDITOR, Draft
+from breakglass.services.recovery.plan.edit_form import render_form
+from breakglass.services.recovery.plan.history import Edit
+from breakglass.services.recovery.plan.make import make_plan
+from breakglass.services.recovery.plan.notes import with_notes
+from breakglass.services.recovery.plan.opened import open_plan, save_plan
+from breakglass.services.recovery.plan.present import PresentEvidence, present_of
+from breakglass.services.recovery.plan.read_back import Problem, read_back
+from breakglass.services.recovery.plan.recommendation import as_recommended, recommended
+from breakglass.services.recovery.plan.totals import totals_of
+from breakglass.services.words.figures import partitions_text
+from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from services.incident.incident import Incident
-    from services.model import TopicPartition
-    from services.recovery.plan.document import Plan
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.document import Plan
 
 Done = tuple[Draft, str]
 """The draft afterwards, and what was done to it."""

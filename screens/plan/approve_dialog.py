@@ -13,10 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from screens.widgets.dialog import Dialog
-from screens.widgets.field import Field
-from services.words.inert import bounded
-from themes.roles import Role, role_style
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.field import Field
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role, role_style
 
 
 class Agreement(NamedTuple):

@@ -6,20 +6,27 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from screens.plan.approve_dialog import ApproveDialog
-from screens.plan.leader_dialog import LeaderDialog
-from screens.plan.notes_dialog import NotesDialog
-from screens.plan.rules_dialog import RENEW, BrokerGroup, BrokersDialog, Needs, Rule, RulesDialog
-from screens.widgets.prompt import Prompt, Question
-from services.clock import now_ms
-from services.words.figures import partitions_text
+from breakglass.screens.plan.approve_dialog import ApproveDialog
+from breakglass.screens.plan.leader_dialog import LeaderDialog
+from breakglass.screens.plan.notes_dialog import NotesDialog
+from breakglass.screens.plan.rules_dialog import (
+    RENEW,
+    BrokerGroup,
+    BrokersDialog,
+    Needs,
+    Rule,
+    RulesDialog,
+)
+from breakglass.screens.widgets.prompt import Prompt, Question
+from breakglass.services.clock import now_ms
+from breakglass.services.words.figures import partitions_text
 
 if TYPE_CHECKING:
-    from screens.plan.editing import Editing
-    from screens.plan.view import PlanView
-    from services.incident.incident import Incident
-    from services.model import TopicPartition
-    from services.recovery.plan.row import PlanRow
+    from breakglass.screens.plan.editing import Editing
+    from breakglass.screens.plan.view import PlanView
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.row import PlanRow
 
 
 async def may_discard(screen: Editing) -> bool:
@@ -36,8 +43,8 @@ async def may_discard(screen: Editing) -> bool:
 
 async def choose_leader(screen: Editing, row: PlanRow) -> None:
     """Ask who leads the partition of *row*."""
-    from screens.plan import acts
-    from services.recovery.plan.candidates import candidates
+    from breakglass.screens.plan import acts
+    from breakglass.services.recovery.plan.candidates import candidates
 
     view = screen.view
     record = None if view is None else view.draft.plan.records.get(row.partition)
@@ -52,7 +59,7 @@ async def choose_leader(screen: Editing, row: PlanRow) -> None:
 
 async def leave_out(screen: Editing, partitions: Collection[TopicPartition]) -> None:
     """Ask why *partitions* are left out, and leave them out."""
-    from screens.plan import acts
+    from breakglass.screens.plan import acts
 
     if not partitions:
         return
@@ -68,7 +75,7 @@ async def leave_out(screen: Editing, partitions: Collection[TopicPartition]) -> 
 
 async def apply_rule(screen: Editing) -> None:
     """Ask for a rule and for what it is about, and apply it to what is marked or to all."""
-    from screens.plan import acts
+    from breakglass.screens.plan import acts
 
     view = screen.view
     if view is None:
@@ -134,8 +141,8 @@ def _racks(incident: Incident | None) -> dict[int, str]:
 
 async def approve(screen: Editing) -> None:
     """Show the digest and ask who agrees to it."""
-    from screens.plan import acts
-    from services.guard.lock import operator
+    from breakglass.screens.plan import acts
+    from breakglass.services.guard.lock import operator
 
     view = screen.view
     if view is None:
@@ -151,7 +158,7 @@ async def approve(screen: Editing) -> None:
 
 async def write_notes(screen: Editing) -> None:
     """Show the notes, to be added to and removed."""
-    from screens.plan import acts
+    from breakglass.screens.plan import acts
 
     view = screen.view
     if view is None:

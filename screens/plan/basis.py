@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from services.model import Unknown
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.incident.incident import Incident
-    from services.incident.row import IncidentRow
-    from services.model import TopicPartition
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.incident.row import IncidentRow
+    from breakglass.services.model import TopicPartition
 
 
 class Basis:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from screens.widgets.line_table import Cell, LineColumn
-from services.model import Unknown
-from services.recovery.plan.check import CheckStatus
-from services.recovery.plan.row import PlanRow
-from themes.roles import Role
+from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.row import PlanRow
+from breakglass.themes.roles import Role
 
 VERDICT_ROLES = {
     "BOMB": Role.BOMB,

@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from screens.plan.messages import DraftChanged, DraftRefused
-from services.errors import BreakglassError, UsageError
+from breakglass.screens.plan.messages import DraftChanged, DraftRefused
+from breakglass.services.errors import BreakglassError, UsageError
 
 if TYPE_CHECKING:
     from textual.message import Message
     from textual.screen import Screen
 
-    from screens.plan.view import PlanView
-    from services.recovery.plan.draft import Draft
+    from breakglass.screens.plan.view import PlanView
+    from breakglass.services.recovery.plan.draft import Draft
 
 Job = Callable[["Draft | None"], "Message"]
 """Done in a thread with the draft as it is then; what it returns is posted to the screen."""
@@ -47,7 +47,7 @@ class Desk:
         """The same with a draft or without."""
 
         def job(draft: Draft | None) -> Message:
-            from screens.plan.viewing import view_of
+            from breakglass.screens.plan.viewing import view_of
 
             after, said = act(draft)
             return DraftChanged(view_of(after), said)

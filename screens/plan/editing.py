@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from textual.app import App
 
-    from screens.plan.desk import Desk
-    from screens.plan.view import PlanView
-    from services.incident.incident import Incident
-    from services.model import TopicPartition
+    from breakglass.screens.plan.desk import Desk
+    from breakglass.screens.plan.view import PlanView
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.model import TopicPartition
 
 
 class Editing(Protocol):

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from services.errors import StorageError, UsageError
-from services.regular_file import read_regular
+from breakglass.services.errors import StorageError, UsageError
+from breakglass.services.regular_file import read_regular
 
 FALLBACKS = ("sensible-editor", "vi", "nano")
 """Tried where neither VISUAL nor EDITOR is set."""

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from screens.plan.asking import may_discard
-from screens.plan.editor import edited
-from screens.plan.messages import DraftChanged, FormFaulty, FormReady
-from screens.plan.problems_dialog import ProblemsDialog
-from screens.widgets.prompt import Prompt
-from services.errors import BreakglassError
+from breakglass.screens.plan.asking import may_discard
+from breakglass.screens.plan.editor import edited
+from breakglass.screens.plan.messages import DraftChanged, FormFaulty, FormReady
+from breakglass.screens.plan.problems_dialog import ProblemsDialog
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.services.errors import BreakglassError
 
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from screens.plan.editing import Editing
-    from services.recovery.plan.draft import Draft
-    from services.recovery.plan.read_back import Problem
+    from breakglass.screens.plan.editing import Editing
+    from breakglass.services.recovery.plan.draft import Draft
+    from breakglass.services.recovery.plan.read_back import Problem
 
 NO_TERMINAL = (
     "There is no terminal here to hand over to an editor: save it (s), edit the file, open it (o)."
@@ -30,7 +30,7 @@ NO_TERMINAL = (
 
 async def save(screen: Editing) -> None:
     """Ask for a file's name and write the plan there."""
-    from screens.plan import acts
+    from breakglass.screens.plan import acts
 
     view = screen.view
     if view is None:
@@ -61,7 +61,7 @@ async def open_file(screen: Editing) -> None:
     path = _path(given)
 
     def act(_: Draft | None) -> tuple[Draft, str]:
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         return acts.open_file(path)
 
@@ -73,7 +73,7 @@ def write_out(screen: Editing) -> None:
     """Write the plan out as a text; `FormReady` brings it."""
 
     def job(draft: Draft | None) -> Message:
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         assert draft is not None, "the key is off without a plan"
         return FormReady(acts.write_out(draft))
@@ -98,8 +98,8 @@ def edit_text(screen: Editing, text: str, line: int) -> None:
 
 def _take_back(screen: Editing, text: str) -> None:
     def job(draft: Draft | None) -> Message:
-        from screens.plan import acts
-        from screens.plan.viewing import view_of
+        from breakglass.screens.plan import acts
+        from breakglass.screens.plan.viewing import view_of
 
         assert draft is not None, "there was one to be edited"
         found = acts.take_back(draft, text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from services.recovery.plan.row import PlanRow
-from services.words.inert import bounded
+from breakglass.services.recovery.plan.row import PlanRow
+from breakglass.services.words.inert import bounded
 
 
 class RowKind(NamedTuple):

@@ -9,13 +9,13 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.widgets.dialog import Dialog
-from screens.widgets.line_table import Cell, LineColumn, LineTable
-from services.model import TopicPartition, known
-from services.recovery.judgement.ranking import holds_records
-from services.recovery.plan.candidates import ReplicaCandidate
-from services.words.figures import count
-from themes.roles import Role
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.services.model import TopicPartition, known
+from breakglass.services.recovery.judgement.ranking import holds_records
+from breakglass.services.recovery.plan.candidates import ReplicaCandidate
+from breakglass.services.words.figures import count
+from breakglass.themes.roles import Role
 
 
 class LeaderDialog(Dialog[int]):

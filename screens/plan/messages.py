@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError
 
 if TYPE_CHECKING:
-    from screens.plan.view import PlanView
-    from services.recovery.plan.read_back import Problem
+    from breakglass.screens.plan.view import PlanView
+    from breakglass.services.recovery.plan.read_back import Problem
 
 
 @dataclass(eq=False)

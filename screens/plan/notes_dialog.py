@@ -9,10 +9,10 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.widgets.dialog import Dialog
-from screens.widgets.field import Field
-from screens.widgets.line_table import Cell, LineColumn, LineTable
-from services.words.inert import bounded
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.field import Field
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.services.words.inert import bounded
 
 SHOWN = 300
 """Characters of a note in the list; the whole is below."""
@@ -56,7 +56,7 @@ class NotesDialog(Dialog[tuple[str, ...]]):
 
     @on(Field.Submitted)
     def _written(self, message: Field.Submitted) -> None:
-        from services.recovery.plan.notes import note_fault, number_fault
+        from breakglass.services.recovery.plan.notes import note_fault, number_fault
 
         note = message.value.strip()
         fault = note_fault(note) or number_fault((*self._notes, note)) if note else ""

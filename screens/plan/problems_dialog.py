@@ -9,11 +9,11 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.widgets.dialog import Dialog
-from screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 
 if TYPE_CHECKING:
-    from services.recovery.plan.read_back import Problem
+    from breakglass.services.recovery.plan.read_back import Problem
 
 
 class ProblemsDialog(Dialog[int]):

@@ -11,8 +11,8 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from screens.widgets.dialog import Dialog
-from screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 
 
 class Needs(Enum):

@@ -16,24 +16,24 @@ from textual.events import Resize
 from textual.widget import Widget
 from typing_extensions import override
 
-from screens.messages import DiffAsked, ElectionAsked
-from screens.page import Page
-from screens.plan import asking, files
-from screens.plan.basis import Basis
-from screens.plan.columns import columns_for
-from screens.plan.desk import Desk
-from screens.plan.filters import PlanFilter
-from screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
-from screens.plan.summary import PlanSummary, RowDetail
-from screens.widgets.line_table import LineTable
+from breakglass.screens.messages import DiffAsked, ElectionAsked
+from breakglass.screens.page import Page
+from breakglass.screens.plan import asking, files
+from breakglass.screens.plan.basis import Basis
+from breakglass.screens.plan.columns import columns_for
+from breakglass.screens.plan.desk import Desk
+from breakglass.screens.plan.filters import PlanFilter
+from breakglass.screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
+from breakglass.screens.plan.summary import PlanSummary, RowDetail
+from breakglass.screens.widgets.line_table import LineTable
 
 if TYPE_CHECKING:
-    from screens.context import Context
-    from screens.plan.view import PlanView
-    from services.incident.incident import Incident
-    from services.model import TopicPartition
-    from services.recovery.plan.draft import Draft
-    from services.recovery.plan.row import PlanRow
+    from breakglass.screens.context import Context
+    from breakglass.screens.plan.view import PlanView
+    from breakglass.services.incident.incident import Incident
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.draft import Draft
+    from breakglass.services.recovery.plan.row import PlanRow
 
 NO_PLAN = "No plan yet: p makes one of all that is offline, o opens one from a file."
 NOTHING_READ = "Nothing has been read of the cluster yet: wait for the first answer."
@@ -166,14 +166,14 @@ class PlanScreen(Page):
 
     def hold(self, incident: Incident) -> None:
         """Check the plan against *incident*."""
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         self._against = incident
         self.desk.change(lambda draft: acts.hold(draft, incident))
 
     def renew(self) -> None:
         """Rest the plan on what was read last."""
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         incident = self.incident
         if incident is None:
@@ -265,7 +265,7 @@ class PlanScreen(Page):
             await asking.choose_leader(self, self.current)
 
     def action_out_or_in(self) -> None:
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         meant = self._meant()
         self.desk.change(lambda draft: acts.out_or_in(draft, meant))
@@ -279,12 +279,12 @@ class PlanScreen(Page):
         await asking.apply_rule(self)
 
     def action_undo(self) -> None:
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         self.desk.change(acts.undo)
 
     def action_redo(self) -> None:
-        from screens.plan import acts
+        from breakglass.screens.plan import acts
 
         self.desk.change(acts.redo)
 
@@ -380,6 +380,6 @@ def _make(
     incident: Incident, partitions: Sequence[TopicPartition], _: Draft | None
 ) -> tuple[Draft, str]:
     """In a thread, where the plan is imported."""
-    from screens.plan import acts
+    from breakglass.screens.plan import acts
 
     return acts.make(incident, partitions)

@@ -9,13 +9,13 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from services.words.inert import bounded, inert
-from services.words.moments import time_text
-from themes.roles import Role, role_style
+from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.moments import time_text
+from breakglass.themes.roles import Role, role_style
 
 if TYPE_CHECKING:
-    from screens.plan.view import PlanView
-    from services.recovery.plan.row import PlanRow
+    from breakglass.screens.plan.view import PlanView
+    from breakglass.services.recovery.plan.row import PlanRow
 
 SAID_LENGTH = 300
 NAME_LENGTH = 40

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from services.model import TopicPartition
-    from services.recovery.plan.check import CheckStatus
-    from services.recovery.plan.draft import Draft
-    from services.recovery.plan.row import PlanRow
-    from services.recovery.plan.totals import PlanTotals
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.check import CheckStatus
+    from breakglass.services.recovery.plan.draft import Draft
+    from breakglass.services.recovery.plan.row import PlanRow
+    from breakglass.services.recovery.plan.totals import PlanTotals
 
 
 @dataclass(frozen=True, slots=True)

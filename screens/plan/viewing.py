@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from screens.plan.view import PlanView
-from services.recovery.plan.approvals import WANTED, voided
-from services.recovery.plan.notes import notes_of
-from services.recovery.plan.present import tally
-from services.recovery.plan.rows import plan_rows
-from services.recovery.plan.totals import totals_of
+from breakglass.screens.plan.view import PlanView
+from breakglass.services.recovery.plan.approvals import WANTED, voided
+from breakglass.services.recovery.plan.notes import notes_of
+from breakglass.services.recovery.plan.present import tally
+from breakglass.services.recovery.plan.rows import plan_rows
+from breakglass.services.recovery.plan.totals import totals_of
 
 if TYPE_CHECKING:
-    from services.recovery.plan.draft import Draft
+    from breakglass.services.recovery.plan.draft import Draft
 
 
 def view_of(draft: Draft) -> PlanView:

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from themes.roles import Role, role_style
+from breakglass.themes.roles import Role, role_style
 
 HELP_KEYS = frozenset(("question_mark", "colon"))
 

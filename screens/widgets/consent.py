@@ -6,8 +6,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from screens.widgets.cancel import Cancel
-from screens.widgets.consent_field import ConsentField
+from breakglass.screens.widgets.cancel import Cancel
+from breakglass.screens.widgets.consent_field import ConsentField
 
 
 class ConsentPanel(Vertical):

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from services.words.inert import inert
-from themes.roles import Role, role_style
+from breakglass.services.words.inert import inert
+from breakglass.themes.roles import Role, role_style
 
 LONGEST = 400
 """Characters that it takes; no phrase is longer."""

@@ -13,8 +13,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from services.words.inert import bounded, inert
-from themes.roles import Role, role_style
+from breakglass.services.words.inert import bounded, inert
+from breakglass.themes.roles import Role, role_style
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from screens.widgets.status_bar import LinePart
-from services.words.inert import bounded
-from themes.roles import Role, role_style
+from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role, role_style
 
 LENGTH = 400
 """Of some words; what a broker or a topic is called does not fill the screen."""

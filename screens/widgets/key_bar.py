@@ -15,8 +15,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from services.words.inert import inert
-from themes.roles import Role, role_style
+from breakglass.services.words.inert import inert
+from breakglass.themes.roles import Role, role_style
 
 HELP = "question_mark"
 URGENT = "acknowledge"

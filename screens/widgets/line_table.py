@@ -23,8 +23,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
-from services.words.inert import inert
-from themes.roles import Role, role_style
+from breakglass.services.words.inert import inert
+from breakglass.themes.roles import Role, role_style
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from screens.widgets.dialog import Dialog
-from screens.widgets.field import Field
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.field import Field
 
 LONGEST = 4_096
 """Characters that can be typed: what a path may have."""

@@ -13,16 +13,16 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from services.incident.loss_text import against, parting_text, unread_reason
-from services.model import ReplicaLog, Unknown
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.loss import Loss
-from services.recovery.judgement.readable import contents_read
-from services.words.contents import contents_text
-from services.words.figures import count, epochs_text
-from services.words.inert import bounded, inert
-from services.words.moments import moment_text
-from themes.roles import Role, role_style
+from breakglass.services.incident.loss_text import against, parting_text, unread_reason
+from breakglass.services.model import ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.loss import Loss
+from breakglass.services.recovery.judgement.readable import contents_read
+from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import count, epochs_text
+from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.moments import moment_text
+from breakglass.themes.roles import Role, role_style
 
 LONGEST_REASON = 600
 """Characters of one reason; a broker's own words are in some."""

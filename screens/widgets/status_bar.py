@@ -15,17 +15,17 @@ from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
-from screens.context import Context, Known
-from screens.widgets.line_table import CUT
-from services.incident.election_words import alarm_lines
-from services.incident.observations import unacknowledged
-from services.model import Unknown
-from services.recovery.judgement.circumstances import quorum_lost
-from services.words.inert import bounded, inert
-from themes.roles import Role, role_style
+from breakglass.screens.context import Context, Known
+from breakglass.screens.widgets.line_table import CUT
+from breakglass.services.incident.election_words import alarm_lines
+from breakglass.services.incident.observations import unacknowledged
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.circumstances import quorum_lost
+from breakglass.services.words.inert import bounded, inert
+from breakglass.themes.roles import Role, role_style
 
 if TYPE_CHECKING:
-    from services.incident.incident import Incident
+    from breakglass.services.incident.incident import Incident
 
 SENTENCE_LENGTH = 320
 NAME_LEAST = 8

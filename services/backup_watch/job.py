@@ -19,14 +19,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from services.clock import now_ms
-from services.errors import StorageError
-from services.guard.lock import operator, private_folder
-from services.lag import Behind, CaughtUpAgain
-from services.regular_file import open_regular
-from services.rights import open_new
-from services.state_folder import state_folder
-from services.words.inert import bounded
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.lock import operator, private_folder
+from breakglass.services.lag import Behind, CaughtUpAgain
+from breakglass.services.regular_file import open_regular
+from breakglass.services.rights import open_new
+from breakglass.services.state_folder import state_folder
+from breakglass.services.words.inert import bounded
 
 FOLDER = "backup-jobs"
 SCHEMA = 1

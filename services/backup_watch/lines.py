@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from services.backup_watch.job import Life
-from services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from services.backup_watch.location import TopicHeld
-from services.backup_watch.states import BackupState, running_topics, state_of
-from services.backup_watch.watch import BackupStanding, WatchedLocation
-from services.model import Unknown
-from services.topic_backup.status import PartitionStatus
+from breakglass.services.backup_watch.job import Life
+from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
+from breakglass.services.backup_watch.location import TopicHeld
+from breakglass.services.backup_watch.states import BackupState, running_topics, state_of
+from breakglass.services.backup_watch.watch import BackupStanding, WatchedLocation
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.status import PartitionStatus
 
 Lag: TypeAlias = int | Unknown | None
 """Offsets that are not backed up yet; None where a later generation goes on."""

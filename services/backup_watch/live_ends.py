@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import read_leader_ends
-from services.kafka.replicas.list_offsets import READ_COMMITTED
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition, Unknown
-from services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import read_leader_ends
+from breakglass.services.kafka.replicas.list_offsets import READ_COMMITTED
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 ABSENT = Unknown("the cluster has no such partition")
 RECREATED = Unknown("the topic was created again since: this is a backup of the one before")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from services.errors import BreakglassError
-from services.topic_backup.layout import folder_name
+from breakglass.services.errors import BreakglassError
+from breakglass.services.topic_backup.layout import folder_name
 
 if TYPE_CHECKING:
-    from services.topic_backup.catalog import HeldTopic
-    from services.topic_backup.status import PartitionStatus, TopicStatus
+    from breakglass.services.topic_backup.catalog import HeldTopic
+    from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def full_address(url: str) -> str:
     Raises:
         UsageError: it is no address of backups.
     """
-    from services.topic_backup.store.store import open_store
+    from breakglass.services.topic_backup.store.store import open_store
 
     return open_store(url).where()
 
@@ -86,8 +86,8 @@ def read_location(url: str) -> LocationHeld:
         UsageError: there is no such folder, or no backup in it.
         StorageError: it cannot be listed.
     """
-    from services.topic_backup.catalog import held_topics
-    from services.topic_backup.store.store import open_store
+    from breakglass.services.topic_backup.catalog import held_topics
+    from breakglass.services.topic_backup.store.store import open_store
 
     held = held_topics(open_store(url))
     last = {one.topic: one.generation for one in sorted(held)}
@@ -95,7 +95,7 @@ def read_location(url: str) -> LocationHeld:
 
 
 def _topic(held: HeldTopic, newest: bool) -> TopicHeld:
-    from services.topic_backup.status import topic_status
+    from breakglass.services.topic_backup.status import topic_status
 
     try:
         status = topic_status(held)

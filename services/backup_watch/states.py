@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from services.backup_watch.job import Life, SeenJob
-from services.backup_watch.location import TopicHeld
+from breakglass.services.backup_watch.job import Life, SeenJob
+from breakglass.services.backup_watch.location import TopicHeld
 
 
 class BackupState(StrEnum):

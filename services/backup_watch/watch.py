@@ -12,16 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 
-from services.backup_watch.job import Life, SeenJob, read_jobs
-from services.backup_watch.location import LocationHeld, TopicHeld, full_address, read_location
-from services.backup_watch.states import BackupState, state_of
-from services.clock import now_ms
-from services.errors import BreakglassError
-from services.health.backups import BackupGlance
-from services.health.figure import Figure
-from services.kafka.wire.deadline import Deadline
-from services.lag import Behind
-from services.model import Unknown, known
+from breakglass.services.backup_watch.job import Life, SeenJob, read_jobs
+from breakglass.services.backup_watch.location import (
+    LocationHeld,
+    TopicHeld,
+    full_address,
+    read_location,
+)
+from breakglass.services.backup_watch.states import BackupState, state_of
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import BreakglassError
+from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.figure import Figure
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lag import Behind
+from breakglass.services.model import Unknown, known
 
 EVERY_MS = 5_000
 """Between two looks at a place, at least; it waits ten times what the last look took."""

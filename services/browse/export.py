@@ -8,17 +8,17 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from services.browse.finding import WHOLE
-from services.divergence.content import Content
-from services.divergence.entry import RecordEntry
-from services.divergence.source import Reading, Source
-from services.errors import UsageError
-from services.model import TopicPartition
-from services.topic_backup.display import BytesAs, as_json
-from services.topic_backup.folder import storage_errors
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.browse.finding import WHOLE
+from breakglass.services.divergence.content import Content
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.source import Reading, Source
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.display import BytesAs, as_json
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 JSON_LINES = (".jsonl", ".ndjson")
 

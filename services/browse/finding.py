@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from services.browse.query import RecordQuery
-from services.divergence.align import RecordPair
-from services.divergence.comparison import Comparison
-from services.divergence.content import Keep
-from services.divergence.entry import Item, RecordEntry
-from services.divergence.source import Reading, Source
+from breakglass.services.browse.query import RecordQuery
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.content import Keep
+from breakglass.services.divergence.entry import Item, RecordEntry
+from breakglass.services.divergence.source import Reading, Source
 
 WHOLE = Keep(value=2**31, headers=2**31)
 """A search looks at all of a record, one at a time."""

@@ -24,9 +24,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.divergence.entry import RecordEntry
-from services.errors import UsageError
-from services.words.moments import moment_in
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.errors import UsageError
+from breakglass.services.words.moments import moment_in
 
 HELP = "words, key: key= value: header: json: time: offset:, -not"
 

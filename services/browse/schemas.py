@@ -19,11 +19,11 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from services.divergence.align import RecordPair
-from services.divergence.content import Content
-from services.divergence.entry import Item, RecordEntry
-from services.errors import UsageError
-from services.extras import missing
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.content import Content
+from breakglass.services.divergence.entry import Item, RecordEntry
+from breakglass.services.errors import UsageError
+from breakglass.services.extras import missing
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient

@@ -10,23 +10,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from services.errors import BreakglassError
-from services.model import Unknown
-from services.topic_backup import verified
-from services.topic_backup.catalog import held_topics
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup import verified
+from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import (
     Segment,
     listing,
     records_name,
     segment_index_name,
 )
-from services.topic_backup.manifest import TopicManifest, read_manifest
-from services.topic_backup.segment_index import open_index
-from services.topic_backup.status import EXPECTED
-from services.topic_backup.store.key import Key
-from services.topic_backup.store.store import open_store
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.segment_index import open_index
+from breakglass.services.topic_backup.status import EXPECTED
+from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.store import open_store
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 NO_INDEX = Unknown("it has no index: `breakglass backup reindex` makes one")
 GONE = "gone"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 ABANDONED_MS = 120_000
 """Longer than a take that lives needs to be acknowledged, and clocks differ."""

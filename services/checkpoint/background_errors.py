@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 
-from services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError
 
 
 class Doing(StrEnum):

@@ -11,10 +11,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from services.checkpoint.failure_text import why_failed
-from services.checkpoint.promise import level_of
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.stored import StoredCheckpoint, StoredCopy, StoredPartition
+from breakglass.services.checkpoint.failure_text import why_failed
+from breakglass.services.checkpoint.promise import level_of
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import (
+    StoredCheckpoint,
+    StoredCopy,
+    StoredPartition,
+)
 
 Json: TypeAlias = "str | int | list[dict[str, Json]] | dict[str, Json]"
 STATES = {

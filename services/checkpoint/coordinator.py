@@ -10,17 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
-from services.checkpoint.interfaces import Scope, Topics
-from services.checkpoint.protocol import coordinator as protocol
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import NumberedPartition, TakeDocument
-from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.clock import now_ms
-from services.errors import ClusterError, Refused, TimedOut, UsageError
+from breakglass.services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
+from breakglass.services.checkpoint.interfaces import Scope, Topics
+from breakglass.services.checkpoint.protocol import coordinator as protocol
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import NumberedPartition, TakeDocument
+from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import ClusterError, Refused, TimedOut, UsageError
 
 START_SECONDS = 30.0
 """For all partitions to start."""

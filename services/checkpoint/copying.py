@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from services.checkpoint.protocol import worker
-from services.checkpoint.protocol.values import Copy, CopyId, Status
-from services.checkpoint.protocol.worker import Begin, CopyAttempt
-from services.checkpoint.store.copies import Copies
-from services.checkpoint.store.documents import ManifestDocument
-from services.errors import BreakglassError, PipelineError, StorageError, Unreachable
+from breakglass.services.checkpoint.protocol import worker
+from breakglass.services.checkpoint.protocol.values import Copy, CopyId, Status
+from breakglass.services.checkpoint.protocol.worker import Begin, CopyAttempt
+from breakglass.services.checkpoint.store.copies import Copies
+from breakglass.services.checkpoint.store.documents import ManifestDocument
+from breakglass.services.errors import BreakglassError, PipelineError, StorageError, Unreachable
 
 PAUSE_SECONDS = 1.0
 """Before the second try; twice as long before each further one."""

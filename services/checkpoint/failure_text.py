@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import NumberedPartition
-from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import NumberedPartition
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 ANOTHER_FAILED = "another partition of the checkpoint has failed"
 MOST = 5

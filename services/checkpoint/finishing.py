@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
-from services.checkpoint.copying import PartitionCopier, take_copy
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from breakglass.services.checkpoint.copying import PartitionCopier, take_copy
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     ManifestDocument,
     StartedDocument,
     TakeDocument,
 )
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.errors import BreakglassError, Refused
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.errors import BreakglassError, Refused
 
 SIDE_BY_SIDE = 4
 """Partitions that are copied at the same time: each waits for its disk now and then."""

@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
-from services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.store.documents import (
+    GroupPolicy,
+    Level,
+    NumberedPartition,
+    TakeDocument,
+)
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.checkpoint.background_errors import Counts
-from services.checkpoint.backup_info import STATES
-from services.checkpoint.promise import level_of
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import Level
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.lag import Behind
+from breakglass.services.checkpoint.background_errors import Counts
+from breakglass.services.checkpoint.backup_info import STATES
+from breakglass.services.checkpoint.promise import level_of
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.lag import Behind
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[tuple[str, str], ...]

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.errors import AlreadyRunning, StorageError
-from services.guard.lock import private_folder
-from services.topic_backup.store.store import local_path
+from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.guard.lock import private_folder
+from breakglass.services.topic_backup.store.store import local_path
 
 
 @contextmanager

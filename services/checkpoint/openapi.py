@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.checkpoint.backup_info import STATES
-from services.checkpoint.promise import UNKNOWN
-from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, Status
-from services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.backup_info import STATES
+from breakglass.services.checkpoint.promise import UNKNOWN
+from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, Status
+from breakglass.services.checkpoint.store.documents import Level
 
 BACKUPS = "/actuator/backups"
 LEVEL_HEADER, PROMISE_HEADER = "Breakglass-Level", "Breakglass-Promise"

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.checkpoint.kafka.control import CONTROL_TOPIC
-from services.checkpoint.store.documents import GroupPolicy, Level
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.errors import UsageError
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.errors import UsageError
 
 DRAIN_SECONDS = 60.0
 _RATE = re.compile(r"([0-9]{1,9})([kMG]?)B/s", re.ASCII)

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.node_lock import alone
-from services.checkpoint.store.backup_store import BackupStore
-from services.state_folder import state_folder
-from services.topic_backup.manifest import tool_version
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.node_lock import alone
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.state_folder import state_folder
+from breakglass.services.topic_backup.manifest import tool_version
 
 if TYPE_CHECKING:
-    from services.kafka.marker_client import MarkerClient
-    from services.kafka.read_client import ReadClient
-    from services.session import ReadAccess
+    from breakglass.services.kafka.marker_client import MarkerClient
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.session import ReadAccess
 
 MASTER = "local[*,4]"
 DRAIN_SECONDS = 60.0
@@ -60,12 +60,12 @@ def finisher_of(
     how: CopySettings,
 ) -> Iterator[Finisher]:
     """Decides and copies, until the end of the block."""
-    from services.checkpoint.kafka.deciding import Decider
-    from services.checkpoint.spark.lineages import SparkLineages
-    from services.checkpoint.spark.sources import KafkaSources
-    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-    from services.pipeline.session import BEHIND_OTHERS, Spark
-    from services.topic_backup.store.store import open_store
+    from breakglass.services.checkpoint.kafka.deciding import Decider
+    from breakglass.services.checkpoint.spark.lineages import SparkLineages
+    from breakglass.services.checkpoint.spark.sources import KafkaSources
+    from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+    from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
+    from breakglass.services.topic_backup.store.store import open_store
 
     version = tool_version()
     # Who names a rate copies beside live traffic.

@@ -12,18 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
-from services.errors import StorageError
-from services.model import Unknown
-from services.topic_backup.folder import TEMPORARY
-from services.topic_backup.layout import segment_of
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.store.blobs import Blobs
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.errors import StorageError
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.folder import TEMPORARY
+from breakglass.services.topic_backup.layout import segment_of
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.store.blobs import Blobs
 
 if TYPE_CHECKING:
-    from services.checkpoint.store.backup_store import BackupStore
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
 
 SIDE_BY_SIDE = 8
 SEGMENTS = "segments/"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.checkpoint.store.documents import Level
-from services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 UNKNOWN = "unknown"
 """In place of a level: nobody has asked for the checkpoint."""

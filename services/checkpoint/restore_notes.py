@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.pipeline.restore.options import REMOVED_IN_4
+from breakglass.services.pipeline.restore.options import REMOVED_IN_4
 
 if TYPE_CHECKING:
-    from services.checkpoint.spark.restoring import CheckpointPlan
-    from services.pipeline.restore.restore import TopicRestored
+    from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+    from breakglass.services.pipeline.restore.restore import TopicRestored
 
 KEPT = "the topic that is there keeps its own"
 REMOVED = "brokers of today do not have it"

@@ -12,17 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
-from services.checkpoint.background_errors import Doing, Troubles
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher, unfinished
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.retention import Retention
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.clock import now_ms
-from services.lag import Behind, CaughtUpAgain, LagAlarm
+from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from breakglass.services.checkpoint.background_errors import Doing, Troubles
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher, unfinished
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.retention import Retention
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.clock import now_ms
+from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 
 LOOK_SECONDS = 1.0
 """Between two looks at whether it is time for the next one."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from services.errors import UsageError
-from services.topic_backup.store.fsspec_blobs import FsspecBlobs
-from services.topic_backup.store.store import LocalStore, open_store
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from breakglass.services.topic_backup.store.store import LocalStore, open_store
 
 
 def require_no_file(address: str) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from services.clock import now_ms
-from services.errors import BreakglassError
-from services.model import Unknown
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import BreakglassError
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.checkpoint.progress import SoFar
-    from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+    from breakglass.services.checkpoint.progress import SoFar
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 SIDE_BY_SIDE = 4
 
@@ -108,10 +108,10 @@ class CheckpointWatch:
             return tuple(pool.map(self._seen, self.urls))
 
     def _seen(self, url: str) -> SeenStore:
-        from services.checkpoint.progress import so_far
-        from services.checkpoint.protocol.values import Status
-        from services.checkpoint.store.backup_store import BackupStore
-        from services.checkpoint.store_address import require_there
+        from breakglass.services.checkpoint.progress import so_far
+        from breakglass.services.checkpoint.protocol.values import Status
+        from breakglass.services.checkpoint.store.backup_store import BackupStore
+        from breakglass.services.checkpoint.store_address import require_there
 
         try:
             store = BackupStore(url)

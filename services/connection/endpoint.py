@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from services.errors import BadConnectionSettings
+from breakglass.services.errors import BadConnectionSettings
 
 _HOST_PORT = re.compile(
     r"(?:(?P<listener>[0-9a-zA-Z\-%._]*)://)?\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>[0-9]+)"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.connection.secret import Secret
+from breakglass.services.connection.secret import Secret
 
 _PIECE = r"""
     (?P<space>[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/)

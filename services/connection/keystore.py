@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.connection.secret import Secret
-from services.regular_file import SETTINGS_BYTES, read_regular
+from breakglass.services.connection.secret import Secret
+from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus
 
-from services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
-from services.connection.secret import Secret
-from services.connection.tls_context import client_context
-from services.errors import AuthenticationFailed, ConnectFailed, Unreachable
-from services.regular_file import SETTINGS_BYTES, read_regular
+from breakglass.services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.tls_context import client_context
+from breakglass.services.errors import AuthenticationFailed, ConnectFailed, Unreachable
+from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 
 RENEW_AT = 0.8
 """Share of a token's lifetime after which the next login asks for a new one."""

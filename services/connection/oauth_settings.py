@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from services.connection.jaas import JaasEntry
-from services.connection.properties import Properties, Property
-from services.connection.secret import Secret
-from services.connection.tls import TlsSettings, read_tls
+from breakglass.services.connection.jaas import JaasEntry
+from breakglass.services.connection.properties import Properties, Property
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.tls import TlsSettings, read_tls
 
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"

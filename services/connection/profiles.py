@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.connection.properties import Properties, Property, overlay
-from services.connection.secret import Secret
-from services.errors import BadConnectionSettings
-from services.regular_file import SETTINGS_BYTES, read_regular
+from breakglass.services.connection.properties import Properties, Property, overlay
+from breakglass.services.connection.secret import Secret
+from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 
 FILE = "profiles.toml"
 FOLDER = "profiles"

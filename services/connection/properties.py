@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.connection.secret import Secret
-from services.errors import BadConnectionSettings
-from services.regular_file import SETTINGS_BYTES, read_given
+from breakglass.services.connection.secret import Secret
+from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.regular_file import SETTINGS_BYTES, read_given
 
 _JAVA_SPACES = "".join(map(chr, range(33)))
 """What String.trim() takes off: ConfigDef.parseType trims every value, passwords too."""

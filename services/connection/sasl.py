@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
-from services.connection.jaas import JaasEntry, JaasProblem, parse_jaas
-from services.connection.oauth_settings import OAuthLogin, read_oauth
-from services.connection.properties import Properties
-from services.connection.secret import Secret
+from breakglass.services.connection.jaas import JaasEntry, JaasProblem, parse_jaas
+from breakglass.services.connection.oauth_settings import OAuthLogin, read_oauth
+from breakglass.services.connection.properties import Properties
+from breakglass.services.connection.secret import Secret
 
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")

@@ -6,13 +6,13 @@ import socket
 import ssl
 from typing import Any
 
-from services.connection.oauth import TokenSource
-from services.connection.oauth_settings import OAuthLogin
-from services.connection.sasl import PasswordLogin, SaslSettings
-from services.connection.settings import ConnectionSettings
-from services.connection.tls import TlsSettings
-from services.connection.tls_context import client_context
-from services.errors import AuthenticationFailed, BadConnectionSettings, ConnectFailed
+from breakglass.services.connection.oauth import TokenSource
+from breakglass.services.connection.oauth_settings import OAuthLogin
+from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.tls import TlsSettings
+from breakglass.services.connection.tls_context import client_context
+from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings, ConnectFailed
 
 LONGEST_SOCKET_TIMEOUT_MS = 300_000
 """librdkafka's limit of ``socket.timeout.ms``."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from services.connection.endpoint import Endpoint, parse_endpoints
-from services.connection.properties import Properties
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.endpoint import Endpoint, parse_endpoints
+from breakglass.services.connection.properties import Properties
+from breakglass.services.errors import BadConnectionSettings
 
 if TYPE_CHECKING:
-    from services.connection.sasl import SaslSettings
-    from services.connection.tls import TlsSettings
+    from breakglass.services.connection.sasl import SaslSettings
+    from breakglass.services.connection.tls import TlsSettings
 
 __all__ = [
     "ConnectionSettings",
@@ -98,13 +98,13 @@ def settings_from(properties: Properties) -> ConnectionSettings:
 
 
 def _tls(properties: Properties) -> TlsSettings:
-    from services.connection.tls import read_tls
+    from breakglass.services.connection.tls import read_tls
 
     return read_tls(properties)
 
 
 def _sasl(properties: Properties) -> SaslSettings:
-    from services.connection.sasl import read_sasl
+    from breakglass.services.connection.sasl import read_sasl
 
     return read_sasl(properties)
 
@@ -127,8 +127,8 @@ def keys_without_effect(properties: Properties) -> Iterator[str]:
 
 
 def _is_of_security(key: str) -> bool:
-    from services.connection.oauth_settings import OAUTH_KEYS
-    from services.connection.sasl import SASL_KEYS
-    from services.connection.tls import TLS_KEYS
+    from breakglass.services.connection.oauth_settings import OAUTH_KEYS
+    from breakglass.services.connection.sasl import SASL_KEYS
+    from breakglass.services.connection.tls import TLS_KEYS
 
     return key in TLS_KEYS or key in SASL_KEYS or key in OAUTH_KEYS

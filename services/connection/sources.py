@@ -8,16 +8,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Self
 
-from services.connection.endpoint import Endpoint, parse_broker_addresses
-from services.connection.properties import (
+from breakglass.services.connection.endpoint import Endpoint, parse_broker_addresses
+from breakglass.services.connection.properties import (
     Properties,
     Property,
     overlay,
     read_properties,
     readable_by_others,
 )
-from services.connection.secret import Secret
-from services.connection.settings import (
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.settings import (
     BOOTSTRAP,
     CLIENT_ID,
     REQUEST_TIMEOUT,
@@ -25,7 +25,7 @@ from services.connection.settings import (
     keys_without_effect,
     settings_from,
 )
-from services.connection.variables import BUILT_IN_PROVIDERS, expand
+from breakglass.services.connection.variables import BUILT_IN_PROVIDERS, expand
 
 _SECRET_KEYS = (
     "sasl.jaas.config",
@@ -133,7 +133,7 @@ def _from_options(options: ConnectionOptions, spelled: Callable[[str], str]) -> 
 
 def _from_profile(name: str, listener: str | None, folder: Path | None) -> tuple[_Source, bool]:
     """The profile as a source, and whether it has settings of its own for the listener."""
-    from services.connection.profiles import default_folder, load_profile
+    from breakglass.services.connection.profiles import default_folder, load_profile
 
     profile = load_profile(name, folder or default_folder())
     written = [f"{broker}={address}" for broker, address in profile.broker_addresses.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.connection.keystore import (
+from breakglass.services.connection.keystore import (
     ClientCertificate,
     StoreProblem,
     certificate_from_file,
@@ -12,7 +12,7 @@ from services.connection.keystore import (
     trusted_from_file,
     trusted_from_pem,
 )
-from services.connection.properties import Properties
+from breakglass.services.connection.properties import Properties
 
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")

@@ -9,10 +9,10 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 
-from services.connection.keystore import ClientCertificate
-from services.connection.secret import Secret
-from services.connection.tls import TlsSettings
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.keystore import ClientCertificate
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.tls import TlsSettings
+from breakglass.services.errors import BadConnectionSettings
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.connection.properties import Properties, Property
-from services.connection.secret import Secret
-from services.regular_file import SETTINGS_BYTES, read_regular
+from breakglass.services.connection.properties import Properties, Property
+from breakglass.services.connection.secret import Secret
+from breakglass.services.regular_file import SETTINGS_BYTES, read_regular
 
 _VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """ConfigTransformer.DEFAULT_PATTERN: provider, path if any, key."""

@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.errors import UsageError
-from services.model import TopicPartition
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ID = re.compile(r"[0-9]{1,19}", re.ASCII)

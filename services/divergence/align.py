@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from services.divergence.entry import (
+from breakglass.services.divergence.entry import (
     Item,
     RecordEntry,
     RecordField,

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.divergence.backup_source import READ_ERRORS, BackupSource
-from services.divergence.source import Extent
-from services.errors import UsageError
-from services.topic_backup.extent import SegmentExtent
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import listing, records_name
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.reader import PartitionReader, SegmentAt, pieces_of
-from services.topic_backup.salvage.finding import FoundRecord
-from services.topic_backup.segment_index import open_index
-from services.topic_backup.summary import EpochStart, PartitionSummary
+from breakglass.services.divergence.backup_source import READ_ERRORS, BackupSource
+from breakglass.services.divergence.source import Extent
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.extent import SegmentExtent
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import listing, records_name
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.reader import PartitionReader, SegmentAt, pieces_of
+from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.segment_index import open_index
+from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary
 
 
 def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:

@@ -8,19 +8,25 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 
-from services.divergence.backup_tape import BackupTape
-from services.divergence.content import Keep, content_of, headers_of
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.source import Extent, Reading
-from services.errors import DamagedBackup, StorageError, UnsupportedSchema
-from services.topic_backup.extent import SegmentExtent
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import records_name
-from services.topic_backup.reader import IN_DOUBT, LeftOut, SegmentAt, pieces_of, summary_at
-from services.topic_backup.record import Record
-from services.topic_backup.salvage.finding import FoundRecord
-from services.topic_backup.soundness import OTHER_BYTES, altered, remembered
-from services.topic_backup.summary import EpochStart
+from breakglass.services.divergence.backup_tape import BackupTape
+from breakglass.services.divergence.content import Keep, content_of, headers_of
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
+from breakglass.services.topic_backup.extent import SegmentExtent
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.reader import (
+    IN_DOUBT,
+    LeftOut,
+    SegmentAt,
+    pieces_of,
+    summary_at,
+)
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered, remembered
+from breakglass.services.topic_backup.summary import EpochStart
 
 LOOK_EVERY = 64
 """Records between two questions whether to go on."""

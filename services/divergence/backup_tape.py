@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.divergence.byte_source import Reach, TapeForm
-from services.divergence.source import Extent, Reading
-from services.errors import DamagedBackup, StorageError, UnsupportedSchema
-from services.topic_backup.extent import SegmentExtent
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import records_name
-from services.topic_backup.segment_index import SegmentIndex, open_index
-from services.topic_backup.summary import EpochStart
+from breakglass.services.divergence.byte_source import Reach, TapeForm
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
+from breakglass.services.topic_backup.extent import SegmentExtent
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
+from breakglass.services.topic_backup.summary import EpochStart
 
 PIECE_BYTES = 1024 * 1024
 UNREADABLE = (StorageError, DamagedBackup, UnsupportedSchema)

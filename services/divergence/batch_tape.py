@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.divergence.byte_source import Reach, TapeForm
-from services.topic_backup.batch_header import (
+from breakglass.services.divergence.byte_source import Reach, TapeForm
+from breakglass.services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,
     MAGIC,
     TRANSACTIONAL_MASK,
 )
-from services.topic_backup.summary import EpochStart
+from breakglass.services.topic_backup.summary import EpochStart
 
 LENGTH = struct.Struct(">qi")
 """BaseOffset, BatchLength."""

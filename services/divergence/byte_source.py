@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from services.topic_backup.summary import EpochStart
+from breakglass.services.topic_backup.summary import EpochStart
 
 
 class TapeForm(Enum):

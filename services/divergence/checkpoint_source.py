@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from services.checkpoint.spark.copied_files import segments_store
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.layout import contents
-from services.checkpoint.store.stored import StoredPartition
-from services.divergence.address import SourceAddress
-from services.divergence.backup_opening import open_backup
-from services.divergence.backup_source import BackupSource
-from services.errors import UsageError
-from services.topic_backup.folder import Folder
+from breakglass.services.checkpoint.spark.copied_files import segments_store
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.layout import contents
+from breakglass.services.checkpoint.store.stored import StoredPartition
+from breakglass.services.divergence.address import SourceAddress
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.folder import Folder
 
 
 def open_checkpoint(address: SourceAddress) -> BackupSource:

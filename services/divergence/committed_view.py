@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from services.divergence.byte_source import Tape
-from services.divergence.entry import Item, RecordEntry
-from services.divergence.source import Extent, Reading, Source
-from services.divergence.transactions import FOREVER, Spans, uncommitted
+from breakglass.services.divergence.byte_source import Tape
+from breakglass.services.divergence.entry import Item, RecordEntry
+from breakglass.services.divergence.source import Extent, Reading, Source
+from breakglass.services.divergence.transactions import FOREVER, Spans, uncommitted
 
 
 @dataclass

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from services.divergence.align import PairKind, RecordPair, align
-from services.divergence.byte_source import Same, same_from
-from services.divergence.entry import RecordEntry, address
-from services.divergence.source import Extent, Reading, Source
+from breakglass.services.divergence.align import PairKind, RecordPair, align
+from breakglass.services.divergence.byte_source import Same, same_from
+from breakglass.services.divergence.entry import RecordEntry, address
+from breakglass.services.divergence.source import Extent, Reading, Source
 
 
 @dataclass(frozen=True, slots=True)

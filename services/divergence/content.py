@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from services.topic_backup.record import Headers
+from breakglass.services.topic_backup.record import Headers
 
 LENGTH = struct.Struct(">q")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from services.divergence.content import (
+from breakglass.services.divergence.content import (
     NO_HEADERS,
     Content,
     HeaderList,
@@ -14,8 +14,8 @@ from services.divergence.content import (
     content_of,
     headers_of,
 )
-from services.topic_backup.batches import Marker, RecordBatch
-from services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.batches import Marker, RecordBatch
+from breakglass.services.topic_backup.record import Record, TimestampType
 
 NO_PRODUCER = -1
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.byte_source import Same
-from services.divergence.entry import Item, RecordEntry, RecordField
-from services.divergence.runs import Run
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.entry import Item, RecordEntry, RecordField
+from breakglass.services.divergence.runs import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from services.regular_file import read_regular
+from breakglass.services.regular_file import read_regular
 
 MOST_BYTES = 1024 * 1024 * 1024
 """No index is larger: by default brokers let it grow to 10 MB."""

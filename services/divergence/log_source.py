@@ -15,16 +15,21 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
-from services.divergence.batch_tape import Batches, BatchTape, first_reaching, whole_batches
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.log_index import LogIndex
-from services.divergence.replica_source import entries_of
-from services.divergence.source import Extent, Reading
-from services.errors import MalformedMessage, StorageError, UsageError
-from services.regular_file import open_regular
-from services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
-from services.topic_backup.batches import RecordBatch, decode_batch
-from services.topic_backup.folder import storage_errors
+from breakglass.services.divergence.batch_tape import (
+    Batches,
+    BatchTape,
+    first_reaching,
+    whole_batches,
+)
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.log_index import LogIndex
+from breakglass.services.divergence.replica_source import entries_of
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import MalformedMessage, StorageError, UsageError
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
+from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
+from breakglass.services.topic_backup.folder import storage_errors
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
 _INDEX = re.compile(r"([0-9]{20})\.index", re.ASCII)

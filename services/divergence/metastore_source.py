@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.divergence.content import Keep, content_of
-from services.divergence.entry import RecordEntry
-from services.divergence.source import Extent, Reading
-from services.errors import UsageError
-from services.metastore.lines import BackupLine, LineProblem, read_lines
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
-from services.topic_backup.record import TimestampType
+from breakglass.services.divergence.content import Keep, content_of
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import UsageError
+from breakglass.services.metastore.lines import BackupLine, LineProblem, read_lines
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.record import TimestampType
 
 MARK_EVERY = 1_000
 """Commands between two places from which the file can be read on."""

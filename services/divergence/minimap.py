@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.divergence.align import PairKind
-from services.divergence.byte_source import Same
-from services.divergence.runs import Run
-from services.divergence.source import Extent
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.runs import Run
+from breakglass.services.divergence.source import Extent
 
 CELLS = 512
 """Resolution that is kept; fewer are drawn."""

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.divergence.address import SourceAddress, SourceKind
-from services.divergence.backup_opening import open_backup
-from services.divergence.checkpoint_source import open_checkpoint
-from services.divergence.log_source import open_log
-from services.divergence.metastore_source import open_metastore
-from services.divergence.replica_epochs import proven_by_epochs
-from services.divergence.replica_source import ReplicaSource
-from services.divergence.rescue_source import open_rescue
-from services.divergence.source import Extent, Source
-from services.errors import ClusterError, UsageError
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.divergence.address import SourceAddress, SourceKind
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.checkpoint_source import open_checkpoint
+from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.metastore_source import open_metastore
+from breakglass.services.divergence.replica_epochs import proven_by_epochs
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.rescue_source import open_rescue
+from breakglass.services.divergence.source import Extent, Source
+from breakglass.services.errors import ClusterError, UsageError
+from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
     LATEST,
@@ -27,13 +27,13 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition
-from services.topic_backup.store.store import open_store
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.topic_backup.store.store import open_store
 
 if TYPE_CHECKING:
-    from services.kafka.read_client import ReadClient
-    from services.topic_backup.store.key import Key
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.topic_backup.store.key import Key
 
 ASK_SECONDS = 30.0
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.divergence.align import RecordPair
-from services.divergence.comparison import Comparison
-from services.divergence.source import Reading
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.source import Reading
 
 FIRST_BLOCK = 4
 """Addresses that are read first when a page is read backwards; blocks then grow."""

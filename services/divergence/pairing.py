@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from services.divergence.address import SourceAddress, SourceKind
-from services.divergence.committed_view import CommittedView
-from services.divergence.comparison import Comparison
-from services.divergence.opening import Opener
-from services.divergence.position_view import by_position
-from services.divergence.restored_view import RestoredView
-from services.divergence.source import Reading, Source
-from services.errors import UsageError
+from breakglass.services.divergence.address import SourceAddress, SourceKind
+from breakglass.services.divergence.committed_view import CommittedView
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.opening import Opener
+from breakglass.services.divergence.position_view import by_position
+from breakglass.services.divergence.restored_view import RestoredView
+from breakglass.services.divergence.source import Reading, Source
+from breakglass.services.errors import UsageError
 
 
 def refusal(left: SourceAddress, right: SourceAddress) -> str:
@@ -77,7 +77,7 @@ def compare_restored(opener: Opener, left: SourceAddress, right: SourceAddress) 
 
 
 def _restored(opener: Opener, address: SourceAddress, topic: Source, backup: Source) -> Source:
-    from services.pipeline.restore.offset_log import read_log
+    from breakglass.services.pipeline.restore.offset_log import read_log
 
     assert opener.state is not None
     noted = opener.state / address.folder / f"partition-{address.partition}.jsonl"

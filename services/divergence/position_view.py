@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from services.divergence.content import NOTHING, Content
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.metastore_source import MARK_EVERY, command
-from services.divergence.source import Extent, Reading, Source
+from breakglass.services.divergence.content import NOTHING, Content
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.metastore_source import MARK_EVERY, command
+from breakglass.services.divergence.source import Extent, Reading, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from services.divergence.replica_source import ReplicaSource
-from services.divergence.source import Extent
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import EpochHistory, Unknown
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.source import Extent
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import EpochHistory, Unknown
 
 DEPTH = 64
 """Epochs that are asked for of either replica."""

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from services.divergence.batch_tape import Batches, BatchTape, whole_batches
-from services.divergence.content import Keep
-from services.divergence.entry import Item, RecordEntry, UnreadableRange, entry_of
-from services.divergence.source import Extent, Reading
-from services.errors import (
+from breakglass.services.divergence.batch_tape import Batches, BatchTape, whole_batches
+from breakglass.services.divergence.content import Keep
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, entry_of
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import (
     ClusterError,
     EvidenceChanged,
     MalformedMessage,
     NotAuthorized,
     Unreachable,
 )
-from services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
-from services.topic_backup.batch_header import BatchHeader
-from services.topic_backup.batches import decode_batch
+from breakglass.services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.batches import decode_batch
 
 REQUEST_SECONDS = 5.0
 """How long one chunk is tried for: somebody looks at a screen meanwhile."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.divergence.comparison import Comparison
-from services.divergence.replica_source import ReplicaSource
-from services.divergence.source import Extent
-from services.kafka.wire.sender import Sender
-from services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown, known
-from services.recovery.judgement.lineage import Divergences
-from services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.source import Extent
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown, known
+from breakglass.services.recovery.judgement.lineage import Divergences
+from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
 
 
 @dataclass(frozen=True, slots=True)

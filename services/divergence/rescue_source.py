@@ -10,17 +10,17 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.divergence.backup_opening import open_backup
-from services.divergence.backup_source import BackupSource
-from services.divergence.backup_tape import BackupTape
-from services.divergence.content import NO_HEADERS
-from services.divergence.entry import Item, RecordEntry, address
-from services.divergence.source import Extent, Reading
-from services.topic_backup.batch_log import BatchState, read_batch_log
-from services.topic_backup.batches import ControlType, Marker
-from services.topic_backup.folder import Folder
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.record import TimestampType
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.backup_tape import BackupTape
+from breakglass.services.divergence.content import NO_HEADERS
+from breakglass.services.divergence.entry import Item, RecordEntry, address
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
+from breakglass.services.topic_backup.batches import ControlType, Marker
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.record import TimestampType
 
 _MARKERS = {one.name.lower(): one for one in ControlType}
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from services.divergence.content import NOTHING
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.source import Extent, Reading, Source
-from services.topic_backup.record import TimestampType
+from breakglass.services.divergence.content import NOTHING
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.source import Extent, Reading, Source
+from breakglass.services.topic_backup.record import TimestampType
 
 
 class RestoredStretch(Protocol):

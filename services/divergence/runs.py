@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.byte_source import Same
-from services.divergence.comparison import Comparison
-from services.divergence.source import Reading
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.source import Reading
 
 PATIENCE = 256
 """Equal pairs in a row after which bytes are compared again."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from services.divergence.align import PairKind
-from services.divergence.byte_source import Same
-from services.divergence.comparison import Comparison
-from services.divergence.hunks import HunkTotals
-from services.divergence.runs import Run, runs
-from services.divergence.source import Reading
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.runs import Run, runs
+from breakglass.services.divergence.source import Reading
 
 TELL_EVERY = 256
 """Pairs, or stretches that are the same, between two reports of progress."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.divergence.byte_source import Tape
-from services.divergence.content import ROWS, Keep
-from services.divergence.entry import Item
+from breakglass.services.divergence.byte_source import Tape
+from breakglass.services.divergence.content import ROWS, Keep
+from breakglass.services.divergence.entry import Item
 
 CHUNK_BYTES = 256 * 1024
 

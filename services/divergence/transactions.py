@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from services.divergence.byte_source import TapeForm
-from services.divergence.content import NOTHING
-from services.divergence.entry import RecordEntry
-from services.divergence.source import Reading, Source
-from services.errors import MalformedMessage
-from services.topic_backup.batch_header import read_headers
-from services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.divergence.byte_source import TapeForm
+from breakglass.services.divergence.content import NOTHING
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.source import Reading, Source
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup.batch_header import read_headers
+from breakglass.services.topic_backup.batches import ControlType, decode_batch
 
 FOREVER = 2**63
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from services.divergence.backup_source import BackupSource
-from services.divergence.log_source import LogSource
-from services.divergence.replica_source import ReplicaSource
-from services.divergence.source import Source
-from services.errors import BreakglassError
-from services.kafka.replicas.log_dirs import read_log_dirs
-from services.kafka.wire.deadline import Deadline
-from services.topic_backup.layout import records_name
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.log_source import LogSource
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.source import Source
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.topic_backup.layout import records_name
 
 ASK_SECONDS = 10.0
 

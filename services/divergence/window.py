@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.comparison import Comparison
-from services.divergence.entry import UnreadableRange
-from services.divergence.hunks import HunkTotals
-from services.divergence.pages import PageLimits, PairPage, page_before, page_from
-from services.divergence.source import Reading
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.pages import PageLimits, PairPage, page_before, page_from
+from breakglass.services.divergence.source import Reading
 
 MOST_PAIRS = 1_000
 BEFORE = PageLimits(pairs=20, bytes=2 * 1024 * 1024)

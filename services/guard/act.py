@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from services.errors import (
+from breakglass.services.errors import (
     BreakglassError,
     OutcomeUnknown,
     ReadOnly,
@@ -22,13 +22,13 @@ from services.errors import (
     Unreachable,
     UsageError,
 )
-from services.guard.consent import ConsentPhrase
-from services.guard.journal import Journal
-from services.model import TopicPartition
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import Journal
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.kafka.read_client import ReadClient
-    from services.session import Power, ReadAccess
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.session import Power, ReadAccess
 
 T = TypeVar("T")
 

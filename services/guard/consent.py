@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from services.errors import ConsentMissing
-from services.model import TopicPartition, Unknown
+from breakglass.services.errors import ConsentMissing
+from breakglass.services.model import TopicPartition, Unknown
 
 
 class ConsentPhrase(NamedTuple):

@@ -14,10 +14,15 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from services.clock import now_ms
-from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
-from services.guard.journal_reserve import FULL, Reserve
-from services.guard.journal_view import (
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import (
+    AlreadyRunning,
+    MalformedInput,
+    StorageError,
+    UnsupportedSchema,
+)
+from breakglass.services.guard.journal_reserve import FULL, Reserve
+from breakglass.services.guard.journal_view import (
     SCHEMA,
     UNKNOWN,
     EntryKind,
@@ -26,9 +31,9 @@ from services.guard.journal_view import (
     missing_field,
     read,
 )
-from services.guard.lock import ClusterLock, file_name, operator, private_folder
-from services.model import TopicPartition, Unknown
-from services.state_folder import state_folder
+from breakglass.services.guard.lock import ClusterLock, file_name, operator, private_folder
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.state_folder import state_folder
 
 __all__ = [
     "UNKNOWN",

@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from services.errors import MalformedInput, StorageError, UnsupportedSchema
-from services.model import TopicPartition
-from services.regular_file import read_regular
+from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema
+from breakglass.services.model import TopicPartition
+from breakglass.services.regular_file import read_regular
 
 SCHEMA = 1
 UNKNOWN = "unknown"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from services.errors import AlreadyRunning, StorageError
+from breakglass.services.errors import AlreadyRunning, StorageError
 
 
 def operator() -> str:

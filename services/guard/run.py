@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Generic, TypeVar
 
-from services.errors import AlreadyRunning, BreakglassError, EvidenceChanged, Refused, StorageError
-from services.guard.act import (
+from breakglass.services.errors import (
+    AlreadyRunning,
+    BreakglassError,
+    EvidenceChanged,
+    Refused,
+    StorageError,
+)
+from breakglass.services.guard.act import (
     Act,
     Change,
     Ending,
@@ -23,9 +29,9 @@ from services.guard.act import (
     Means,
     result_of,
 )
-from services.guard.consent import require_phrases
-from services.guard.journal import Journal
-from services.session import Power
+from breakglass.services.guard.consent import require_phrases
+from breakglass.services.guard.journal import Journal
+from breakglass.services.session import Power
 
 T = TypeVar("T")
 

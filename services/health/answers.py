@@ -6,12 +6,12 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from services.errors import BreakglassError, Unreachable
-from services.kafka.cluster.broker_log_dirs import BrokerLogDir, read_broker_log_dirs
-from services.kafka.wire.broker_errors import unread
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import Unknown
+from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir, read_broker_log_dirs
+from breakglass.services.kafka.wire.broker_errors import unread
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import Unknown
 
 LANE = "health"
 """A connection of its own: evidence that takes a broker long is no silence."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.kafka.wire.deadline import Deadline
-from services.model import Unknown
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
 
 
 @dataclass(frozen=True, slots=True)

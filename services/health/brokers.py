@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from services.health.counts import BrokerCounts
-from services.health.figure import Figure
-from services.model import Broker, ClusterSnapshot, Unknown
+from breakglass.services.health.counts import BrokerCounts
+from breakglass.services.health.figure import Figure
+from breakglass.services.model import Broker, ClusterSnapshot, Unknown
 
 if TYPE_CHECKING:
-    from services.kafka.cluster.broker_log_dirs import BrokerLogDir
+    from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
 
 LogDirs: TypeAlias = "Figure[tuple[BrokerLogDir, ...]]"
 NOTHING = BrokerCounts(0, 0, 0)

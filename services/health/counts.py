@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 
-from services.model import PartitionState, Reassignment, Unknown
+from breakglass.services.model import PartitionState, Reassignment, Unknown
 
 MinIsr = Mapping[str, int | Unknown]
 """min.insync.replicas by topic; a topic that is absent was not read yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from services.model import Unknown, known
+from breakglass.services.model import Unknown, known
 
 T = TypeVar("T")
 

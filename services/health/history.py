@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from services.health.counts import PartitionCounts
+from breakglass.services.health.counts import PartitionCounts
 
 CAPACITY = 240
 

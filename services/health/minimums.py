@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.model import Denied, TopicSettings, Unknown
+from breakglass.services.model import Denied, TopicSettings, Unknown
 
 KEPT_SECONDS = 60.0
 """After which a setting is asked for again; also one that may not be read."""

@@ -8,22 +8,34 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from services.clock import now_ms
-from services.errors import BreakglassError
-from services.health.backups import BackupGlance, MonitoredBackup
-from services.health.brokers import BrokerHealth, Voice, brokers_of
-from services.health.counts import PartitionCounts, Trouble, partitions_in, topics_to_judge
-from services.health.figure import Figure
-from services.health.history import History
-from services.health.minimums import Minimums
-from services.health.reassignments import Moves
-from services.health.tally import ClusterTally, tally
-from services.kafka.wire.deadline import Deadline
-from services.model import Broker, ClusterSnapshot, PartitionState, Quorum, TopicSettings, Unknown
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import BreakglassError
+from breakglass.services.health.backups import BackupGlance, MonitoredBackup
+from breakglass.services.health.brokers import BrokerHealth, Voice, brokers_of
+from breakglass.services.health.counts import (
+    PartitionCounts,
+    Trouble,
+    partitions_in,
+    topics_to_judge,
+)
+from breakglass.services.health.figure import Figure
+from breakglass.services.health.history import History
+from breakglass.services.health.minimums import Minimums
+from breakglass.services.health.reassignments import Moves
+from breakglass.services.health.tally import ClusterTally, tally
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import (
+    Broker,
+    ClusterSnapshot,
+    PartitionState,
+    Quorum,
+    TopicSettings,
+    Unknown,
+)
 
 if TYPE_CHECKING:
-    from services.health.answers import LogDirsAnswer
-    from services.kafka.read_client import ReadClient
+    from breakglass.services.health.answers import LogDirsAnswer
+    from breakglass.services.kafka.read_client import ReadClient
 
 ASK_SECONDS = 2.0
 """How long brokers, settings and backups may take to tell of themselves in one look."""
@@ -129,7 +141,7 @@ class Monitor:
         *client* is one that snapshots were read with: it knows where brokers are. Asks nobody
         before a snapshot was seen, nor while another thread asks.
         """
-        from services.health.answers import ask_brokers
+        from breakglass.services.health.answers import ask_brokers
 
         snapshot = self._snapshot
         if snapshot is None or not self._asking.acquire(blocking=False):

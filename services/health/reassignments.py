@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.model import PartitionState, Reassignment, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.health.counts import BrokerCounts, MinIsr, PartitionCounts, count, held_by_broker
-from services.health.reassignments import Moves, moves_of
-from services.model import PartitionState, Unknown
+from breakglass.services.health.counts import (
+    BrokerCounts,
+    MinIsr,
+    PartitionCounts,
+    count,
+    held_by_broker,
+)
+from breakglass.services.health.reassignments import Moves, moves_of
+from breakglass.services.model import PartitionState, Unknown
 
 
 @dataclass(frozen=True, slots=True)

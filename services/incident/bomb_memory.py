@@ -10,10 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from services.incident.row import IncidentRow
-from services.model import Forfeited, PartitionEvidence, ReplicaLog, TopicPartition, Unknown
-from services.recovery.judgement.assessment import Verdict
-from services.words.moments import time_text
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import (
+    Forfeited,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.words.moments import time_text
 
 
 class Forfeits:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import ClusterDescription
-from services.recovery.evidence.silence import why_silent
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import ClusterDescription
+from breakglass.services.recovery.evidence.silence import why_silent
 
 ROLL_CALL_SECONDS = 1.0
 """How long all brokers together may take to answer."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.incident.groups import PartitionGroup, Sum
-from services.incident.row import IncidentRow
-from services.model import Unknown
-from services.words.figures import count, unread_figure
+from breakglass.services.incident.groups import PartitionGroup, Sum
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import count, unread_figure
 
 Listed = IncidentRow | PartitionGroup
 """What a line of a list stands for."""

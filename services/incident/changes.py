@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from services.incident.row import IncidentRow
-from services.model import ClusterDescription, ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import (
+    ClusterDescription,
+    ClusterSnapshot,
+    PartitionState,
+    TopicPartition,
+)
 
 
 @dataclass(frozen=True, slots=True)

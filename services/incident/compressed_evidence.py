@@ -16,8 +16,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from services import model
-from services.model import PartitionEvidence
+from breakglass.services import model
+from breakglass.services.model import PartitionEvidence
 
 CHUNK = 64
 """Partitions that are frozen together: what is thawed to look at one of them."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
+from breakglass.services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
 
 _Log = tuple[UUID, int, int | None]
 """Topic id, log end offset, last written epoch: while they are the same, so is the log."""

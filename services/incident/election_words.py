@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
-from services.incident.groups import numbers_text
-from services.incident.observations import Observation
-from services.recovery.judgement.inputs import named
-from services.words.moments import moment_of
+from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
+from breakglass.services.incident.groups import numbers_text
+from breakglass.services.incident.observations import Observation
+from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.words.moments import moment_of
 
 MOST_TOPICS = 3
 """Named in one sentence; of the others the number is told."""

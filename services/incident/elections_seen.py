@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from services.model import (
+from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
     PartitionState,
@@ -19,8 +19,8 @@ from services.model import (
     TopicPartition,
     Unknown,
 )
-from services.recovery.judgement.lineage import divergence
-from services.recovery.judgement.ranking import holds_records, log_rank
+from breakglass.services.recovery.judgement.lineage import divergence
+from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
 
 Key = tuple[str, TopicPartition, int]
 """Topic id, partition, leader epoch: one election, whoever sees it."""

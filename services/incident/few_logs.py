@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from uuid import UUID
 
-from services.errors import BreakglassError
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.replica_reader import ReplicaReading
-from services.kafka.wire.deadline import Deadline
-from services.model import ReplicaLog, Role, TopicPartition, Unknown
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import ReplicaLog, Role, TopicPartition, Unknown
 
 READ_SECONDS = 3.0
 """How long one broker may take."""

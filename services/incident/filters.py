@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from services.errors import UsageError
-from services.incident.row import IncidentRow
-from services.model import Unknown
-from services.recovery.judgement.assessment import Verdict
-from services.recovery.judgement.precedence import internal
+from breakglass.services.errors import UsageError
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.precedence import internal
 
 INTERNAL = "internal"
 """The only flag that may stand without ``is:``."""

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from services.incident.groups import PartitionGroup, group_of
-from services.incident.order import ordered
-from services.incident.row import IncidentRow
-from services.recovery.judgement.assessment import Verb, Verdict
+from breakglass.services.incident.groups import PartitionGroup, group_of
+from breakglass.services.incident.order import ordered
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.recovery.judgement.assessment import Verb, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from services.incident.row import IncidentRow
-from services.model import TopicPartition, Unknown
-from services.recovery.judgement.assessment import Action, Verdict
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.judgement.assessment import Action, Verdict
 
 GroupKey = tuple[Verdict | None, Action | None, str]
 

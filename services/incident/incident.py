@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from services.incident.observations import Observation
-from services.incident.row import IncidentRow, judged_rows
-from services.incident.tally import IncidentTally, tally_of
-from services.kafka.wire.native_rpc import STOCK, NativeRpc
-from services.model import ClusterSnapshot, TopicPartition
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.summary import Summary
-from services.recovery.judgement.verdict import assess
-from services.recovery.triage import Triage
+from breakglass.services.incident.observations import Observation
+from breakglass.services.incident.row import IncidentRow, judged_rows
+from breakglass.services.incident.tally import IncidentTally, tally_of
+from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
+from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.summary import Summary
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.triage import Triage
 
 
 @dataclass(frozen=True, eq=False)

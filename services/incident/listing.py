@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from services.incident.cells import Listed
-from services.incident.filters import RowFilter
-from services.incident.groups import GroupKey, PartitionGroup, grouped
-from services.incident.order import RowOrder, ordered
-from services.incident.row import IncidentRow, row_partition
-from services.model import TopicPartition
+from breakglass.services.incident.cells import Listed
+from breakglass.services.incident.filters import RowFilter
+from breakglass.services.incident.groups import GroupKey, PartitionGroup, grouped
+from breakglass.services.incident.order import RowOrder, ordered
+from breakglass.services.incident.row import IncidentRow, row_partition
+from breakglass.services.model import TopicPartition
 
 ALL = RowFilter()
 

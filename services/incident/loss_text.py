@@ -6,11 +6,11 @@ one, or says what its replica adds to it.
 
 from __future__ import annotations
 
-from services.model import ReplicaLog, Unknown
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.loss import Loss, ReplicaLoss
-from services.words.contents import contents_text
-from services.words.figures import count
+from breakglass.services.model import ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss
+from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import count
 
 
 def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:

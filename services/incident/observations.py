@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from services.clock import now_ms
-from services.errors import StorageError
-from services.guard.lock import file_name, operator, private_folder
-from services.incident.elections_seen import ElectionSeen, Key, LogFate, ReplicaAhead
-from services.model import TopicPartition
-from services.regular_file import read_regular
-from services.state_folder import state_folder
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.lock import file_name, operator, private_folder
+from breakglass.services.incident.elections_seen import ElectionSeen, Key, LogFate, ReplicaAhead
+from breakglass.services.model import TopicPartition
+from breakglass.services.regular_file import read_regular
+from breakglass.services.state_folder import state_folder
 
 SCHEMA = 1
 MOST_BYTES = 1024 * 1024 * 1024

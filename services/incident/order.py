@@ -7,9 +7,9 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from services.incident.row import IncidentRow
-from services.model import INTERNAL_TOPICS, Unknown
-from services.recovery.judgement.assessment import Verdict
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import INTERNAL_TOPICS, Unknown
+from breakglass.services.recovery.judgement.assessment import Verdict
 
 _URGENCY = {verdict: place for place, verdict in enumerate(Verdict)}
 _NOT_JUDGED = len(_URGENCY)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from services.incident.changes import Changes
-from services.incident.replicas import Go
-from services.incident.row import IncidentRow
-from services.model import TopicPartition
-from services.recovery.judgement.precedence import recovery_order
+from breakglass.services.incident.changes import Changes
+from breakglass.services.incident.replicas import Go
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.precedence import recovery_order
 
 EVERYTHING_SECONDS = 30.0
 """How old a replica's figures may grow though nothing seems to have changed."""

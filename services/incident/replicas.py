@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from services.incident.broker_liveness import Presence
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import NativeRpc
-from services.model import ClusterSnapshot, PartitionState
-from services.recovery.evidence.gather import Evidence, gather
-from services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.incident.broker_liveness import Presence
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import NativeRpc
+from breakglass.services.model import ClusterSnapshot, PartitionState
+from breakglass.services.recovery.evidence.gather import Evidence, gather
+from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 
 FIRST_GO = 64
 """Partitions of the first go: a screenful is told soon."""

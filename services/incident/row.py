@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from services.incident.compressed_evidence import EvidenceChunk, chunks_of
-from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
-from services.recovery.judgement.assessment import Action, Assessment, Verdict
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.conclusion import Judged
-from services.recovery.judgement.heard_before import remembering
-from services.recovery.judgement.verdict import assess
+from breakglass.services.incident.compressed_evidence import EvidenceChunk, chunks_of
+from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verdict
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.verdict import assess
 
 
 @dataclass(frozen=True, slots=True, eq=False)

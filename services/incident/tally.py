@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.incident.row import IncidentRow
-from services.model import Quorum, Unknown
-from services.recovery.judgement.summary import Summary, sum_up
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import Quorum, Unknown
+from breakglass.services.recovery.judgement.summary import Summary, sum_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,30 +13,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from services.clock import now_ms
-from services.contents_effort import Effort
-from services.errors import BreakglassError, Unreachable
-from services.incident.bomb_memory import Forfeits
-from services.incident.broker_liveness import Presence
-from services.incident.changes import changes
-from services.incident.contents_memory import ContentsMemory
-from services.incident.incident import Incident
-from services.incident.observations import Observation
-from services.incident.pending import Pending
-from services.incident.replicas import Go, read_replicas
-from services.incident.row import IncidentRow, judged_again, judged_rows, remembered
-from services.incident.witness import Witness
-from services.kafka.cluster.describe_cluster import require_same_cluster
-from services.kafka.cluster.snapshot_memory import SnapshotMemory
-from services.kafka.replicas.reading_allowance import Allowance
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
-from services.kafka.wire.opening import session_closing
-from services.kafka.wire.sender import ANY_BROKER
-from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
-from services.recovery.evidence.contents import ContentsReading
-from services.recovery.judgement.circumstances import Circumstances
-from services.session import ReadAccess
+from breakglass.services.clock import now_ms
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.incident.bomb_memory import Forfeits
+from breakglass.services.incident.broker_liveness import Presence
+from breakglass.services.incident.changes import changes
+from breakglass.services.incident.contents_memory import ContentsMemory
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.observations import Observation
+from breakglass.services.incident.pending import Pending
+from breakglass.services.incident.replicas import Go, read_replicas
+from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
+from breakglass.services.incident.witness import Witness
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
+from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
+from breakglass.services.kafka.wire.opening import session_closing
+from breakglass.services.kafka.wire.sender import ANY_BROKER
+from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.session import ReadAccess
 
 DURATION_SECONDS = 30.0
 """How long an unfenced broker is waited for before it counts as silent (R15)."""

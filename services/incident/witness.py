@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-from services.clock import now_ms
-from services.errors import StorageError
-from services.guard.lock import operator
-from services.incident.elections_seen import (
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.lock import operator
+from breakglass.services.incident.elections_seen import (
     ElectionSeen,
     Key,
     Witnessed,
@@ -25,11 +25,11 @@ from services.incident.elections_seen import (
     followed,
     witnessed,
 )
-from services.incident.few_logs import FewLogs
-from services.incident.observations import Observation, Observations, unacknowledged
-from services.incident.row import IncidentRow
-from services.kafka.read_client import ReadClient
-from services.model import (
+from breakglass.services.incident.few_logs import FewLogs
+from breakglass.services.incident.observations import Observation, Observations, unacknowledged
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import (
     ClusterSnapshot,
     PartitionEvidence,
     PartitionState,

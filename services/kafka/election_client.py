@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import UsageError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.broker_errors import (
+from breakglass.services.errors import UsageError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.broker_errors import (
     ELECTION_NOT_NEEDED,
     NETWORK_EXCEPTION,
     REQUEST_TIMED_OUT,
@@ -21,17 +21,17 @@ from services.kafka.wire.broker_errors import (
     describe_error,
     retriable,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     designated_election,
 )
-from services.kafka.wire.messages.native import DESIGNATED_SINCE
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.messages.native import DESIGNATED_SINCE
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import TopicPartition
 
 PARTITIONS_A_REQUEST = 1000
 """KIP-966: a broker serves only the first 1,000 partitions of a request."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.broker_errors import (
     GROUP_AUTHORIZATION_FAILED,
     TOPIC_AUTHORIZATION_FAILED,
     describe_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
 
 NO_GENERATION = -1
 COMMIT_VERSION = 9

@@ -11,13 +11,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from services.clock import now_ms
-from services.errors import Unreachable
-from services.kafka.topic_client import TopicClient
-from services.kafka.wire.broker_errors import cluster_error, retriable
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import PartitionState, TopicPartition
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.wire.broker_errors import cluster_error, retriable
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import PartitionState, TopicPartition
 
 ALL_IN_SYNC = -1
 MAGIC = 2

@@ -7,18 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from services.clock import now_ms
-from services.kafka.cluster.describe_cluster import describe_cluster, describe_quorum
-from services.kafka.cluster.listeners import read_listener
-from services.kafka.cluster.partitions import read_partitions
-from services.kafka.cluster.reassignments import read_reassignments
-from services.kafka.cluster.snapshot_memory import SnapshotMemory
-from services.kafka.cluster.topic_settings import read_topic_settings, settings_answer
-from services.kafka.replicas.log_dirs import read_log_dirs
-from services.kafka.replicas.replica_reader import ReplicaReader
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import (
+from breakglass.services.clock import now_ms
+from breakglass.services.kafka.cluster.describe_cluster import describe_cluster, describe_quorum
+from breakglass.services.kafka.cluster.listeners import read_listener
+from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.cluster.reassignments import read_reassignments
+from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
+from breakglass.services.kafka.cluster.topic_settings import read_topic_settings, settings_answer
+from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import (
     ClusterDescription,
     ClusterSnapshot,
     LogDir,
@@ -30,9 +30,9 @@ from services.model import (
 )
 
 if TYPE_CHECKING:
-    from services.kafka.replicas.contents_reader import ContentsReader
-    from services.kafka.replicas.reading_allowance import Allowance
-    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.replicas.contents_reader import ContentsReader
+    from breakglass.services.kafka.replicas.reading_allowance import Allowance
+    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 STEP_SECONDS = 10.0
 """How long one request of a snapshot may take, where there is time for many."""
@@ -138,7 +138,7 @@ class ReadClient:
         self, broker: int, allowance: Allowance, stop: Callable[[], bool]
     ) -> ContentsReader:
         """A reader of the contents of replicas that *broker* holds."""
-        from services.kafka.replicas.contents_reader import ContentsReader
+        from breakglass.services.kafka.replicas.contents_reader import ContentsReader
 
         return ContentsReader(self.sender, broker, allowance, stop)
 

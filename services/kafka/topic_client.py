@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
-from services.kafka.cluster.topic_settings import TOPIC_RESOURCE
-from services.kafka.group_client import GroupClient
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
+from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.wire.broker_errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     cluster_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 
 BROKERS_DEFAULT = -1
 TOPIC_ALREADY_EXISTS = 36

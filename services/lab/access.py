@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from services.errors import LabError
-from services.lab.cluster import Cluster
-from services.lab.security import lab_password
-from services.lab.wire import Conversation
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.security import lab_password
+from breakglass.services.lab.wire import Conversation
 
 ITERATIONS = 4096
 """The fewest that Kafka takes (ScramMechanism.minIterations)."""

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from services.clock import now_ms
-from services.errors import LabError
-from services.lab.cluster import Cluster
-from services.lab.layout import Address, Listener
-from services.lab.produce import AckedRecord, Produced
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Address, Listener
+from breakglass.services.lab.produce import AckedRecord, Produced
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition
 
 ALL_IN_SYNC = -1
 NOT_LEADER = 6

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.lab.layout import LOOPBACK
+from breakglass.services.lab.layout import LOOPBACK
 
 if TYPE_CHECKING:
     from cryptography import x509

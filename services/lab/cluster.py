@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from services.errors import LabError, Unreachable
-from services.lab.distribution import DEFAULT_VERSION, Distribution
-from services.lab.layout import (
+from breakglass.services.errors import LabError, Unreachable
+from breakglass.services.lab.distribution import DEFAULT_VERSION, Distribution
+from breakglass.services.lab.layout import (
     Address,
     ClusterLayout,
     Listener,
@@ -21,15 +21,15 @@ from services.lab.layout import (
     load_layout,
     save_layout,
 )
-from services.lab.node import Node
-from services.lab.observe import read_fenced, read_partitions
-from services.lab.planning import new_broker, new_cluster
-from services.lab.preparation import prepared
-from services.lab.process import end_recorded
-from services.lab.security import make_certificates
-from services.lab.state import clear_state, remove_state
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition
+from breakglass.services.lab.node import Node
+from breakglass.services.lab.observe import read_fenced, read_partitions
+from breakglass.services.lab.planning import new_broker, new_cluster
+from breakglass.services.lab.preparation import prepared
+from breakglass.services.lab.process import end_recorded
+from breakglass.services.lab.security import make_certificates
+from breakglass.services.lab.state import clear_state, remove_state
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition
 
 T = TypeVar("T")
 

@@ -13,16 +13,16 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab import process
-from services.lab.cluster import Cluster
-from services.lab.layout import LOOPBACK, Address, Listener
-from services.lab.ports import free_ports
+from breakglass.services.errors import LabError
+from breakglass.services.lab import process
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import LOOPBACK, Address, Listener
+from breakglass.services.lab.ports import free_ports
 
 OPEN_SECONDS = 20.0
 KILL_SECONDS = 10.0
 POLL_SECONDS = 0.02
-PACKAGES = Path(__file__).parents[2]
+PACKAGES = Path(__file__).parents[3]
 """Where the process finds this package, installed or not."""
 
 
@@ -93,7 +93,7 @@ class ControllerLink:
         record_file = self._record_file(controller)
         record_file.parent.mkdir(parents=True, exist_ok=True)
         output = record_file.with_suffix(".log")
-        command = [sys.executable, "-m", "services.lab.link_process"]
+        command = [sys.executable, "-m", "breakglass.services.lab.link_process"]
         record = process.spawn(
             [*command, str(upstream), str(address), _joined(withheld), str(record_file)],
             output,

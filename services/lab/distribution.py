@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from services.errors import LabError
-from services.extras import missing
-from services.lab.java import find_java
-from services.maven.repository import REPOSITORY_VARIABLE, cache_lock, repository
+from breakglass.services.errors import LabError
+from breakglass.services.extras import missing
+from breakglass.services.lab.java import find_java
+from breakglass.services.maven.repository import REPOSITORY_VARIABLE, cache_lock, repository
 
 if TYPE_CHECKING:
     from jgo.env import Environment
@@ -114,7 +114,7 @@ def _build(cache: Path, endpoint: str, version: str) -> Environment:
         import requests
         from jgo.env import EnvironmentBuilder, LinkStrategy
 
-        from services.maven.context import maven_context
+        from breakglass.services.maven.context import maven_context
     except ModuleNotFoundError as error:
         raise missing("lab", str(error.name)) from None
     builder = EnvironmentBuilder(

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from services.errors import LabError
+from breakglass.services.errors import LabError
 
 LOWEST_VERSION = 17
 """Kafka 4 brokers need Java 17 (KIP-1013)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.lab.distribution import Distribution
-from services.lab.layout import NodeLayout
+from breakglass.services.lab.distribution import Distribution
+from breakglass.services.lab.layout import NodeLayout
 
 ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
 """glibc otherwise keeps an arena for each core, some 20 MB a node."""

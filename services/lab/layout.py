@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.errors import LabError
+from breakglass.services.errors import LabError
 
 SCHEMA = 1
 LAYOUT_FILE = "lab.json"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import signal
 import sys
 
-from services.lab.layout import Address
-from services.lab.proxy import Proxy
+from breakglass.services.lab.layout import Address
+from breakglass.services.lab.proxy import Proxy
 
 FETCH = 1
 FOREVER = 1 << 31

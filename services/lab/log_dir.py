@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.lab.storage import META_FILE
+from breakglass.services.lab.storage import META_FILE
 
 CHECKPOINT = "replication-offset-checkpoint.tmp"
 KEPT_META_FILE = f"{META_FILE}.kept"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from services.lab.truth import CountedLoss, Written
+from breakglass.services.lab.truth import CountedLoss, Written
 
 Identity = tuple[int, int]
 """(leader epoch, offset)."""

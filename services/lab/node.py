@@ -7,19 +7,19 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab import jvm, process
-from services.lab.distribution import Distribution
-from services.lab.layout import (
+from breakglass.services.errors import LabError
+from breakglass.services.lab import jvm, process
+from breakglass.services.lab.distribution import Distribution
+from breakglass.services.lab.layout import (
     Address,
     ClusterLayout,
     Listener,
     NodeLayout,
     NodeRole,
 )
-from services.lab.properties import render, server_properties
-from services.lab.security import security_settings
-from services.lab.storage import format_controller, format_folder
+from breakglass.services.lab.properties import render, server_properties
+from breakglass.services.lab.security import security_settings
+from breakglass.services.lab.storage import format_controller, format_folder
 
 STOP_SECONDS = 30
 PAUSE_SECONDS = 10

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from services.errors import LabError
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.errors import LabError
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 NULL_ELR = Unknown("this Kafka has no eligible leader replicas")
 

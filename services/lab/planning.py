@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab.layout import (
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import (
     FIRST_CONTROLLER,
     ClusterLayout,
     Listener,
     NodeLayout,
     NodeRole,
 )
-from services.lab.ports import free_ports
-from services.lab.storage import kafka_uuid
+from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.storage import kafka_uuid
 
 MOST_BROKERS = FIRST_CONTROLLER - 1
 

@@ -6,8 +6,8 @@ import random
 import socket
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab.layout import LOOPBACK
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import LOOPBACK
 
 LOWEST = 15000
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")

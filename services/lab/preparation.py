@@ -13,17 +13,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from services.class_data import fingerprint, is_whole, runs
-from services.errors import LabError, Unreachable
-from services.lab.distribution import Distribution, distribution, kafka_cache
-from services.lab.jvm import HEAP
-from services.lab.layout import FIRST_CONTROLLER, ClusterLayout, Listener
-from services.lab.node import Node
-from services.lab.observe import read_fenced
-from services.lab.planning import new_cluster
-from services.lab.process import end_recorded
-from services.lab.wire import Conversation
-from services.maven.repository import cache_lock
+from breakglass.services.class_data import fingerprint, is_whole, runs
+from breakglass.services.errors import LabError, Unreachable
+from breakglass.services.lab.distribution import Distribution, distribution, kafka_cache
+from breakglass.services.lab.jvm import HEAP
+from breakglass.services.lab.layout import FIRST_CONTROLLER, ClusterLayout, Listener
+from breakglass.services.lab.node import Node
+from breakglass.services.lab.observe import read_fenced
+from breakglass.services.lab.planning import new_cluster
+from breakglass.services.lab.process import end_recorded
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.maven.repository import cache_lock
 
 TRAINING_SECONDS = 90.0
 ASK_SECONDS = 2.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from services.errors import LabError
+from breakglass.services.errors import LabError
 
 POLL_SECONDS = 0.02
 KILL_SECONDS = 10.0

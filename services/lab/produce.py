@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import LabError
-from services.lab.cluster import Cluster
-from services.model import TopicPartition
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TopicPartition
 
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())

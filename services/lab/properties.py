@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.lab.layout import ClusterLayout, Listener, NodeLayout, NodeRole
+from breakglass.services.lab.layout import ClusterLayout, Listener, NodeLayout, NodeRole
 
 QUICK = {
     "replica.lag.time.max.ms": "3000",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from services.lab.certificates import STORE_PASSWORD, write_certificates
-from services.lab.layout import ClusterLayout, Listener, NodeLayout, NodeRole
-from services.lab.properties import render
+from breakglass.services.lab.certificates import STORE_PASSWORD, write_certificates
+from breakglass.services.lab.layout import ClusterLayout, Listener, NodeLayout, NodeRole
+from breakglass.services.lab.properties import render
 
 SUPER_USER = "admin"
 OPERATOR = "operator"

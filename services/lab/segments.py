@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.errors import LabError
-from services.model import EpochRange
+from breakglass.services.errors import LabError
+from breakglass.services.model import EpochRange
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """base offset, length, leader epoch, magic, crc, attributes, last offset delta, first and newest

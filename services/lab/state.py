@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab.layout import LAYOUT_FILE, TRUTH_FILE, ClusterLayout, load_layout
-from services.lab.process import any_recorded
-from services.lab.security import security_folder
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import LAYOUT_FILE, TRUTH_FILE, ClusterLayout, load_layout
+from breakglass.services.lab.process import any_recorded
+from breakglass.services.lab.security import security_folder
 
 
 def clear_state(state_dir: Path) -> None:

@@ -16,9 +16,9 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from services.lab.distribution import Distribution, kafka_cache
-from services.lab.properties import render
-from services.lab.tools import run_tool
+from breakglass.services.lab.distribution import Distribution, kafka_cache
+from breakglass.services.lab.properties import render
+from breakglass.services.lab.tools import run_tool
 
 META_FILE = "meta.properties"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"

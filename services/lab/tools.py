@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.errors import LabError
-from services.lab.distribution import Distribution
+from breakglass.services.errors import LabError
+from breakglass.services.lab.distribution import Distribution
 
 TOOL_SECONDS = 60
 TOPICS = "org.apache.kafka.tools.TopicCommand"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from services.errors import LabError
-from services.lab.cluster import WAIT_SECONDS, Cluster
-from services.model import PartitionState, TopicPartition
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import WAIT_SECONDS, Cluster
+from breakglass.services.model import PartitionState, TopicPartition
 
 NO_ERROR = 0
 ELECTION_NOT_NEEDED = 84

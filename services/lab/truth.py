@@ -14,9 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from services.errors import LabError
-from services.lab.layout import TRUTH_FILE
-from services.model import EpochRange, TopicPartition
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import TRUTH_FILE
+from breakglass.services.model import EpochRange, TopicPartition
 
 SCHEMA = 1
 

@@ -11,8 +11,8 @@ import time
 from types import TracebackType
 from typing import Any
 
-from services.errors import ConnectFailed, TimedOut, UnsupportedByCluster
-from services.lab.layout import Address
+from breakglass.services.errors import ConnectFailed, TimedOut, UnsupportedByCluster
+from breakglass.services.lab.layout import Address
 
 CLIENT_ID = "breakglass-lab"
 CORRELATION_ID = 1

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from jgo.config import GlobalSettings
 from jgo.maven import Artifact, MavenContext, PythonResolver
 
-from services.maven.repository import cache_lock, repository
+from breakglass.services.maven.repository import cache_lock, repository
 
 TIMEOUT_SECONDS = 30
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from services.metastore.events import Event
-from services.metastore.topic_state import (
+from breakglass.services.metastore.events import Event
+from breakglass.services.metastore.topic_state import (
     CLEANUP,
     RETENTION_BYTES,
     RETENTION_TIME,

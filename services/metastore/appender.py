@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from services.errors import StorageError
-from services.metastore.blocks import Block, Piece, block_of
-from services.metastore.private_files import fingerprint, private_append, remove_if_there
-from services.metastore.records import CommandRecord
-from services.metastore.restart import AppendPosition
-from services.metastore.side_file import SUFFIX, Chain, SideHeader, digest_of
+from breakglass.services.errors import StorageError
+from breakglass.services.metastore.blocks import Block, Piece, block_of
+from breakglass.services.metastore.private_files import fingerprint, private_append, remove_if_there
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restart import AppendPosition
+from breakglass.services.metastore.side_file import SUFFIX, Chain, SideHeader, digest_of
 
 OVERLAPPED = 500
 """From so many commands on they are noted while the disk takes their lines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.metastore.names import Style
+from breakglass.services.metastore.names import Style
 
 
 @dataclass(frozen=True, slots=True)

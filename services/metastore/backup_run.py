@@ -6,17 +6,17 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from services.errors import StorageError
-from services.lag import Behind, CaughtUpAgain, LagAlarm
-from services.metastore.alarms import Alarm
-from services.metastore.backup_job import BackupJob, BackupOutcome
-from services.metastore.events import Event, NotNoted, Tell, of_lag
-from services.metastore.evidence_log import note_alarm
-from services.metastore.private_files import lock_file, locked, private_folder
-from services.metastore.status_file import write_status
-from services.metastore.topic_run import TopicRun
-from services.metastore.watch import MetastoreWatch
-from services.session import ReadAccess
+from breakglass.services.errors import StorageError
+from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
+from breakglass.services.metastore.alarms import Alarm
+from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
+from breakglass.services.metastore.events import Event, NotNoted, Tell, of_lag
+from breakglass.services.metastore.evidence_log import note_alarm
+from breakglass.services.metastore.private_files import lock_file, locked, private_folder
+from breakglass.services.metastore.status_file import write_status
+from breakglass.services.metastore.topic_run import TopicRun
+from breakglass.services.metastore.watch import MetastoreWatch
+from breakglass.services.session import ReadAccess
 
 
 def run_backup(

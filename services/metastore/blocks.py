@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from services.metastore.records import CommandRecord
-from services.metastore.side_file import Noted, note
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.side_file import Noted, note
 
 Piece = bytes | memoryview
 

@@ -17,12 +17,12 @@ from typing import overload
 import numpy as np
 from google_crc32c import value as crc32c
 
-from services.metastore.blocks import BlockFindings, CommandBlock, Piece
-from services.metastore.records import END, SEPARATOR, CommandRecord, Headers
-from services.metastore.side_file import Noted
-from services.pipeline.batches.columns import NULL, HeaderColumns, RecordColumns, Spans
-from services.pipeline.batches.joined import taken
-from services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+from breakglass.services.metastore.blocks import BlockFindings, CommandBlock, Piece
+from breakglass.services.metastore.records import END, SEPARATOR, CommandRecord, Headers
+from breakglass.services.metastore.side_file import Noted
+from breakglass.services.pipeline.batches.columns import NULL, HeaderColumns, RecordColumns, Spans
+from breakglass.services.pipeline.batches.joined import taken
+from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
 
 AT_ONCE = 1_000
 """Commands whose lines are made at once."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from services.metastore.record_json import parse_json
+from breakglass.services.metastore.record_json import parse_json
 
 VERSION = 18
 """The newest command version that is known; ksqlDB reads those up to its own."""

@@ -6,7 +6,7 @@ import json
 from enum import StrEnum
 from typing import NamedTuple
 
-from services.metastore.record_json import parse_json
+from breakglass.services.metastore.record_json import parse_json
 
 SEPARATOR = "/"
 

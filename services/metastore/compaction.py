@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 
-from services.errors import MalformedInput, Refused, StorageError
-from services.metastore.command import Command
-from services.metastore.command_id import EntityType
-from services.metastore.live_backup import BackedUpTopic, open_backup
-from services.metastore.log.reader import AppliedCommand, Replay
-from services.metastore.metastore import Metastore
-from services.metastore.records import CommandRecord
-from services.metastore.restore.source import RestoreSource
-from services.metastore.statements.statement import ALL
-from services.rights import make_folders
-from services.topic_backup.folder import LocalFolder, storage_errors
+from breakglass.services.errors import MalformedInput, Refused, StorageError
+from breakglass.services.metastore.command import Command
+from breakglass.services.metastore.command_id import EntityType
+from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
+from breakglass.services.metastore.log.reader import AppliedCommand, Replay
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restore.source import RestoreSource
+from breakglass.services.metastore.statements.statement import ALL
+from breakglass.services.rights import make_folders
+from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 
 TOGGLES = (EntityType.PAUSE, EntityType.RESUME)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 
-from services.metastore.lines import BackupLine
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.lines import BackupLine
+from breakglass.services.metastore.records import CommandRecord
 
 
 class CommandStanding(StrEnum):

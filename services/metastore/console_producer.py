@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.errors import Refused
-from services.metastore.lines import BackupLine, LineProblem, read_lines
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import Refused
+from breakglass.services.metastore.lines import BackupLine, LineProblem, read_lines
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 
 def producible_lines(file: Path) -> Iterator[bytes]:

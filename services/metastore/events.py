@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from services.lag import Behind, CaughtUpAgain
-from services.words.moments import time_text
+from breakglass.services.lag import Behind, CaughtUpAgain
+from breakglass.services.words.moments import time_text
 
 
 @dataclass(frozen=True, slots=True)

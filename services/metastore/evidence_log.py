@@ -9,10 +9,10 @@ import json
 import os
 from pathlib import Path
 
-from services.clock import now_ms
-from services.metastore.alarms import Alarm
-from services.metastore.private_files import FILE_MODE
-from services.topic_backup.folder import storage_errors
+from breakglass.services.clock import now_ms
+from breakglass.services.metastore.alarms import Alarm
+from breakglass.services.metastore.private_files import FILE_MODE
+from breakglass.services.topic_backup.folder import storage_errors
 
 
 def alarm_file(location: Path, topic: str) -> Path:

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.clock import now_ms
-from services.health.backups import BackupGlance
-from services.kafka.wire.deadline import Deadline
-from services.lag import Behind
-from services.metastore.evidence_log import alarm_file
-from services.metastore.names import newest, service_of
-from services.metastore.private_files import lock_file
-from services.metastore.status_file import read_status
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
-from services.words.inert import bounded
-from services.words.moments import time_text
+from breakglass.services.clock import now_ms
+from breakglass.services.health.backups import BackupGlance
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lag import Behind
+from breakglass.services.metastore.evidence_log import alarm_file
+from breakglass.services.metastore.names import newest, service_of
+from breakglass.services.metastore.private_files import lock_file
+from breakglass.services.metastore.status_file import read_status
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
 
 ALARM_MS = 24 * 3_600_000
 """So long an alarm is told after it was raised."""

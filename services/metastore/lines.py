@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.metastore.command_id import EntityType
+from breakglass.services.metastore.command_id import EntityType
 
 KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 COMMAND_KEY = re.compile(

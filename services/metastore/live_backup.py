@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from services.clock import now_ms
-from services.errors import ConflictingRecord
-from services.metastore.appender import Appender, side_of
-from services.metastore.events import (
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import ConflictingRecord
+from breakglass.services.metastore.appender import Appender, side_of
+from breakglass.services.metastore.events import (
     Begun,
     CommandDifference,
     Continued,
@@ -24,21 +24,21 @@ from services.metastore.events import (
     Shorter,
     Tell,
 )
-from services.metastore.names import BackupName, Style, new_name, newest
-from services.metastore.private_files import (
+from breakglass.services.metastore.names import BackupName, Style, new_name, newest
+from breakglass.services.metastore.private_files import (
     lock_file,
     locked,
     private_append,
     private_folder,
     remove_if_there,
 )
-from services.metastore.records import CommandRecord
-from services.metastore.restart import REBUILT, Ended, Restart
-from services.metastore.side_file import SideHeader
-from services.metastore.side_reader import side_extent, stored_records
-from services.metastore.tail import find_tail
-from services.regular_file import open_regular
-from services.topic_backup.folder import LocalFolder, storage_errors
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restart import REBUILT, Ended, Restart
+from breakglass.services.metastore.side_file import SideHeader
+from breakglass.services.metastore.side_reader import side_extent, stored_records
+from breakglass.services.metastore.tail import find_tail
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 
 COPIED_AT_ONCE = 1_000
 """Commands of one group when a new file receives what it shares with the one before."""

@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.errors import BreakglassError, ClusterError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.metastore.alarms import dangers
-from services.metastore.compared import CommandPair, ComparisonCounts, counted, pairs
-from services.metastore.glance import behind_now
-from services.metastore.lines import BackupLine, read_lines
-from services.metastore.log.reader import AppliedCommand, Degraded, Replay
-from services.metastore.log.topics import TopicsNow
-from services.metastore.log.validator import inconsistencies
-from services.metastore.metastore import Metastore
-from services.metastore.names import newest, service_of
-from services.metastore.records import CommandRecord
-from services.metastore.topic_reader import LogCut, TopicReader
-from services.metastore.topic_state import read_topic_state
-from services.model import Unknown
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.alarms import dangers
+from breakglass.services.metastore.compared import CommandPair, ComparisonCounts, counted, pairs
+from breakglass.services.metastore.glance import behind_now
+from breakglass.services.metastore.lines import BackupLine, read_lines
+from breakglass.services.metastore.log.reader import AppliedCommand, Degraded, Replay
+from breakglass.services.metastore.log.topics import TopicsNow
+from breakglass.services.metastore.log.validator import inconsistencies
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.metastore.names import newest, service_of
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.topic_reader import LogCut, TopicReader
+from breakglass.services.metastore.topic_state import read_topic_state
+from breakglass.services.model import Unknown
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 LOOK_SECONDS = 20.0
 POLL_SECONDS = 0.05

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from services.metastore.command import Command, CommandPlan, Ddl, DdlKind, InvalidCommand
-from services.metastore.command_id import MIGRATION, CommandId, EntityType
-from services.metastore.statements.parsing import columns_of, parse
-from services.metastore.statements.statement import ALL, Statement, StatementKind
-from services.metastore.statements.tokens import InvalidStatement, tokens
+from breakglass.services.metastore.command import Command, CommandPlan, Ddl, DdlKind, InvalidCommand
+from breakglass.services.metastore.command_id import MIGRATION, CommandId, EntityType
+from breakglass.services.metastore.statements.parsing import columns_of, parse
+from breakglass.services.metastore.statements.statement import ALL, Statement, StatementKind
+from breakglass.services.metastore.statements.tokens import InvalidStatement, tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.errors import AlreadyRunning, StorageError
-from services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
+from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700

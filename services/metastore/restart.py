@@ -12,16 +12,16 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
 
-from services.errors import StorageError
-from services.metastore.blocks import block_of
-from services.metastore.events import CommandDifference
-from services.metastore.private_files import private_append, remove_if_there
-from services.metastore.records import CommandRecord
-from services.metastore.side_file import Chain, Noted, SideHeader, digest_of, note
-from services.metastore.side_reader import groups, stored_groups
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
-from services.words.inert import bounded_bytes
+from breakglass.services.errors import StorageError
+from breakglass.services.metastore.blocks import block_of
+from breakglass.services.metastore.events import CommandDifference
+from breakglass.services.metastore.private_files import private_append, remove_if_there
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.side_file import Chain, Noted, SideHeader, digest_of, note
+from breakglass.services.metastore.side_reader import groups, stored_groups
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.words.inert import bounded_bytes
 
 REBUILT = ".new"
 """Behind the name of a side file that is being rebuilt."""

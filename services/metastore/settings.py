@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.connection.properties import Properties, read_properties
-from services.errors import BadConnectionSettings
-from services.metastore.names import Style, command_topic
+from breakglass.services.connection.properties import Properties, read_properties
+from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.metastore.names import Style, command_topic
 
 ENABLE = ("ksql.enable.metastore.backup", "ksql.metastore.enable.backup")
 """KLIP-31 names the setting in both ways."""

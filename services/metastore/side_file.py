@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 from google_crc32c import value as crc32c
 from pydantic_core import to_json
 
-from services.errors import MalformedInput, UnsupportedSchema
-from services.metastore.record_json import parse_json
-from services.metastore.records import CommandRecord, Headers
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.metastore.record_json import parse_json
+from breakglass.services.metastore.records import CommandRecord, Headers
 
 SCHEMA = 1
 SUFFIX = ".side"

@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from services.errors import BreakglassError
-from services.metastore.records import CommandRecord
-from services.metastore.side_file import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.side_file import (
     Noted,
     SideEntry,
     SideHeader,
@@ -19,8 +19,8 @@ from services.metastore.side_file import (
     read_header,
     unseal,
 )
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 
 @dataclass(frozen=True, slots=True)

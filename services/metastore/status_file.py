@@ -9,12 +9,12 @@ import json
 import os
 from pathlib import Path
 
-from services.errors import StorageError
-from services.lag import Behind
-from services.metastore.private_files import FILE_MODE
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
-from services.words.inert import bounded
+from breakglass.services.errors import StorageError
+from breakglass.services.lag import Behind
+from breakglass.services.metastore.private_files import FILE_MODE
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.words.inert import bounded
 
 SCHEMA = 1
 BYTES = 2048

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from services.metastore.lines import COMMAND_KEY, read_lines, split
+from breakglass.services.metastore.lines import COMMAND_KEY, read_lines, split
 
 BLOCK = 64 * 1024
 

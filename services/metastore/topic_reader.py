@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from services.errors import AuthenticationFailed, ClusterError, NotAuthorized, NotNow, Unreachable
-from services.metastore.records import CommandRecord
-from services.metastore.topic_state import PARTITION
+from breakglass.services.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    NotAuthorized,
+    NotNow,
+    Unreachable,
+)
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.topic_state import PARTITION
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

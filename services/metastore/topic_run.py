@@ -14,28 +14,33 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from services.errors import BreakglassError, ClusterError
-from services.kafka.cluster.describe_cluster import require_same_cluster
-from services.kafka.cluster.partitions import read_partitions
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.list_offsets import OffsetError
-from services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import persist
-from services.lag import LagAlarm
-from services.metastore.alarms import log_cut
-from services.metastore.backup_job import BackupJob, BackupOutcome
-from services.metastore.events import Begun, CaughtUp, Event, Shorter, Tell
-from services.metastore.live_backup import BackedUpTopic, LiveBackup
-from services.metastore.names import newest
-from services.metastore.side_file import SUFFIX
-from services.metastore.side_reader import side_header
-from services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
-from services.metastore.topic_state import TopicState, read_topic_state, stable_end, topic_id_at
-from services.metastore.watch import MetastoreWatch
-from services.metastore.whole_fetches import stable_log, whole_fetches
-from services.model import Unknown, known
-from services.topic_backup.folder import LocalFolder
+from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import OffsetError
+from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import persist
+from breakglass.services.lag import LagAlarm
+from breakglass.services.metastore.alarms import log_cut
+from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
+from breakglass.services.metastore.events import Begun, CaughtUp, Event, Shorter, Tell
+from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup
+from breakglass.services.metastore.names import newest
+from breakglass.services.metastore.side_file import SUFFIX
+from breakglass.services.metastore.side_reader import side_header
+from breakglass.services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
+from breakglass.services.metastore.topic_state import (
+    TopicState,
+    read_topic_state,
+    stable_end,
+    topic_id_at,
+)
+from breakglass.services.metastore.watch import MetastoreWatch
+from breakglass.services.metastore.whole_fetches import stable_log, whole_fetches
+from breakglass.services.model import Unknown, known
+from breakglass.services.topic_backup.folder import LocalFolder
 
 POLL_SECONDS = 0.1
 ASK_SECONDS = 10.0

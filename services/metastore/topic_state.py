@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from services.errors import ClusterError, Unreachable
-from services.kafka.cluster.partitions import read_partitions
-from services.kafka.cluster.topic_settings import TOPIC_RESOURCE
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import ClusterError, Unreachable
+from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
+from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     LEADER_ONLY,
@@ -23,10 +23,10 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import TopicPartition, Unknown
+from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import TopicPartition, Unknown
 
 PARTITION = 0
 RETENTION_TIME, RETENTION_BYTES, CLEANUP = "retention.ms", "retention.bytes", "cleanup.policy"

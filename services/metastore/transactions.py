@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from services.errors import (
+from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
     NotAuthorized,
     OutcomeUnknown,
     TimedOut,
 )
-from services.metastore.records import CommandRecord
-from services.metastore.topic_state import PARTITION
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.topic_state import PARTITION
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.metastore.command import VERSION, Command, IncompatibleCommand, InvalidCommand
-from services.metastore.command_id import CommandId, InvalidCommandId
-from services.metastore.lines import BackupLine, LineProblem
-from services.words.inert import bounded_bytes
+from breakglass.services.metastore.command import (
+    VERSION,
+    Command,
+    IncompatibleCommand,
+    InvalidCommand,
+)
+from breakglass.services.metastore.command_id import CommandId, InvalidCommandId
+from breakglass.services.metastore.lines import BackupLine, LineProblem
+from breakglass.services.words.inert import bounded_bytes
 
 SHOWN = 200
 """Characters of a key or value that a message quotes."""

@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 from google_crc32c import value as crc32c
 
-from services.errors import BreakglassError
-from services.metastore.lines import read_lines
-from services.metastore.side_file import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.metastore.lines import read_lines
+from breakglass.services.metastore.side_file import (
     SUFFIX,
     Chain,
     Noted,
@@ -22,9 +22,9 @@ from services.metastore.side_file import (
     read_header,
     unseal,
 )
-from services.metastore.validation import Finding, LineFinding, checked
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.metastore.validation import Finding, LineFinding, checked
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 MOST_TOLD = 1_000
 """Findings that are kept; the rest is counted."""

@@ -11,13 +11,13 @@ import time
 from types import TracebackType
 from typing import Self
 
-from services.errors import BreakglassError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.metastore.alarms import Alarm, Danger, dangers
-from services.metastore.events import Tell
-from services.metastore.topic_state import TopicState, read_topic_state
-from services.session import ReadAccess
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.alarms import Alarm, Danger, dangers
+from breakglass.services.metastore.events import Tell
+from breakglass.services.metastore.topic_state import TopicState, read_topic_state
+from breakglass.services.session import ReadAccess
 
 EVERY_SECONDS = 0.2
 LOOK_SECONDS = 1.0

@@ -13,16 +13,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from services.errors import ClusterError, LogTruncated, TopicRecreated, Unreachable
-from services.kafka.read_client import ReadClient
-from services.metastore.records import CommandRecord
-from services.metastore.topic_reader import LogCut, PolledCommands
-from services.metastore.topic_state import PARTITION, TopicState
-from services.model import TopicPartition, Unknown
+from breakglass.services.errors import ClusterError, LogTruncated, TopicRecreated, Unreachable
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.topic_reader import LogCut, PolledCommands
+from breakglass.services.metastore.topic_state import PARTITION, TopicState
+from breakglass.services.model import TopicPartition, Unknown
 
 if TYPE_CHECKING:
-    from services.metastore.columns import CommandColumns
-    from services.pipeline.batches.converting import FetchedBatches
+    from breakglass.services.metastore.columns import CommandColumns
+    from breakglass.services.pipeline.batches.converting import FetchedBatches
 
 WORTHWHILE = 20_000
 """Of so many offsets on, reading them is worth the start of NumPy and Arrow."""
@@ -71,8 +71,8 @@ def whole_fetches(client: ReadClient, log: StableLog) -> Generator[PolledCommand
     """
     if not log.worthwhile:
         return
-    from services.pipeline.batches.reader import BatchReader
-    from services.pipeline.batches.varints import NotByColumns
+    from breakglass.services.pipeline.batches.reader import BatchReader
+    from breakglass.services.pipeline.batches.varints import NotByColumns
 
     reader = BatchReader(
         client,
@@ -102,8 +102,8 @@ def commands_in(fetched: FetchedBatches, start: int) -> Iterator[CommandColumns]
         NotByColumns: the consumer has to read them.
         MalformedMessage: bytes that are no batches.
     """
-    from services.metastore.columns import CommandColumns
-    from services.pipeline.batches.converting import columns_in
+    from breakglass.services.metastore.columns import CommandColumns
+    from breakglass.services.pipeline.batches.converting import columns_in
 
     for columns in columns_in(fetched, start, NO_END):
         yield CommandColumns.of(columns)

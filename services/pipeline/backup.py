@@ -6,19 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from services.errors import BreakglassError, ClusterError
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.generations import Generation, following, latest, set_aside
-from services.pipeline.report import BackupReport, PartitionReport, TopicReport
-from services.pipeline.resume_point import CopyStretch, diverged, other_log, stretch
-from services.pipeline.session import jvm_errors
-from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
-from services.pipeline.topic_copy import TopicCopy
-from services.recovery.group_reset import GroupStanding, read_standing
-from services.topic_backup import group_history
-from services.topic_backup.assembling import Assembler, assembling
-from services.topic_backup.manifest import read_manifest
+from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.generations import Generation, following, latest, set_aside
+from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
+from breakglass.services.pipeline.resume_point import CopyStretch, diverged, other_log, stretch
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import (
+    PartitionSource,
+    TopicSource,
+    WantedTopics,
+    read_sources,
+)
+from breakglass.services.pipeline.topic_copy import TopicCopy
+from breakglass.services.recovery.group_reset import GroupStanding, read_standing
+from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.assembling import Assembler, assembling
+from breakglass.services.topic_backup.manifest import read_manifest
 
 
 @dataclass(frozen=True, slots=True)

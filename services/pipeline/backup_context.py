@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from services.errors import StorageError
-from services.kafka.read_client import ReadClient
-from services.pipeline.generations import NewGeneration
-from services.pipeline.pace import Budget
-from services.pipeline.report import CopyProgress
-from services.pipeline.session import Spark
-from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-from services.topic_backup.store.form import StoredForm
-from services.topic_backup.store.store import Store
+from breakglass.services.errors import StorageError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.pipeline.generations import NewGeneration
+from breakglass.services.pipeline.pace import Budget
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
+from breakglass.services.topic_backup.store.form import StoredForm
+from breakglass.services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from services.session import ReadAccess
+    from breakglass.services.session import ReadAccess
 
 
 @contextmanager

@@ -11,16 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.errors import EvidenceChanged, TimedOut
-from services.kafka.wire.broker_errors import OFFSET_OUT_OF_RANGE, cluster_error, retriable
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
-from services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
-from services.topic_backup.batches import ControlType, decode_batch
-from services.topic_backup.older_messages import message_header, message_records
-from services.topic_backup.record import Record
+from breakglass.services.errors import EvidenceChanged, TimedOut
+from breakglass.services.kafka.wire.broker_errors import (
+    OFFSET_OUT_OF_RANGE,
+    cluster_error,
+    retriable,
+)
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
+from breakglass.services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.older_messages import message_header, message_records
+from breakglass.services.topic_backup.record import Record
 
 CONSUMER = -1
 READ_COMMITTED = 1

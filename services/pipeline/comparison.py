@@ -14,19 +14,31 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from services.kafka.read_client import ReadClient
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.batches.log_range import LogRange, Ranges, chunks_in, divided, range_of
-from services.pipeline.batches.tasks import run_tasks
-from services.pipeline.part_writer import RecordChunk
-from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.restore.task import restored_bytes
-from services.pipeline.source import PartitionSource
-from services.pipeline.stored_segments import Bytes, Longs, RecordRun, StoredSegment, runs_between
-from services.topic_backup.manifest import TopicIdentity
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.batches.log_range import (
+    LogRange,
+    Ranges,
+    chunks_in,
+    divided,
+    range_of,
+)
+from breakglass.services.pipeline.batches.tasks import run_tasks
+from breakglass.services.pipeline.part_writer import RecordChunk
+from breakglass.services.pipeline.restore.offset_map import OffsetMap
+from breakglass.services.pipeline.restore.task import restored_bytes
+from breakglass.services.pipeline.source import PartitionSource
+from breakglass.services.pipeline.stored_segments import (
+    Bytes,
+    Longs,
+    RecordRun,
+    StoredSegment,
+    runs_between,
+)
+from breakglass.services.topic_backup.manifest import TopicIdentity
 
 if TYPE_CHECKING:
-    from services.pipeline.restore.offset_map import OffsetMap
+    from breakglass.services.pipeline.restore.offset_map import OffsetMap
 
 OFFSET_BYTES, KIND_BYTES = 8, 4
 LOG_APPEND = np.array([0, 0, 0, 1], np.uint8)

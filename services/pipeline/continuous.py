@@ -15,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.errors import BreakglassError, NotNow, Unreachable, UsageError
-from services.kafka.wire.deadline import Deadline
-from services.lag import LagAlarm
-from services.model import TopicPartition
-from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
-from services.pipeline.generations import Generation
-from services.pipeline.report import BackupReport, TopicReport
-from services.pipeline.source import WantedTopics
-from services.pipeline.stream import (
+from breakglass.services.errors import BreakglassError, NotNow, Unreachable, UsageError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lag import LagAlarm
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
+from breakglass.services.pipeline.generations import Generation
+from breakglass.services.pipeline.report import BackupReport, TopicReport
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.pipeline.stream import (
     TRIGGER_SECONDS,
     BatchRanges,
     Ends,
@@ -32,8 +32,8 @@ from services.pipeline.stream import (
     back_up_batch,
     require_spark,
 )
-from services.topic_backup.store.form import has_manifest
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.store.form import has_manifest
+from breakglass.services.topic_backup.store.store import LocalStore
 
 EVERY_SECONDS = 10.0
 LOOK_SECONDS = 0.2

@@ -9,23 +9,23 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from services.divergence.address import parse_address
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.comparison import Comparison
-from services.divergence.entry import RecordEntry, RecordField
-from services.divergence.hunks import HunkTotals
-from services.divergence.opening import Opener
-from services.divergence.pairing import compare
-from services.divergence.runs import Run, runs
-from services.divergence.source import Extent, Reading
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.spark_job import answers, packed, unpacked
-from services.session import ReadAccess
+from breakglass.services.divergence.address import parse_address
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import RecordEntry, RecordField
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.opening import Opener
+from breakglass.services.divergence.pairing import compare
+from breakglass.services.divergence.runs import Run, runs
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.spark_job import answers, packed, unpacked
+from breakglass.services.session import ReadAccess
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.key import Key
 
 LEAST_ADDRESSES = 1_000
 """The minimum size of a part: each part opens both sources again."""

@@ -13,10 +13,10 @@ from importlib import import_module
 WANTED = (
     "pyspark.worker",
     "pyarrow",
-    "services.pipeline.batches.tasks",
-    "services.pipeline.comparison",
-    "services.pipeline.part_writer",
-    "services.pipeline.restore.jobs",
+    "breakglass.services.pipeline.batches.tasks",
+    "breakglass.services.pipeline.comparison",
+    "breakglass.services.pipeline.part_writer",
+    "breakglass.services.pipeline.restore.jobs",
 )
 
 

@@ -7,15 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from services.errors import EvidenceChanged, PipelineError
-from services.model import EpochHistory, Unknown
-from services.pipeline.committed_log import CommittedBatch, CommittedLog
-from services.topic_backup.addition import Missing, NewSegment
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.summary import MAX_GAPS, EpochStart, Gap, GapReason
+from breakglass.services.errors import EvidenceChanged, PipelineError
+from breakglass.services.model import EpochHistory, Unknown
+from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
+from breakglass.services.topic_backup.addition import Missing, NewSegment
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.summary import MAX_GAPS, EpochStart, Gap, GapReason
 
 EXPLAINED_BYTES = 256 * 1024 * 1024
 """The bytes of a log that are read again to explain the gaps of one copy; further gaps stay

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services.errors import PipelineError
-from services.pipeline.java import NICENESS
-from services.rights import make_folders, open_new
-from services.state_folder import state_folder
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import PipelineError
+from breakglass.services.pipeline.java import NICENESS
+from breakglass.services.rights import make_folders, open_new
+from breakglass.services.state_folder import state_folder
+from breakglass.services.topic_backup.folder import storage_errors
 
 KEPT_LOGS = 20
 """The number of runs whose logs are kept."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from services.errors import UsageError
-from services.topic_backup.folder import LocalFolder, storage_errors
-from services.topic_backup.layout import folder_name, generations
-from services.topic_backup.store.form import StoredForm
-from services.topic_backup.store.store import LocalStore, Store
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
+from breakglass.services.topic_backup.layout import folder_name, generations
+from breakglass.services.topic_backup.store.form import StoredForm
+from breakglass.services.topic_backup.store.store import LocalStore, Store
 
 
 class NewGeneration(StrEnum):

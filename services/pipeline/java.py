@@ -26,9 +26,9 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from services.class_data import fingerprint, is_whole
-from services.errors import PipelineError
-from services.rights import make_folders, open_new
+from breakglass.services.class_data import fingerprint, is_whole
+from breakglass.services.errors import PipelineError
+from breakglass.services.rights import make_folders, open_new
 
 LOWEST_VERSION = 17
 """Spark 4 needs Java 17."""

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.pace import Pace
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.part import SegmentPart, part_names, run_part_names
-from services.topic_backup.record import Record, encode
-from services.topic_backup.segment_reader import MAGIC
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.pace import Pace
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.part import SegmentPart, part_names, run_part_names
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.segment_reader import MAGIC
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

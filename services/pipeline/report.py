@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from services.model import EpochHistory, Unknown
-from services.pipeline.source import PartitionSource, TopicSource
-from services.topic_backup.manifest import TopicManifest
-from services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
+from breakglass.services.model import EpochHistory, Unknown
+from breakglass.services.pipeline.source import PartitionSource, TopicSource
+from breakglass.services.topic_backup.manifest import TopicManifest
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from services.errors import PipelineError
-from services.pipeline.gateway import Gateway, log_file
-from services.pipeline.starting import WantedSpark, forget_jvm, start
+from breakglass.services.errors import PipelineError
+from breakglass.services.pipeline.gateway import Gateway, log_file
+from breakglass.services.pipeline.starting import WantedSpark, forget_jvm, start
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.errors import UsageError
-from services.kafka.cluster.topic_config import read_topic_configs
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import UsageError
+from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
+from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     LEADER_ONLY,
@@ -19,9 +19,9 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.wire.deadline import Deadline
-from services.model import EpochHistory, PartitionState, TopicPartition, Unknown
-from services.topic_backup.manifest import TopicIdentity
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import EpochHistory, PartitionState, TopicPartition, Unknown
+from breakglass.services.topic_backup.manifest import TopicIdentity
 
 EPOCHS = 64
 """The number of leader epochs of a partition that are read, from the newest back."""

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from services.connection.secret import Secret
-from services.connection.settings import ConnectionSettings
-from services.errors import DiskFull, PipelineError, StorageError
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import DiskFull, PipelineError, StorageError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -16,11 +16,23 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from services.errors import PipelineError
-from services.extras import missing
-from services.pipeline.gateway import Gateway, Launch, errors_file, logging_option, scripted
-from services.pipeline.java import NICENESS, ClassArchive, class_archive, find_java, java_home
-from services.rights import open_new
+from breakglass.services.errors import PipelineError
+from breakglass.services.extras import missing
+from breakglass.services.pipeline.gateway import (
+    Gateway,
+    Launch,
+    errors_file,
+    logging_option,
+    scripted,
+)
+from breakglass.services.pipeline.java import (
+    NICENESS,
+    ClassArchive,
+    class_archive,
+    find_java,
+    java_home,
+)
+from breakglass.services.rights import open_new
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -141,7 +153,7 @@ def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
 
     settings = {**SETTINGS, **given}
     if wanted.one_jvm:
-        settings["spark.python.daemon.module"] = "services.pipeline.daemon"
+        settings["spark.python.daemon.module"] = "breakglass.services.pipeline.daemon"
     conf = SparkConf().setMaster(wanted.master).setAppName("breakglass")
     return conf.setAll(list({**settings, **wanted.settings}.items()))
 

@@ -16,14 +16,14 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from services.errors import DamagedBackup
-from services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.salvage.finding import FoundRecord
-from services.topic_backup.salvage.salvage import salvaged
-from services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
-from services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
+from breakglass.services.topic_backup.summary import SegmentSummary
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -15,25 +15,25 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
 
-from services.errors import BreakglassError
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
     READ_COMMITTED,
     ListedOffset,
     list_offsets,
 )
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.pipeline.backup import OpenTopic, begun, opened
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.batches.log_range import divided, range_of
-from services.pipeline.batches.tasks import copy_by_tasks
-from services.pipeline.report import BackupReport, TopicReport
-from services.pipeline.resume_point import CopyStretch
-from services.pipeline.session import jvm_errors
-from services.pipeline.source import WantedTopics, read_sources
-from services.topic_backup.part import SegmentPart
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup import OpenTopic, begun, opened
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.batches.log_range import divided, range_of
+from breakglass.services.pipeline.batches.tasks import copy_by_tasks
+from breakglass.services.pipeline.report import BackupReport, TopicReport
+from breakglass.services.pipeline.resume_point import CopyStretch
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.topic_backup.part import SegmentPart
 
 BATCH_ASK_SECONDS = 60.0
 PATIENCE_SECONDS = 10.0

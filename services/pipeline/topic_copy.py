@@ -6,23 +6,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from services.errors import ClusterError, LogBeginsLater, UsageError
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup_context import BackupRun, repeating
-from services.pipeline.batches.log_range import Ranges, divided, range_of
-from services.pipeline.batches.tasks import copy_by_tasks
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.gaps import found_gaps, new_segments
-from services.pipeline.part_writer import PartTarget
-from services.pipeline.report import PartitionReport, TopicReport
-from services.pipeline.resume_point import CopyStretch, cut_since, end_epoch
-from services.pipeline.session import jvm_errors
-from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
-from services.topic_backup.addition import Addition, Missing, NewSegment
-from services.topic_backup.assembling import Assembler
-from services.topic_backup.part import SegmentPart, part_index_of, run_place_of
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.summary import EpochStart, Gap, GapReason
+from breakglass.services.errors import ClusterError, LogBeginsLater, UsageError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup_context import BackupRun, repeating
+from breakglass.services.pipeline.batches.log_range import Ranges, divided, range_of
+from breakglass.services.pipeline.batches.tasks import copy_by_tasks
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.gaps import found_gaps, new_segments
+from breakglass.services.pipeline.part_writer import PartTarget
+from breakglass.services.pipeline.report import PartitionReport, TopicReport
+from breakglass.services.pipeline.resume_point import CopyStretch, cut_since, end_epoch
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import (
+    PartitionSource,
+    TopicSource,
+    WantedTopics,
+    read_sources,
+)
+from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
+from breakglass.services.topic_backup.assembling import Assembler
+from breakglass.services.topic_backup.part import SegmentPart, part_index_of, run_place_of
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 
 ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5

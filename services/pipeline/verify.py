@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.errors import UsageError
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
-from services.pipeline.session import jvm_errors
-from services.pipeline.source import TopicSource, WantedTopics, read_sources
-from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
-from services.topic_backup.folder import Folder
-from services.topic_backup.manifest import TopicManifest
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.errors import UsageError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.pipeline.stored_segments import (
+    StoredSegment,
+    runs_between,
+    stored_segments,
+)
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.manifest import TopicManifest
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
 

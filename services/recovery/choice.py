@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from services.model import TopicPartition
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.triage import Triage
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.triage import Triage
 
 
 @dataclass(frozen=True, slots=True)

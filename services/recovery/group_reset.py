@@ -10,20 +10,20 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.errors import BreakglassError, OutcomeUnknown
-from services.guard.journal_view import JournalStep, JournalView
-from services.kafka.cluster.group_offsets import (
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.guard.journal_view import JournalStep, JournalView
+from breakglass.services.kafka.cluster.group_offsets import (
     GroupOffsets,
     describing,
     read_committed,
     read_group_offsets,
 )
-from services.kafka.group_client import GroupClient
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import read_leader_ends
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition, Unknown
-from services.recovery.execution.record import ExecutionJournal
+from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import read_leader_ends
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.recovery.execution.record import ExecutionJournal
 
 STEP = "commit group offsets"
 RESTORE_STEP = "restore group offsets"

@@ -10,27 +10,32 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from services.guard.journal_view import JournalView
-from services.kafka.election_client import PARTITIONS_A_REQUEST
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
-from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.course import Course
-from services.recovery.execution.ladder import climb
-from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE, ExecutionJournal
-from services.recovery.execution.restore_order import restore_orders
-from services.recovery.execution.run import Recovery, Rescue
-from services.recovery.execution.target import (
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
+from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.course import Course
+from breakglass.services.recovery.execution.ladder import climb
+from breakglass.services.recovery.execution.record import (
+    PARTLY_FAILED,
+    SUCCEEDED,
+    UNDONE,
+    ExecutionJournal,
+)
+from breakglass.services.recovery.execution.restore_order import restore_orders
+from breakglass.services.recovery.execution.run import Recovery, Rescue
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     order_left,
 )
-from services.recovery.execution.undo_order import undo_orders
-from services.recovery.triage import SNAPSHOT_SECONDS, judge
-from services.recovery.unfinished import (
+from breakglass.services.recovery.execution.undo_order import undo_orders
+from breakglass.services.recovery.triage import SNAPSHOT_SECONDS, judge
+from breakglass.services.recovery.unfinished import (
     JournalledPartition,
     Remains,
     Settlement,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import ClusterSnapshot, PartitionState, TopicPartition
-from services.recovery.triage import SNAPSHOT_SECONDS
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

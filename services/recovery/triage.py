@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from services.contents_effort import Effort
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import (
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import (
     AUTO,
     STOCK,
     SWITCHED_OFF,
@@ -17,12 +17,12 @@ from services.kafka.wire.native_rpc import (
     find_native_rpc,
     native_key,
 )
-from services.model import ClusterSnapshot, PartitionState, TopicPartition
-from services.recovery.evidence.contents import Chosen, ContentsReading, nobody
-from services.recovery.evidence.gather import Evidence, gather
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.verdict import assess
+from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.recovery.evidence.contents import Chosen, ContentsReading, nobody
+from breakglass.services.recovery.evidence.gather import Evidence, gather
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.verdict import assess
 
 SNAPSHOT_SECONDS = 10.0
 

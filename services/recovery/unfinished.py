@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from services.errors import WrongCluster
-from services.guard.consent import Price
-from services.guard.journal_view import Details, EntryKind, JournalStep, JournalView
-from services.model import (
+from breakglass.services.errors import WrongCluster
+from breakglass.services.guard.consent import Price
+from breakglass.services.guard.journal_view import Details, EntryKind, JournalStep, JournalView
+from breakglass.services.model import (
     ClusterSnapshot,
     PartitionEvidence,
     PartitionState,
     TopicPartition,
     Unknown,
 )
-from services.recovery.choice import Left
-from services.recovery.execution.preferred import STEP as PREFERRED
-from services.recovery.execution.prepare import live_beside
-from services.recovery.execution.record import target_of_item
-from services.recovery.execution.restore_order import RESTORE, still_ours
-from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.execution.undo_order import UNDO
-from services.recovery.judgement.loss import loss_of
-from services.recovery.plan.check import more_unread
-from services.recovery.rescue.journalled import SAVED
-from services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.choice import Left
+from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
+from breakglass.services.recovery.execution.prepare import live_beside
+from breakglass.services.recovery.execution.record import target_of_item
+from breakglass.services.recovery.execution.restore_order import RESTORE, still_ours
+from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
+from breakglass.services.recovery.execution.undo_order import UNDO
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.plan.check import more_unread
+from breakglass.services.recovery.rescue.journalled import SAVED
+from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
 
 FOUND = "found when it was resumed"
 

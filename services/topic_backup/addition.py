@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.segment_reader import MAGIC
-from services.topic_backup.summary import (
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.summary import (
     MAX_GAPS,
     EpochStart,
     Gap,

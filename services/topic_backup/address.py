@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from services.errors import UsageError
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import listing
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.mending import MendedPartition, mend
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import MAX_RECORD_BYTES
-from services.topic_backup.reindex import Reindexed, reindex
-from services.topic_backup.store.form import has_manifest
-from services.topic_backup.store.key import Key
-from services.topic_backup.store.store import Store, open_store
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import listing
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.mending import MendedPartition, mend
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
+from breakglass.services.topic_backup.reindex import Reindexed, reindex
+from breakglass.services.topic_backup.store.form import has_manifest
+from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.store import Store, open_store
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 

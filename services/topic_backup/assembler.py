@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from services.topic_backup import partition_index, pending
-from services.topic_backup.addition import Addition, NewSegment, extended, placed
-from services.topic_backup.layout import (
+from breakglass.services.topic_backup import partition_index, pending
+from breakglass.services.topic_backup.addition import Addition, NewSegment, extended, placed
+from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     partition_index_name,
     records_name,
     segment_index_name,
     segment_prefix,
 )
-from services.topic_backup.manifest import (
+from breakglass.services.topic_backup.manifest import (
     TopicIdentity,
     TopicManifest,
     next_commit,
@@ -31,16 +31,16 @@ from services.topic_backup.manifest import (
     says_more,
     write_manifest,
 )
-from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-from services.topic_backup.reindex import write_partition_index
-from services.topic_backup.resume import oldest_missing, resume
-from services.topic_backup.segment_reader import MAGIC
-from services.topic_backup.small_segment import appended, fits
-from services.topic_backup.summary import (
+from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
+from breakglass.services.topic_backup.reindex import write_partition_index
+from breakglass.services.topic_backup.resume import oldest_missing, resume
+from breakglass.services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.small_segment import appended, fits
+from breakglass.services.topic_backup.summary import (
     PartitionSummary,
     SegmentSummary,
 )
-from services.topic_backup.topic_claim import claim
+from breakglass.services.topic_backup.topic_claim import claim
 
 
 class TopicAssembler:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from services.topic_backup.addition import Addition
-from services.topic_backup.assembler import TopicAssembler
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.manifest import TopicIdentity, TopicManifest
-from services.topic_backup.store.runs_assembler import RunsAssembler
-from services.topic_backup.store.runs_folder import RunsFolder
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.topic_backup.addition import Addition
+from breakglass.services.topic_backup.assembler import TopicAssembler
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
+from breakglass.services.topic_backup.store.runs_assembler import RunsAssembler
+from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 
 class Assembler(Protocol):

@@ -28,8 +28,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.errors import MalformedMessage
-from services.topic_backup.record import TimestampType
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup.record import TimestampType
 
 BATCH_HEADER = struct.Struct(
     ">q"  # BaseOffset           => int64

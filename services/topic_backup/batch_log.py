@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import BinaryIO
 
-from services.errors import DamagedBackup
-from services.topic_backup.batches import RecordBatch
-from services.topic_backup.folder import AppendFolder, Folder, storage_errors
-from services.topic_backup.layout import batch_log_name
-from services.topic_backup.summary import BatchLogSummary
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.topic_backup.folder import AppendFolder, Folder, storage_errors
+from breakglass.services.topic_backup.layout import batch_log_name
+from breakglass.services.topic_backup.summary import BatchLogSummary
 
 MAX_LINE_BYTES = 64 * 1024
 

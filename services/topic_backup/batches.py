@@ -24,15 +24,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from services.errors import MalformedMessage
-from services.topic_backup.batch_header import (
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     BatchHeader,
     read_headers,
 )
-from services.topic_backup.compression import Compression, decompress
-from services.topic_backup.record import MAX_HEADERS, Headers, Record, TimestampType
+from breakglass.services.topic_backup.compression import Compression, decompress
+from breakglass.services.topic_backup.record import MAX_HEADERS, Headers, Record, TimestampType
 
 CONTROL_KEY = struct.Struct(
     ">h"  # Version => int16

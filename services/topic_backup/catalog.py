@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from services.errors import UsageError
-from services.topic_backup import pending
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import folder_name, generations, is_folder_name, listing
-from services.topic_backup.store.form import has_manifest
-from services.topic_backup.store.store import LocalStore, Store
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup import pending
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import (
+    folder_name,
+    generations,
+    is_folder_name,
+    listing,
+)
+from breakglass.services.topic_backup.store.form import has_manifest
+from breakglass.services.topic_backup.store.store import LocalStore, Store
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Protocol
 
-from services.errors import MalformedMessage
+from breakglass.services.errors import MalformedMessage
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = struct.Struct(

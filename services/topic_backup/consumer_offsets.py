@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from services.errors import MalformedInput
-from services.topic_backup.folder import Folder, read_whole
-from services.topic_backup.layout import consumer_offsets_name
+from breakglass.services.errors import MalformedInput
+from breakglass.services.topic_backup.folder import Folder, read_whole
+from breakglass.services.topic_backup.layout import consumer_offsets_name
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A million groups."""

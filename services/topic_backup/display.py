@@ -6,7 +6,7 @@ import base64
 from enum import StrEnum
 from typing import Any
 
-from services.topic_backup.record import Record
+from breakglass.services.topic_backup.record import Record
 
 
 class BytesAs(StrEnum):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.errors import DamagedBackup
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import records_name
-from services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
-from services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
-from services.errors import AlreadyRunning, DiskFull, StorageError
-from services.regular_file import open_regular
-from services.rights import make_folders, open_new
-from services.topic_backup.layout import MANIFEST
+from breakglass.services.errors import AlreadyRunning, DiskFull, StorageError
+from breakglass.services.regular_file import open_regular
+from breakglass.services.rights import make_folders, open_new
+from breakglass.services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
 """How the name of a file begins and ends that was not yet put in place."""

@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Mapping
 
-from services.clock import now_ms
-from services.errors import MalformedInput
-from services.topic_backup import consumer_offsets
-from services.topic_backup.folder import Folder, read_whole
-from services.topic_backup.layout import consumer_offsets_name
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import MalformedInput
+from breakglass.services.topic_backup import consumer_offsets
+from breakglass.services.topic_backup.folder import Folder, read_whole
+from breakglass.services.topic_backup.layout import consumer_offsets_name
 
 PREFIX = "breakglass_groups_"
 MOST_BYTES = 256 * 1024 * 1024

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from services.errors import UsageError
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import listing
-from services.topic_backup.lost import Lost, lost_of
-from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
-from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import listing
+from breakglass.services.topic_backup.lost import Lost, lost_of
+from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from breakglass.services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally
 
 
 @dataclass(frozen=True, slots=True)

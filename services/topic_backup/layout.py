@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.errors import DamagedBackup, UsageError
+from breakglass.services.errors import DamagedBackup, UsageError
 
 MANIFEST = "breakglass_manifest.json"
 

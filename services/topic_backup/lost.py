@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import records_name
-from services.topic_backup.reader import LeftOut
-from services.topic_backup.soundness import altered
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.reader import LeftOut
+from breakglass.services.topic_backup.soundness import altered
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from importlib import metadata
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
-from services.clock import now_ms
-from services.errors import MalformedInput, UnsupportedSchema
-from services.topic_backup.folder import Folder, read_whole
-from services.topic_backup.layout import MAX_INT64, segment_place
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.topic_backup.folder import Folder, read_whole
+from breakglass.services.topic_backup.layout import MAX_INT64, segment_place
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

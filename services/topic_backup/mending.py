@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.errors import UsageError
-from services.topic_backup import consumer_offsets, group_history
-from services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from services.topic_backup.layout import listing, require_folder_name, topic_path
-from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.reader import LeftOut, PartitionReader
-from services.topic_backup.record import MAX_RECORD_BYTES
-from services.topic_backup.summary import Gap, GapReason, PartitionSummary
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup import consumer_offsets, group_history
+from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from breakglass.services.topic_backup.layout import listing, require_folder_name, topic_path
+from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
+from breakglass.services.topic_backup.summary import Gap, GapReason, PartitionSummary
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 
 @dataclass(frozen=True, slots=True)

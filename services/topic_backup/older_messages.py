@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from services.errors import MalformedMessage
-from services.topic_backup.batch_header import (
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup.batch_header import (
     COMPRESSION_MASK,
     LENGTH_END,
     LOG_APPEND_MASK,
@@ -37,9 +37,13 @@ from services.topic_backup.batch_header import (
     SMALLEST_MESSAGE,
     BatchHeader,
 )
-from services.topic_backup.batches import MAX_BATCH_BYTES
-from services.topic_backup.compression import Compression, decompress, with_right_checksum
-from services.topic_backup.record import LENGTH, TIMESTAMP, Record, TimestampType
+from breakglass.services.topic_backup.batches import MAX_BATCH_BYTES
+from breakglass.services.topic_backup.compression import (
+    Compression,
+    decompress,
+    with_right_checksum,
+)
+from breakglass.services.topic_backup.record import LENGTH, TIMESTAMP, Record, TimestampType
 
 _HEAD = struct.Struct(
     ">q"  # Offset     => int64

@@ -10,8 +10,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from services.topic_backup.folder import TEMPORARY
-from services.topic_backup.layout import (
+from breakglass.services.topic_backup.folder import TEMPORARY
+from breakglass.services.topic_backup.layout import (
     records_name,
     segment_index_name,
     segment_of,

@@ -17,11 +17,11 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from services.errors import DamagedBackup
-from services.topic_backup.folder import Folder, read_whole
-from services.topic_backup.layout import partition_index_name, segment_place
-from services.topic_backup.record import LENGTH
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, check_magic
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.folder import Folder, read_whole
+from breakglass.services.topic_backup.layout import partition_index_name, segment_place
+from breakglass.services.topic_backup.record import LENGTH
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, check_magic
 
 START_OFFSET = struct.Struct(">q")
 

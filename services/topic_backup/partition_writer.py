@@ -10,25 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from services.errors import ConflictingRecord
-from services.model import TopicPartition
-from services.topic_backup import partition_index
-from services.topic_backup.batch_log import BatchLog, BatchState
-from services.topic_backup.batches import RecordBatch
-from services.topic_backup.extent import SegmentExtent
-from services.topic_backup.folder import AppendFolder
-from services.topic_backup.layout import (
+from breakglass.services.errors import ConflictingRecord
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.batch_log import BatchLog, BatchState
+from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.topic_backup.extent import SegmentExtent
+from breakglass.services.topic_backup.folder import AppendFolder
+from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     batch_log_name,
     listing,
     partition_index_name,
 )
-from services.topic_backup.reader import read_extents
-from services.topic_backup.record import Record
-from services.topic_backup.resume import Cut, oldest_missing, resume
-from services.topic_backup.segment_reader import MAGIC
-from services.topic_backup.segment_writer import SegmentWriter
-from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.reader import read_extents
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.resume import Cut, oldest_missing, resume
+from breakglass.services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.segment_writer import SegmentWriter
+from breakglass.services.topic_backup.summary import (
+    Gap,
+    GapReason,
+    PartitionSummary,
+    SegmentSummary,
+)
 
 if TYPE_CHECKING:
     from hashlib import _Hash

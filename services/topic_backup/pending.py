@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from services.errors import MalformedInput
-from services.topic_backup.folder import LocalFolder, read_whole
-from services.topic_backup.layout import MAX_INT64, segment_of
+from breakglass.services.errors import MalformedInput
+from breakglass.services.topic_backup.folder import LocalFolder, read_whole
+from breakglass.services.topic_backup.layout import MAX_INT64, segment_of
 
 PENDING = "breakglass_pending.json"
 SCHEMA = 1

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from services.clock import now_ms
-from services.errors import UsageError
-from services.topic_backup import pending
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.manifest import TopicManifest, read_manifest, write_manifest
-from services.topic_backup.reindex import write_partition_index
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup import pending
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest, write_manifest
+from breakglass.services.topic_backup.reindex import write_partition_index
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,23 +11,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from services.errors import BreakglassError
-from services.topic_backup import partition_index
-from services.topic_backup.extent import SegmentExtent, seek
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import PartitionFiles, listing, records_name
-from services.topic_backup.record import MAX_RECORD_BYTES, Record
-from services.topic_backup.salvage.finding import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.extent import SegmentExtent, seek
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES, Record
+from breakglass.services.topic_backup.salvage.finding import (
     FoundRecord,
     Proof,
     ProvenStretch,
     UnreadBytes,
     UnreadCause,
 )
-from services.topic_backup.salvage.salvage import salvaged
-from services.topic_backup.segment_reader import read_segment
-from services.topic_backup.soundness import OTHER_BYTES, altered
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.segment_reader import read_segment
+from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 MOST_STRETCHES = 10_000
 """Stretches of records with one proof that are kept."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from services.errors import DamagedBackup
-from services.topic_backup import partition_index
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import (
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import (
     listing,
     partition_index_name,
     records_name,
     segment_index_name,
 )
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.record import MAX_RECORD_BYTES
-from services.topic_backup.segment_index import IndexedRecord, encode_entry
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, Placed, read_segment
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
+from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from breakglass.services.topic_backup.segment_reader import (
+    FIRST_POSITION,
+    MAGIC,
+    Placed,
+    read_segment,
+)
 
 
 @dataclass(frozen=True, slots=True)

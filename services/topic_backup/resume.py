@@ -12,21 +12,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.errors import BreakglassError, DamagedBackup
-from services.topic_backup import partition_index
-from services.topic_backup.folder import AppendFolder, storage_errors
-from services.topic_backup.layout import Segment, records_name, segment_index_name
-from services.topic_backup.record import encode
-from services.topic_backup.reindex import write_partition_index, write_segment_index
-from services.topic_backup.segment_index import ENTRY, IndexedRecord, SegmentIndex, open_index
-from services.topic_backup.segment_reader import (
+from breakglass.services.errors import BreakglassError, DamagedBackup
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.folder import AppendFolder, storage_errors
+from breakglass.services.topic_backup.layout import Segment, records_name, segment_index_name
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.reindex import write_partition_index, write_segment_index
+from breakglass.services.topic_backup.segment_index import (
+    ENTRY,
+    IndexedRecord,
+    SegmentIndex,
+    open_index,
+)
+from breakglass.services.topic_backup.segment_reader import (
     CHUNK_BYTES,
     FIRST_POSITION,
     MAGIC,
     Placed,
     read_segment,
 )
-from services.topic_backup.summary import (
+from breakglass.services.topic_backup.summary import (
     Gap,
     GapReason,
     PartitionSummary,

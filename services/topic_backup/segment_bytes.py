@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 
-from services.errors import DamagedBackup
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 
 CHUNK_BYTES = 4 * 1024 * 1024
 

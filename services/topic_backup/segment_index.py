@@ -18,10 +18,10 @@ from bisect import bisect_left
 from types import TracebackType
 from typing import NamedTuple
 
-from services.errors import BreakglassError, DamagedBackup, UnsupportedSchema
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.layout import segment_index_name
-from services.topic_backup.segment_reader import FIRST_POSITION, Placed, check_magic
+from breakglass.services.errors import BreakglassError, DamagedBackup, UnsupportedSchema
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.layout import segment_index_name
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, check_magic
 
 ENTRY = struct.Struct(
     ">q"  # Offset   => int64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-from services.errors import DamagedBackup, UnsupportedSchema
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.record import (
+from breakglass.services.errors import DamagedBackup, UnsupportedSchema
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.record import (
     MAX_RECORD_BYTES,
     NeedMore,
     Record,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from services.topic_backup.folder import AppendFolder
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.record import Record, encode
-from services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
-from services.topic_backup.summary import Gap, SegmentSummary, SegmentTally
+from breakglass.services.topic_backup.folder import AppendFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
+from breakglass.services.topic_backup.summary import Gap, SegmentSummary, SegmentTally
 
 if TYPE_CHECKING:
     from hashlib import _Hash

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.topic_backup.addition import NewSegment, followed_by, placed
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.segment_bytes import chunks, moved_entries, sha256
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.topic_backup.addition import NewSegment, followed_by, placed
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.segment_bytes import chunks, moved_entries, sha256
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
+from breakglass.services.topic_backup.summary import SegmentSummary
 
 SMALL_BYTES = 16 * 1024 * 1024
 """Segments and parts below this are put together."""

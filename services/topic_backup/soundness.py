@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from services.errors import BreakglassError, DamagedBackup
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import records_name
-from services.topic_backup.segment_bytes import sha256
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.errors import BreakglassError, DamagedBackup
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.segment_bytes import sha256
+from breakglass.services.topic_backup.summary import SegmentSummary
 
 OTHER_BYTES = "its bytes are not those that were committed (SHA-256)"
 MOST_KEPT = 4096

@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from services.topic_backup import group_history, verified
-from services.topic_backup.catalog import HeldTopic, held_topics
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import folder_name
-from services.topic_backup.lost import missing_of
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.store.store import Store
-from services.topic_backup.summary import GapReason, PartitionSummary
-from services.topic_backup.verification import has_lost_manifest
-from services.topic_backup.verified import Verified
+from breakglass.services.topic_backup import group_history, verified
+from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import folder_name
+from breakglass.services.topic_backup.lost import missing_of
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.store.store import Store
+from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
+from breakglass.services.topic_backup.verification import has_lost_manifest
+from breakglass.services.topic_backup.verified import Verified
 
 EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
 """Reasons for which no record is missing from a committed reader's view."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
-from services.topic_backup.record import Record
+from breakglass.services.topic_backup.record import Record
 
 MAX_GAPS = 100
 """Gaps that are listed for one segment; past that only their offsets are counted."""

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.errors import UsageError, WrongCluster
-from services.topic_backup import pending
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import PartitionFiles, listing
-from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.topic_backup import pending
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import PartitionFiles, listing
+from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from services.model import TopicPartition
-from services.topic_backup.layout import PartitionFiles, topic_path
-from services.topic_backup.manifest import (
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.layout import PartitionFiles, topic_path
+from breakglass.services.topic_backup.manifest import (
     TopicIdentity,
     TopicManifest,
     next_manifest,
     write_manifest,
 )
-from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES, PartitionWriter
-from services.topic_backup.summary import GapReason, PartitionSummary
-from services.topic_backup.topic_claim import claim
+from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES, PartitionWriter
+from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
+from breakglass.services.topic_backup.topic_claim import claim
 
 
 class TopicWriter:

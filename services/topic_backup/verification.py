@@ -10,16 +10,16 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from services.errors import BreakglassError
-from services.topic_backup import group_history, partition_index, verified
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import MANIFEST, listing, records_name
-from services.topic_backup.manifest import TopicManifest, read_manifest
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.segment_index import SegmentIndex, open_index
-from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.soundness import OTHER_BYTES, judged
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.errors import BreakglassError
+from breakglass.services.topic_backup import group_history, partition_index, verified
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import MANIFEST, listing, records_name
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.soundness import OTHER_BYTES, judged
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 
 @dataclass(frozen=True, slots=True)

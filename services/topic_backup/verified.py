@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
-from services.clock import now_ms
-from services.errors import MalformedInput
-from services.topic_backup.folder import Folder, LocalFolder, read_whole
-from services.topic_backup.layout import segment_of
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import MalformedInput
+from breakglass.services.topic_backup.folder import Folder, LocalFolder, read_whole
+from breakglass.services.topic_backup.layout import segment_of
 
 NAME = "breakglass_verified.json"
 MOST_BYTES = 1024 * 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.model import ReplicaLog, Unknown
+from breakglass.services.model import ReplicaLog, Unknown
 
 
 def contents_text(replica: ReplicaLog) -> str:

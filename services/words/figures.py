@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from services.model import Unknown
-from services.words.inert import inert
+from breakglass.services.model import Unknown
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.model import EpochHistory
-    from services.recovery.judgement.loss import Loss, UnreadRecords
-    from services.recovery.plan.document import RecordedLoss
+    from breakglass.services.model import EpochHistory
+    from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords
+    from breakglass.services.recovery.plan.document import RecordedLoss
 
 
 def shown(value: object) -> str:

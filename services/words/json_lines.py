@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.words.inert import inert
+from breakglass.services.words.inert import inert
 
 INDENT = "  "
 DEEPEST_INDENT = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from services.model import Unknown
+from breakglass.services.model import Unknown
 
 DAY = timedelta(days=1)
 

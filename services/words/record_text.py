@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from services.words.inert import CUT, bounded, inert
-from services.words.json_lines import NotJson, json_lines
+from breakglass.services.words.inert import CUT, bounded, inert
+from breakglass.services.words.json_lines import NotJson, json_lines
 
 NULL = "null"
 EMPTY = "(empty)"

@@ -10,7 +10,7 @@ import atheris
 def main() -> None:
     """Run the target that the first argument names; libFuzzer reads the others."""
     name = sys.argv.pop(1)
-    with atheris.instrument_imports(include=["services.topic_backup"]):
+    with atheris.instrument_imports(include=["breakglass.services.topic_backup"]):
         from tests.fuzz.targets import TARGETS
 
     # When it merges, libFuzzer starts itself again, by a shell.

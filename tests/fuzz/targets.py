@@ -15,18 +15,18 @@ from typing import Final
 
 from kafka.record.util import calc_crc32c
 
-from services.errors import BreakglassError
-from services.model import TopicPartition
-from services.topic_backup import consumer_offsets, manifest, partition_index
-from services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER, read_headers
-from services.topic_backup.batches import decode_batches
-from services.topic_backup.compression import decompress
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import NeedMore, UnreadableRecord, decode, encode
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, read_segment
+from breakglass.services.errors import BreakglassError
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup import consumer_offsets, manifest, partition_index
+from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER, read_headers
+from breakglass.services.topic_backup.batches import decode_batches
+from breakglass.services.topic_backup.compression import decompress
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import NeedMore, UnreadableRecord, decode, encode
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, read_segment
 
 LARGEST: Final = 8_192
 """Bytes of one input."""

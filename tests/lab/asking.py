@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any, NamedTuple
 
-from services.lab.cluster import Cluster
-from services.lab.wire import Conversation
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import TopicPartition
 
 DEBUGGING = -2
 CONSUMER = -1

@@ -8,7 +8,7 @@ from typing import Protocol, Unpack
 
 import pytest
 
-from services.lab.cluster import Cluster, LabOptions
+from breakglass.services.lab.cluster import Cluster, LabOptions
 
 
 class FreshCluster(Protocol):

@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.errors import LabError
-from services.lab import process
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern, produce
-from services.lab.tools import TOPICS, run_tool
-from services.lab.topics import create_topic, elect_unclean, reassign
-from services.model import TopicPartition, known
+from breakglass.services.errors import LabError
+from breakglass.services.lab import process
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.tools import TOPICS, run_tool
+from breakglass.services.lab.topics import create_topic, elect_unclean, reassign
+from breakglass.services.model import TopicPartition, known
 from tests.lab.conftest import FreshCluster
 from tests.waiting import wait_until
 
@@ -189,7 +189,7 @@ STARTER = """
 import signal
 import sys
 from pathlib import Path
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 
 # As on a terminal: what runs the tests may have been started with interrupts ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)

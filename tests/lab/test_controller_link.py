@@ -11,16 +11,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.controller_link import ControllerLink
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.controller_link import ControllerLink
 
 pytestmark = pytest.mark.slow
 
 CUT = """
 import sys
 from pathlib import Path
-from services.lab.cluster import Cluster
-from services.lab.controller_link import ControllerLink
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.controller_link import ControllerLink
 ControllerLink(Cluster.load(Path(sys.argv[1])), 2).cut()
 """
 

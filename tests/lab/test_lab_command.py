@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from console.lab import app
-from services.errors import BreakglassError, LabError, UsageError
-from services.lab.cluster import Cluster
+from breakglass.console.lab import app
+from breakglass.services.errors import BreakglassError, LabError, UsageError
+from breakglass.services.lab.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 

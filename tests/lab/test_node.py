@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.errors import LabError, Unreachable
-from services.lab.cluster import Cluster
-from services.lab.layout import Listener
-from services.lab.produce import produce
-from services.lab.topics import create_topic
-from services.lab.wire import Conversation
+from breakglass.services.errors import LabError, Unreachable
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.wire import Conversation
 
 pytestmark = pytest.mark.slow
 

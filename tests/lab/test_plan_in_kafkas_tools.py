@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.distribution import distribution
-from services.lab.ports import free_ports
-from services.lab.tools import LEADER_ELECTION, ToolResult, run_tool
-from services.recovery.plan.document import Plan
-from services.recovery.plan.file import write_plan
+from breakglass.services.lab.distribution import distribution
+from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.tools import LEADER_ELECTION, ToolResult, run_tool
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.file import write_plan
 from tests.unit.recovery.plans import EVERY_KIND, planned
 
 

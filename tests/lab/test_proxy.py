@@ -14,23 +14,26 @@ from uuid import UUID
 
 import pytest
 
-from services.connection.endpoint import Endpoint
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.errors import ConnectFailed
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import ElectLeadersResponse, designated_election
-from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from services.kafka.wire.native_rpc import find_native_rpc
-from services.kafka.wire.sender import Sender
-from services.lab.cluster import Cluster
-from services.lab.layout import Address, Listener
-from services.lab.produce import produce
-from services.lab.proxy import Native, Proxy
-from services.lab.segments import read_log
-from services.lab.topics import create_topic
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import ConnectFailed
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.elect_leaders import (
+    ElectLeadersResponse,
+    designated_election,
+)
+from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+from breakglass.services.kafka.wire.native_rpc import find_native_rpc
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Address, Listener
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.proxy import Native, Proxy
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition
 
 pytestmark = pytest.mark.slow
 
@@ -246,7 +249,7 @@ class TestDesignatedElection:
         assert state(cluster, REFUSED).offline
 
     def test_an_election_without_designees_is_the_brokers_own(self, cluster: Cluster) -> None:
-        from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+        from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 
         topic = ElectLeadersRequest.TopicPartitions(topic=ORDERS, partitions=[STOCK.partition])
         request = ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=10_000)

@@ -16,15 +16,15 @@ from kafka.protocol.admin import (
     AlterUserScramCredentialsResponse,
 )
 
-from services.connection.security import ClientSecurity, confluent_config
-from services.connection.settings import ConnectionSettings
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import AuthenticationFailed, ConnectFailed, Unreachable
-from services.kafka.read_client import ReadClient
-from services.kafka.wire import api_keys
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.lab.cluster import Cluster
+from breakglass.services.connection.security import ClientSecurity, confluent_config
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import AuthenticationFailed, ConnectFailed, Unreachable
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.cluster import Cluster
 from tests.unit.connection.certificates import Identity
 from tests.unit.connection.stores import Stores, pem_files, pkcs12, pkcs12_legacy
 

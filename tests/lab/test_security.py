@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.errors import LabError
-from services.lab.access import Acl, Operation, Resource, add_scram_user, grant, revoke
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.security import OPERATOR, SCRAM, SUPER_USER, write_client_properties
-from services.lab.tools import TOPICS, run_tool
-from services.lab.topics import create_topic
+from breakglass.services.errors import LabError
+from breakglass.services.lab.access import Acl, Operation, Resource, add_scram_user, grant, revoke
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.security import OPERATOR, SCRAM, SUPER_USER, write_client_properties
+from breakglass.services.lab.tools import TOPICS, run_tool
+from breakglass.services.lab.topics import create_topic
 
 pytestmark = pytest.mark.slow
 

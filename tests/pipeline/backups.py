@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
-from services.pipeline.report import BackupReport, CopyProgress, TopicReport
-from services.pipeline.session import Spark
-from services.pipeline.source import TopicSource, WantedTopics, read_sources
-from services.session import ReadAccess
-from services.topic_backup.address import partition_of
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import listing, records_name
-from services.topic_backup.manifest import TopicManifest, read_manifest
-from services.topic_backup.record import Record
-from services.topic_backup.store.store import LocalStore, Store
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
+from breakglass.services.pipeline.report import BackupReport, CopyProgress, TopicReport
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.address import partition_of
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import listing, records_name
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.store.store import LocalStore, Store
 from tests.waiting import wait_until
 
 SECONDS = 30.0

@@ -6,29 +6,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.kafka.control import Control
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.restore import restore
-from services.checkpoint.spark.restoring import CheckpointPlan, CheckpointRestoreOptions, make_plan
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import GroupPolicy, Level
-from services.errors import TimedOut
-from services.guard.journal import Journal
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
-from services.pipeline.restore.restore import RestoreRun, TopicRestored
-from services.pipeline.session import Spark
-from services.session import Power
-from services.topic_backup.store.store import open_store
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.kafka.control import Control
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.restore import restore
+from breakglass.services.checkpoint.spark.restoring import (
+    CheckpointPlan,
+    CheckpointRestoreOptions,
+    make_plan,
+)
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.errors import TimedOut
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
+from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power
+from breakglass.services.topic_backup.store.store import open_store
 from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.visited import Visited, nothing
 

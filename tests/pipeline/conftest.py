@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.lab.cluster import Cluster
-from services.pipeline.session import Spark
-from services.session import Power, ReadAccess
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power, ReadAccess
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.restores import Restore

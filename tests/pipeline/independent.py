@@ -16,7 +16,7 @@ from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
 )
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.pipeline.producing import committed_messages
 
 Headers = tuple[tuple[bytes, bytes | None], ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.maven.context import maven_context
+from breakglass.services.maven.context import maven_context
 
 
 def fetched(*coordinates: str) -> tuple[Path, ...]:

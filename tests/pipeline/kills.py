@@ -17,7 +17,7 @@ from typing import Protocol
 
 import psutil
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.pipeline.independent import Content
 from tests.pipeline.spark_cluster import SparkCluster
 from tests.pipeline.watching import jvms, python_workers
@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 COMMAND_SECONDS = 240.0
 ATTEMPTS = 4
 """How often it may fail beside the attempts that end because something was killed."""
-PROGRAM = "import sys; from console.cli import main; sys.exit(main())"
+PROGRAM = "import sys; from breakglass.console.cli import main; sys.exit(main())"
 
 
 class Victim(StrEnum):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.lab.cluster import Cluster
-from services.lab.distribution import Distribution, distribution
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import Distribution, distribution
 from tests.pipeline.jars import fetched
 from tests.unit.topic_backup.golden import GOLDEN
 from tests.waiting import wait_until

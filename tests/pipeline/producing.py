@@ -20,8 +20,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.guard.journal import Journal
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.model import TopicPartition
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
-from services.pipeline.report import CopyProgress
-from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.restore.plan import make_plan
-from services.pipeline.restore.planned import RestorePlan
-from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
-from services.pipeline.restore.tail_plan import TailOptions, tail_plan
-from services.recovery.plan.document import Plan, PlanEntry
-from services.session import Power
-from services.topic_backup.catalog import held_topics, newest
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.plan import make_plan
+from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
+from breakglass.services.pipeline.restore.tail_plan import TailOptions, tail_plan
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.session import Power
+from breakglass.services.topic_backup.catalog import held_topics, newest
 from tests.pipeline.backups import SECONDS, BackUp
 from tests.pipeline.visited import Visited, nothing
 

@@ -13,8 +13,8 @@ from types import TracebackType
 import psutil
 import pyspark
 
-from services.lab.ports import free_ports
-from services.pipeline.java import find_java, java_home
+from breakglass.services.lab.ports import free_ports
+from breakglass.services.pipeline.java import find_java, java_home
 from tests.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"

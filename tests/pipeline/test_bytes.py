@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.topic_backup import partition_index
-from services.topic_backup.segment_index import IndexedRecord, open_index
-from services.topic_backup.segment_reader import read_segment
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
+from breakglass.services.topic_backup.segment_reader import read_segment
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import committed_bytes, make, numbered, produce, shapes
 

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.copying import take_copy
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.spark.partition_copy import SMALL
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.kafka.read_client import ReadClient
-from services.lab.cluster import Cluster
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.session import Spark
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.copying import take_copy
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.spark.partition_copy import SMALL
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.producing import Values, make, produce
 

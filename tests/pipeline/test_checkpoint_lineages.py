@@ -9,28 +9,33 @@ from typing import Any
 
 import pytest
 
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
-from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends
-from services.checkpoint.kafka.stamps import OUTSIDE, RecordAddress, RecordOrigin, stamped
-from services.checkpoint.kafka.topics import incarnation, of, subjects
-from services.checkpoint.protocol.lineage import Lineage
-from services.checkpoint.spark.lineages import SparkLineages
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
+from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends
+from breakglass.services.checkpoint.kafka.stamps import (
+    OUTSIDE,
+    RecordAddress,
+    RecordOrigin,
+    stamped,
+)
+from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.protocol.lineage import Lineage
+from breakglass.services.checkpoint.spark.lineages import SparkLineages
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupPolicy,
     Level,
     StartedDocument,
     TakeDocument,
 )
-from services.errors import Refused
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.session import Spark
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.errors import Refused
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.producing import FOR_EVER
 

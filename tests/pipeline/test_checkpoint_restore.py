@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import Refused
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.pipeline.session import Spark
-from services.session import Power, ReadAccess
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import Refused
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power, ReadAccess
 from tests.lab.checkpoint.bank import Bank, books
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.conftest import GUARANTEES

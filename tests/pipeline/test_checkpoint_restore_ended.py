@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import Refused
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.pipeline.report import CopyProgress
+from breakglass.services.errors import Refused
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.pipeline.report import CopyProgress
 from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import committed_messages, make, numbered, produce

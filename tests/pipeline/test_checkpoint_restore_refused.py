@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from services.checkpoint.store.documents import GroupPolicy
-from services.errors import BreakglassError, Refused, StorageError, UsageError
-from services.lab.cluster import Cluster
-from services.pipeline.restore.target_choice import require_apart
+from breakglass.services.checkpoint.store.documents import GroupPolicy
+from breakglass.services.errors import BreakglassError, Refused, StorageError, UsageError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.restore.target_choice import require_apart
 from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce

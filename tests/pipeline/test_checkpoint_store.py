@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 from tests.pipeline.s3_server import S3
 from tests.unit.checkpoint.store.stores import completed, take
 

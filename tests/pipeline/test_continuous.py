@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from services.lab.cluster import Cluster
-from services.pipeline.backup_context import BackupRun, BackupSettings
-from services.pipeline.continuous import Followed, follow
-from services.pipeline.report import BackupReport
-from services.pipeline.source import WantedTopics
-from services.topic_backup.consumer_offsets import read
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings
+from breakglass.services.pipeline.continuous import Followed, follow
+from breakglass.services.pipeline.report import BackupReport
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.topic_backup.consumer_offsets import read
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.producing import LOG, SECONDS, committed_bytes, make, numbered, produce
 from tests.pipeline.test_restore import commit

@@ -9,13 +9,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import PairKind
-from services.divergence.comparison import Comparison
-from services.divergence.entry import Item, UnreadableRange
-from services.divergence.hunks import HunkTotals
-from services.divergence.source import Extent, Reading
-from services.lab.cluster import Cluster
-from services.pipeline.counting import count_part, divided, merged
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import Item, UnreadableRange
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.counting import count_part, divided, merged
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
 from tests.pipeline.restores import Restore

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from services.errors import Refused
-from services.lab.cluster import Cluster
-from services.model import TopicPartition
-from services.pipeline.report import CopyProgress
-from services.pipeline.restore import jobs
-from services.pipeline.restore.jobs import RecordClient
-from services.pipeline.restore.offset_log import LoggedOffsets, read_log
-from services.pipeline.restore.offset_map import CommittedRun
-from services.pipeline.restore.planned import stored_of
-from services.pipeline.restore.producing import cut
-from services.pipeline.restore.proof import Foreign, foreign_records
-from services.pipeline.restore.task import PartitionRestored, PartitionTask
-from services.pipeline.stored_segments import Longs, RecordRun
-from services.session import Power
+from breakglass.services.errors import Refused
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.restore import jobs
+from breakglass.services.pipeline.restore.jobs import RecordClient
+from breakglass.services.pipeline.restore.offset_log import LoggedOffsets, read_log
+from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.planned import stored_of
+from breakglass.services.pipeline.restore.producing import cut
+from breakglass.services.pipeline.restore.proof import Foreign, foreign_records
+from breakglass.services.pipeline.restore.task import PartitionRestored, PartitionTask
+from breakglass.services.pipeline.stored_segments import Longs, RecordRun
+from breakglass.services.session import Power
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put

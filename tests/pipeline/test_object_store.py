@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.store.store import ObjectStore
-from services.topic_backup.verification import verify_files
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.store.store import ObjectStore
+from breakglass.services.topic_backup.verification import verify_files
 from tests.pipeline.backups import BackUp
 from tests.pipeline.failing.test_commands import finish, kill_when, last_line
 from tests.pipeline.producing import committed_bytes, make, numbered, produce, shapes

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.errors import Refused
-from services.lab.cluster import Cluster
-from services.pipeline.restore.planned import RestorePlan
+from breakglass.services.errors import Refused
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.restore.planned import RestorePlan
 from tests.pipeline.backups import BackUp
 from tests.pipeline.original import Original, compiled
 from tests.pipeline.producing import (

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from services.divergence.backup_opening import open_backup
-from services.divergence.backup_source import BackupSource
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.source import Reading
-from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.store.store import ObjectStore
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.source import Reading
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.store.store import ObjectStore
 from tests.pipeline.s3_server import S3
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import plain

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from services.errors import Refused
-from services.kafka.cluster.topic_config import read_topic_configs
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.pipeline.report import CopyProgress
-from services.pipeline.restore import jobs
-from services.pipeline.restore.planned import stored_of
-from services.pipeline.restore.producing import ClusterProgress
-from services.pipeline.restore.task import PartitionTask
-from services.session import Power
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record, TimestampType
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.errors import Refused
+from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.restore import jobs
+from breakglass.services.pipeline.restore.planned import stored_of
+from breakglass.services.pipeline.restore.producing import ClusterProgress
+from breakglass.services.pipeline.restore.task import PartitionTask
+from breakglass.services.session import Power
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import (
     SECONDS,
@@ -50,7 +50,7 @@ def without_offsets(cluster: Cluster, topic: str, partition: int = 0) -> list[by
 
 
 def committed_records(cluster: Cluster, topic: str, partition: int) -> list[bytes]:
-    from services.topic_backup.record import decode, encode
+    from breakglass.services.topic_backup.record import decode, encode
 
     data, at, found = committed_bytes(cluster, topic, partition), 0, []
     while at < len(data):

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from services.errors import Refused, UsageError
-from services.guard.journal import Journal, list_journals
-from services.guard.journal_view import JournalView
-from services.lab.cluster import Cluster
-from services.pipeline.restore.groups import SNAPSHOT
-from services.recovery.group_reset import MoveResult, carry_out, moves_of, read_standing
-from services.topic_backup import group_history
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.guard.journal import Journal, list_journals
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.restore.groups import SNAPSHOT
+from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of, read_standing
+from breakglass.services.topic_backup import group_history
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce
 from tests.pipeline.restores import Restore

@@ -18,9 +18,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.lab.cluster import Cluster
-from services.lab.topics import configure_topic
-from services.pipeline.restore.restore import TopicRestored
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import configure_topic
+from breakglass.services.pipeline.restore.restore import TopicRestored
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import (
     HEADERS,

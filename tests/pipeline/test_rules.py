@@ -9,21 +9,21 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.errors import TimedOut
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.lab.topics import create_topic
-from services.pipeline import committed_log
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.generations import NewGeneration
-from services.pipeline.report import CopyProgress
-from services.pipeline.session import Spark
-from services.pipeline.source import WantedTopics, read_sources
-from services.topic_backup.record import encode
-from services.topic_backup.summary import Gap, GapReason
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.pipeline import committed_log
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.generations import NewGeneration
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import (
     FOR_EVER,

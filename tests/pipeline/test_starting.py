@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 # In a process of its own: Spark is one for each process, and other tests have theirs.
 BEGUN = """
 import json, os, psutil
-from services.pipeline.session import Spark
+from breakglass.services.pipeline.session import Spark
 with Spark() as spark:
     spark.begin()
     context = spark.context()
@@ -34,7 +34,7 @@ KEPT = [str(64 * 2**20)]
 """Bytes of free memory that a Python worker keeps for its next fetch."""
 LEFT = """
 import psutil, time
-from services.pipeline.session import Spark
+from breakglass.services.pipeline.session import Spark
 
 def started():
     for one in psutil.Process().children():

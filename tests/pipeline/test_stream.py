@@ -11,14 +11,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from services.lab.cluster import Cluster
-from services.pipeline.backup_context import BackupRun, BackupSettings
-from services.pipeline.continuous import Followed, follow
-from services.pipeline.report import BackupReport
-from services.pipeline.source import WantedTopics
-from services.topic_backup.consumer_offsets import read
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings
+from breakglass.services.pipeline.continuous import Followed, follow
+from breakglass.services.pipeline.report import BackupReport
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.topic_backup.consumer_offsets import read
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.producing import (
@@ -232,8 +232,8 @@ def test_groups_are_saved_every_ten_seconds_also_without_records(
     broker: Cluster, back_up: BackUp, topic: str
 ) -> None:
     """As it is without --every: the newest in the original's file, each change in the history."""
-    from services.pipeline.continuous import EVERY_SECONDS
-    from services.topic_backup import group_history
+    from breakglass.services.pipeline.continuous import EVERY_SECONDS
+    from breakglass.services.topic_backup import group_history
 
     make(broker, topic)
     produce(broker, topic, numbered(9))

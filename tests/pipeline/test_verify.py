@@ -6,15 +6,15 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.lab.cluster import Cluster
-from services.pipeline import verify
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.batches.log_range import Ranges
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.comparison import Differences, StretchComparison, TopicSides
-from services.pipeline.part_writer import exact_chunks
-from services.pipeline.verify import ContentVerified, verify_content
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline import verify
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.batches.log_range import Ranges
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.comparison import Differences, StretchComparison, TopicSides
+from breakglass.services.pipeline.part_writer import exact_chunks
+from breakglass.services.pipeline.verify import ContentVerified, verify_content
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce, shapes
 

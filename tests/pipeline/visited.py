@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from services.kafka.topic_client import TopicClient
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.wire.deadline import Deadline
 
 
 def nothing() -> None:

@@ -50,7 +50,9 @@ def python_workers() -> list[psutil.Process]:
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             parent = process.parent()
-            if parent is not None and "services.pipeline.daemon" in " ".join(parent.cmdline()):
+            if parent is not None and "breakglass.services.pipeline.daemon" in " ".join(
+                parent.cmdline()
+            ):
                 found.append(process)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from screens.page import Page
+from breakglass.screens.page import Page
 
 
 class BarePage(Page):

@@ -14,9 +14,9 @@ from kafka.protocol.admin import (
     DescribeLogDirsResponse,
 )
 
-from services.errors import BreakglassError, ConnectFailed
-from services.model import TopicSettings
-from services.session import ReadAccess
+from breakglass.services.errors import BreakglassError, ConnectFailed
+from breakglass.services.model import TopicSettings
+from breakglass.services.session import ReadAccess
 from tests.unit.recovery.replicas import PLAIN
 
 STORAGE_ERROR = 56

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import console.app
+from breakglass.console import app
 
 pytest.register_assert_rewrite("tests.screens.drawing")
 from tests.screens.drawing import drawn_as_before  # noqa: E402 - after its asserts are known
@@ -25,5 +25,5 @@ async def tasks_as_operators_have_them() -> None:
 @pytest.fixture
 def bare_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every mode of the console is a page with nothing on it."""
-    places = dict.fromkeys(console.app.MODES, "tests.screens.bare_page:BarePage")
-    monkeypatch.setattr(console.app, "MODES", places)
+    places = dict.fromkeys(app.MODES, "tests.screens.bare_page:BarePage")
+    monkeypatch.setattr(app, "MODES", places)

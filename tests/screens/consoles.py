@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from console.app import BreakglassApp
-from screens.context import Context, Known
-from screens.terminal import Terminal
-from services.errors import BreakglassError
-from services.incident.incident import Incident
-from services.incident.observations import Observation
-from services.model import TopicPartition
-from services.session import Power, ReadAccess
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.context import Context, Known
+from breakglass.screens.terminal import Terminal
+from breakglass.services.errors import BreakglassError
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.observations import Observation
+from breakglass.services.model import TopicPartition
+from breakglass.services.session import Power, ReadAccess
 
 FAR_AWAY = 3_600.0
 """Seconds until the next refresh: no test waits for one it did not ask for."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from console.app import MODES, BreakglassApp
+from breakglass.console.app import MODES, BreakglassApp
 
 LEAVING = frozenset(("q", "ctrl+q", "ctrl+c", "super+c", "ctrl+z"))
 """Keys that end or stop the session: they are tested by themselves."""

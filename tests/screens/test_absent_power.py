@@ -9,12 +9,12 @@ from typing import cast
 
 import pytest
 
-from console.app import MODES, BreakglassApp
-from services.kafka.election_client import ElectionClient
-from services.kafka.group_client import GroupClient
-from services.kafka.wire import api_keys
-from services.kafka.wire.sender import Sender
-from services.session import Power, ReadAccess
+from breakglass.console.app import MODES, BreakglassApp
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.session import Power, ReadAccess
 from tests.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.every_key import press_every_key

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from console import collecting
+from breakglass.console import collecting
 from tests.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from console.app import MODES
-from console.web.session import WebConsole
-from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
-from services.incident.incident import Incident
-from services.incident.observations import Observation, Observations
-from services.model import TopicPartition
+from breakglass.console.app import MODES
+from breakglass.console.web.session import WebConsole
+from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.observations import Observation, Observations
+from breakglass.services.model import TopicPartition
 from tests.incidents import every_verdict, nothing_offline
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from console.app import MODES
+from breakglass.console.app import MODES
 from tests.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.eager_tasks import begin_at_once

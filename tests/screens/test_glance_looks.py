@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from console.app import BreakglassApp
-from screens.overview.broker_details import BrokerDetails
-from services.model import Unknown
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.overview.broker_details import BrokerDetails
+from breakglass.services.model import Unknown
 from tests.incidents import READ_AT_MS, diverged_incident, every_verdict, nothing_offline
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import console_on
@@ -97,7 +97,7 @@ async def test_a_broker_looks_as_before(look: Look, drawn_as_before: Drawn) -> N
 async def test_the_journal_looks_as_before(
     look: Look, drawn_as_before: Drawn, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("services.guard.journal.operator", lambda: "ops@bastion")
+    monkeypatch.setattr("breakglass.services.guard.journal.operator", lambda: "ops@bastion")
     made = (journals.group_reset, journals.hostile, journals.interrupted, journals.recovery)
     for number, make in enumerate(made):
         journals.timed(make(tmp_path), begin_ms=journals.BEGIN_MS + number * MINUTE)

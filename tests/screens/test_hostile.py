@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from console.app import MODES, BreakglassApp
-from screens.messages import DiffAsked, ElectionAsked, PlanAsked
-from services.errors import ClusterError
+from breakglass.console.app import MODES, BreakglassApp
+from breakglass.screens.messages import DiffAsked, ElectionAsked, PlanAsked
+from breakglass.services.errors import ClusterError
 from tests.incidents import hostile_names
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until

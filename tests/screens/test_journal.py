@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from console.app import BreakglassApp
-from screens.journal.screen import JournalScreen
-from screens.journal.story import StoryScreen
-from screens.messages import ResumeAsked
-from screens.terminal import Terminal
-from services.errors import TimedOut
-from services.guard.journal import Journal, read
-from services.guard.lock import operator
-from services.kafka.read_client import ReadClient
-from services.model import TopicPartition
-from services.recovery.execution.routes import ELECT
-from services.recovery.timeline.shelf import Shelf
-from services.session import Power, ReadAccess
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.journal.screen import JournalScreen
+from breakglass.screens.journal.story import StoryScreen
+from breakglass.screens.messages import ResumeAsked
+from breakglass.screens.terminal import Terminal
+from breakglass.services.errors import TimedOut
+from breakglass.services.guard.journal import Journal, read
+from breakglass.services.guard.lock import operator
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.routes import ELECT
+from breakglass.services.recovery.timeline.shelf import Shelf
+from breakglass.services.session import Power, ReadAccess
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
 from tests.incidents import CLUSTER, nothing_offline

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from console.app import BreakglassApp
-from screens.messages import IntervalChanged, OfflineAsked
-from screens.overview.broker_details import BrokerDetails
-from screens.overview.broker_rows import ASK_SECONDS
-from screens.overview.screen import INTERVALS, OverviewScreen
-from screens.overview.troubled import TroubledScreen
-from screens.terminal import Terminal
-from screens.widgets.line_table import LineTable
-from services.errors import NotAuthorized, TimedOut
-from services.health.backups import BackupGlance
-from services.health.monitor import Monitor
-from services.incident.incident import Incident
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, Quorum, Silent, Unknown, Voter
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.messages import IntervalChanged, OfflineAsked
+from breakglass.screens.overview.broker_details import BrokerDetails
+from breakglass.screens.overview.broker_rows import ASK_SECONDS
+from breakglass.screens.overview.screen import INTERVALS, OverviewScreen
+from breakglass.screens.overview.troubled import TroubledScreen
+from breakglass.screens.terminal import Terminal
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.errors import NotAuthorized, TimedOut
+from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.monitor import Monitor
+from breakglass.services.incident.incident import Incident
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, Quorum, Silent, Unknown, Voter
 from tests.incidents import (
     LEDGER,
     QUORUM,

@@ -16,13 +16,13 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from screens.help import HelpScreen, help_lines
-from screens.legend import LegendScreen
-from screens.messages import CopyAsked, MutationBegan, MutationEnded
-from screens.screenshot import self_contained
-from screens.widgets.key_bar import KeyBar
-from services.errors import TimedOut
-from services.words.legend import LEGEND, Term
+from breakglass.screens.help import HelpScreen, help_lines
+from breakglass.screens.legend import LegendScreen
+from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
+from breakglass.screens.screenshot import self_contained
+from breakglass.screens.widgets.key_bar import KeyBar
+from breakglass.services.errors import TimedOut
+from breakglass.services.words.legend import LEGEND, Term
 from tests.incidents import diverged_incident, every_verdict, hostile_names, nothing_offline
 from tests.screens.bare_page import BarePage
 from tests.screens.consoles import console_on, watch_of

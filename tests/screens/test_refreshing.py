@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from screens.messages import ClusterRead
+from breakglass.screens.messages import ClusterRead
 from tests.incidents import bomb, incident_of
 from tests.screens.consoles import console_on
 from tests.screens.turns import until

@@ -9,10 +9,10 @@ from textual.color import Color
 from textual.css.parse import parse
 from textual.css.stylesheet import StylesheetParseError
 
-from screens.stylesheet import KeptStylesheet
+from breakglass.screens.stylesheet import KeptStylesheet
+from breakglass.themes.palettes import PALETTES
 from tests.incidents import every_verdict
 from tests.screens.consoles import console_on
-from themes.palettes import PALETTES
 
 DARK, LIGHT = "breakglass-dark", "breakglass-light"
 

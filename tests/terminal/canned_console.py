@@ -10,11 +10,11 @@ import signal
 import sys
 from pathlib import Path
 
-import console.app
-from console.exits import guarded
-from console.look import colors_left_to_the_theme
-from console.on_terminal import leave, run_on_terminal
-from screens.terminal import Terminal
+from breakglass.console import app as console_app
+from breakglass.console.exits import guarded
+from breakglass.console.look import colors_left_to_the_theme
+from breakglass.console.on_terminal import leave, run_on_terminal
+from breakglass.screens.terminal import Terminal
 from tests.incidents import every_verdict
 from tests.screens.consoles import console_on
 
@@ -26,8 +26,8 @@ def main() -> None:
     if "BREAKGLASS_TEST_DEAF" in os.environ:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     if "real" not in sys.argv:
-        console.app.MODES = dict.fromkeys(
-            console.app.MODES, "tests.terminal.canned_page:CannedPage"
+        console_app.MODES = dict.fromkeys(
+            console_app.MODES, "tests.terminal.canned_page:CannedPage"
         )
     with colors_left_to_the_theme():
         app = console_on(

@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from screens.messages import MutationBegan, MutationEnded
-from screens.page import Page
-from screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.messages import MutationBegan, MutationEnded
+from breakglass.screens.page import Page
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 
 NOISE = b"%3|1700000000.123|FAIL|rdkafka#producer-1| connection refused\r\n"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from breakglass.services.lab.access import Operation
 from scripts import cli_reference
-from services.lab.access import Operation
 from tests.acl_page import needs_of_commands
 
 

@@ -14,8 +14,8 @@ from typer import TyperException
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from console import __version__
-from console.commands import CONSOLE, CommandGroup, Deferred
+from breakglass import __version__
+from breakglass.console.commands import CONSOLE, CommandGroup, Deferred
 from scripts import cli_reference
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROGRAMS = {
-    "breakglass": "console.cli",
-    "kafka-unclean-recovery": "console.unclean_recovery",
-    "kafka-elect-leaders": "console.leader_election",
-    "ksql-restore-command-topic": "console.restore_command_topic",
+    "breakglass": "breakglass.console.cli",
+    "kafka-unclean-recovery": "breakglass.console.unclean_recovery",
+    "kafka-elect-leaders": "breakglass.console.leader_election",
+    "ksql-restore-command-topic": "breakglass.console.restore_command_topic",
 }
 SHELL_STOPS = {"|", "<", ">", "2>", "&&", "||", ";", "&"}
 SCREEN = (80, 24)

@@ -11,9 +11,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from screens.unforeseen import as_ours, in_words
-from services.errors import MissingExtra
-from services.extras import EXTRAS, in_vain
+from breakglass.screens.unforeseen import as_ours, in_words
+from breakglass.services.errors import MissingExtra
+from breakglass.services.extras import EXTRAS, in_vain
 from tests.bare_environment import BareEnvironment
 
 ROOT = Path(__file__).parents[2]

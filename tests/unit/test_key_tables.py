@@ -14,25 +14,25 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-import screens
-from console.app import BreakglassApp
-from screens.widgets.line_table import LineTable
+from breakglass import screens
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.widgets.line_table import LineTable
 
 DOCS = Path(__file__).parents[2] / "docs"
 EVERYWHERE = "console.md"
 PAGES = {
-    "screens.overview": "overview.md",
-    "screens.offline": "offline.md",
-    "screens.plan": "plans.md",
-    "screens.elect": "elect.md",
-    "screens.diff": "diff.md",
-    "screens.journal": "journal.md",
-    "screens.backups": "backups.md",
-    "screens.metastore": "metastore.md",
-    "screens.checkpoints": "checkpoints.md",
-    "screens.browse": "browse.md",
-    "screens.widgets.consent_field": "elect.md",
-    "screens.widgets.prompt": "plans.md",
+    "breakglass.screens.overview": "overview.md",
+    "breakglass.screens.offline": "offline.md",
+    "breakglass.screens.plan": "plans.md",
+    "breakglass.screens.elect": "elect.md",
+    "breakglass.screens.diff": "diff.md",
+    "breakglass.screens.journal": "journal.md",
+    "breakglass.screens.backups": "backups.md",
+    "breakglass.screens.metastore": "metastore.md",
+    "breakglass.screens.checkpoints": "checkpoints.md",
+    "breakglass.screens.browse": "browse.md",
+    "breakglass.screens.widgets.consent_field": "elect.md",
+    "breakglass.screens.widgets.prompt": "plans.md",
 }
 """By package: the page that tells of its keys; what is not here has them in `EVERYWHERE`."""
 NAMES = {
@@ -70,7 +70,7 @@ def bindings_of(owner: type[DOMNode]) -> list[Binding]:
 def owners() -> Iterator[type[DOMNode]]:
     """Everything of the console that binds keys, Textual's own app and screen included."""
     yield from (App, Screen, BreakglassApp)
-    for found in walk_packages(screens.__path__, "screens."):
+    for found in walk_packages(screens.__path__, "breakglass.screens."):
         for one in vars(import_module(found.name)).values():
             ours = isinstance(one, type) and one.__module__ == found.name
             if ours and issubclass(one, DOMNode) and bindings_of(one):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.lag import REPEAT_MS, Behind, CaughtUpAgain, LagAlarm
+from breakglass.services.lag import REPEAT_MS, Behind, CaughtUpAgain, LagAlarm
 
 
 class Clock:

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from console import __version__
+from breakglass import __version__
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("console", "screens", "services", "themes")
@@ -34,13 +34,15 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: zipfile.Path) -> None
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    missing = [name for name in tracked.stdout.split() if not wheel.joinpath(name).exists()]
+    missing = [
+        name for name in tracked.stdout.split() if not wheel.joinpath("breakglass", name).exists()
+    ]
     assert missing == []
 
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.Path) -> None:
     found = {entry.name for entry in wheel.iterdir()}
-    assert found == {*PACKAGES, f"breakglass-{__version__}.dist-info"}
+    assert found == {"breakglass", f"breakglass-{__version__}.dist-info"}
 
 
 def imports_of(file: Path) -> set[str]:
@@ -51,7 +53,7 @@ def imports_of(file: Path) -> set[str]:
             found |= {name.name.partition(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - {*PACKAGES, "benchmarks", "scripts", "tests"}
+    return found - sys.stdlib_module_names - {"breakglass", "benchmarks", "scripts", "tests"}
 
 
 def declared() -> dict[str, set[str]]:

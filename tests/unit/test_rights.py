@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from services.rights import VARIABLE
+from breakglass.services.rights import VARIABLE
 
 WRITE = """
 import os, sys
 from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 root = Path(sys.argv[1])
-from services.checkpoint.store.backup_store import BackupStore
-from services.pipeline.gateway import log_file, logging_option
-from services.recovery.plan.elections_file import write_elections
-from services.recovery.plan.file import _write_new, _write_over
-from services.topic_backup import group_history
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.store.form import StoredForm
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.pipeline.gateway import log_file, logging_option
+from breakglass.services.recovery.plan.elections_file import write_elections
+from breakglass.services.recovery.plan.file import _write_new, _write_over
+from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.store.form import StoredForm
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.checkpoint.store.stores import completed, ticking
 from tests.unit.metastore.test_live_backup import back_up
 from tests.unit.topic_backup.shapes import run
@@ -80,7 +80,7 @@ def test_backups_have_other_rights_where_those_were_told(tmp_path: Path, umask: 
 
 
 def test_a_folder_that_is_there_keeps_its_rights(tmp_path: Path) -> None:
-    from services.topic_backup.folder import LocalFolder
+    from breakglass.services.topic_backup.folder import LocalFolder
 
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -90,7 +90,7 @@ def test_a_folder_that_is_there_keeps_its_rights(tmp_path: Path) -> None:
 
 
 def test_each_run_of_spark_has_a_log_of_its_own() -> None:
-    code = "from services.pipeline.gateway import log_file; print(log_file())"
+    code = "from breakglass.services.pipeline.gateway import log_file; print(log_file())"
     names = [
         subprocess.run(
             [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
@@ -104,8 +104,8 @@ def test_each_run_of_spark_has_a_log_of_its_own() -> None:
 def test_rights_that_keep_the_owner_out_are_refused(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from services.errors import UsageError
-    from services.rights import folder_mode
+    from breakglass.services.errors import UsageError
+    from breakglass.services.rights import folder_mode
 
     monkeypatch.setenv(VARIABLE, mode)
     with pytest.raises(UsageError, match="0750"):

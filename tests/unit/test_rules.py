@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.scenarios import SCENARIOS
+from breakglass.services.lab.scenarios import SCENARIOS
 from tests.lab.product.together.conftest import TOGETHER
 
 ROOT = Path(__file__).parents[2]

@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.kafka.wire import api_keys
-from services.kafka.wire.native_rpc import native_key
-from services.session import ReadAccess
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.native_rpc import native_key
+from breakglass.services.session import ReadAccess
 
 
 @pytest.mark.parametrize("native_rpc", ["auto", "off"])

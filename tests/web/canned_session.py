@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from console.exits import guarded
-from console.on_terminal import leave, run_in_loop
-from console.web.session import WebConsole
+from breakglass.console.exits import guarded
+from breakglass.console.on_terminal import leave, run_in_loop
+from breakglass.console.web.session import WebConsole
 from tests.incidents import every_verdict
 from tests.screens.consoles import console_on
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from console.web.access import Access
-from console.web.server import Dashboard, serve
+from breakglass.console.web.access import Access
+from breakglass.console.web.server import Dashboard, serve
 from tests.web.browser import Page, browser
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
-from console.web.access import Access
-from console.web.server import SESSIONS, Dashboard, serve
-from services.errors import UsageError
+from breakglass.console.web.access import Access
+from breakglass.console.web.server import SESSIONS, Dashboard, serve
+from breakglass.services.errors import UsageError
 from tests.web.conftest import ServeDashboard
 
 ANY = "0.0.0.0"  # noqa: S104 - the address that takes a token
@@ -217,7 +217,7 @@ async def test_only_so_many_consoles_are_started(
     client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert SESSIONS > 1
-    monkeypatch.setattr("console.web.server.SESSIONS", 1)
+    monkeypatch.setattr("breakglass.console.web.server.SESSIONS", 1)
     port = await serve_dashboard(HERE)
     own = KNOWN | {"Origin": f"http://127.0.0.1:{port}"}
 
@@ -256,8 +256,8 @@ async def test_a_browser_that_sends_nonsense_loses_its_console(
 async def test_a_server_that_has_ended_has_waited_for_every_console(
     client: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("console.web.server.SHUTDOWN_SECONDS", 0.01)
-    monkeypatch.setattr("console.web.server.END_SECONDS", 0.5)
+    monkeypatch.setattr("breakglass.console.web.server.SHUTDOWN_SECONDS", 0.01)
+    monkeypatch.setattr("breakglass.console.web.server.END_SECONDS", 0.5)
     busy = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     dashboard = Dashboard(HERE, (sys.executable, "-c", busy), {}, "Breakglass")
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()

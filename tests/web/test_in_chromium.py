@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from console.web.access import Access
+from breakglass.console.web.access import Access
 from tests.web.browser import Page
 from tests.web.conftest import ServeDashboard
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from console.web.session import ANSWER, HARMLESS, SHOWN, WebConsole, session_environment
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
+from breakglass.console.web.session import ANSWER, HARMLESS, SHOWN, WebConsole, session_environment
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
 from tests.incidents import every_verdict
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on

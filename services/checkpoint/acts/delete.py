@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.clock import now_ms
-from services.errors import Refused
-from services.guard.act import (
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import Refused
+from breakglass.services.guard.act import (
     Act,
     Ending,
     Front,
@@ -22,9 +22,9 @@ from services.guard.act import (
     TargetResult,
     announced,
 )
-from services.guard.consent import ConsentPhrase
-from services.guard.steps import DELETE_CHECKPOINT
-from services.model import TopicPartition
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.steps import DELETE_CHECKPOINT
+from breakglass.services.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from services.checkpoint.option_text import RestoreAsked, new_names
-from services.checkpoint.promise import promise
-from services.checkpoint.restore_notes import settings_given, settings_told, told_of
-from services.checkpoint.store.backup_store import BackupStore
-from services.errors import Refused
-from services.guard.act import Act, ActStep, Ending, Front, Frozen, Means
-from services.guard.consent import ConsentPhrase
-from services.guard.lock import file_name
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.acts.restore import (
+from breakglass.services.checkpoint.option_text import RestoreAsked, new_names
+from breakglass.services.checkpoint.promise import promise
+from breakglass.services.checkpoint.restore_notes import settings_given, settings_told, told_of
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.errors import Refused
+from breakglass.services.guard.act import Act, ActStep, Ending, Front, Frozen, Means
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.lock import file_name
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.acts.restore import (
     RestoreSettings,
     destinations,
     ended,
@@ -24,11 +24,11 @@ from services.pipeline.acts.restore import (
     restore_run,
     targets_of,
 )
-from services.state_folder import state_folder
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
-    from services.checkpoint.spark.restoring import CheckpointPlan
-    from services.pipeline.restore.restore import TopicRestored
+    from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+    from breakglass.services.pipeline.restore.restore import TopicRestored
 
 ASK_SECONDS = 60.0
 
@@ -51,7 +51,10 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
         Raises:
             Refused: the checkpoint is gone, or cannot be restored.
         """
-        from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
+        from breakglass.services.checkpoint.spark.restoring import (
+            CheckpointRestoreOptions,
+            make_plan,
+        )
 
         found = self.store.read(self.id)
         if found is None:
@@ -78,8 +81,8 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[CheckpointPlan]) -> Ending:
         """Put topics and groups back; the ending's value is the list of `TopicRestored`."""
-        from services.checkpoint.spark.restore import restore
-        from services.topic_backup.store.store import open_store
+        from breakglass.services.checkpoint.spark.restore import restore
+        from breakglass.services.topic_backup.store.store import open_store
 
         plan, cluster_id = frozen.plan, frozen.cluster_id
         store = open_store(plan.copies[0].store.address)

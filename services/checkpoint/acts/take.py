@@ -13,14 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
-from services.checkpoint.failure_text import not_higher, overtaken
-from services.checkpoint.option_text import TakeAsked
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.errors import EvidenceChanged, Refused
-from services.guard.act import (
+from breakglass.services.checkpoint.failure_text import not_higher, overtaken
+from breakglass.services.checkpoint.option_text import TakeAsked
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.errors import EvidenceChanged, Refused
+from breakglass.services.guard.act import (
     Act,
     ActStep,
     Armed,
@@ -33,17 +33,17 @@ from services.guard.act import (
     Underway,
     announced,
 )
-from services.guard.consent import ConsentPhrase
-from services.guard.steps import HOLD_RETENTION, RELEASE_RETENTION, TAKE_CHECKPOINT
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.steps import HOLD_RETENTION, RELEASE_RETENTION, TAKE_CHECKPOINT
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.checkpoint.interfaces import Scope
-    from services.checkpoint.kafka.topics import WantedCheckpoint
-    from services.checkpoint.parts import CopySettings
-    from services.kafka.marker_client import MarkerClient
-    from services.kafka.read_client import ReadClient
+    from breakglass.services.checkpoint.interfaces import Scope
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+    from breakglass.services.checkpoint.parts import CopySettings
+    from breakglass.services.kafka.marker_client import MarkerClient
+    from breakglass.services.kafka.read_client import ReadClient
 
 ASK_SECONDS = 30.0
 PROMISES = {
@@ -80,7 +80,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def freeze(self, front: Front) -> Frozen[PlannedCheckpoint]:
         """The id, the scope, and whether the groups keep up."""
-        from services.checkpoint.kafka.topics import KafkaTopics, of
+        from breakglass.services.checkpoint.kafka.topics import KafkaTopics, of
 
         with front.reading() as client:
             topics = KafkaTopics(client, None, self.wanted)
@@ -107,8 +107,8 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[PlannedCheckpoint]) -> Ending:
         """Write the markers, as far as there are any; the checkpoint is acknowledged then."""
-        from services.checkpoint.kafka.topics import of
-        from services.checkpoint.parts import coordinator_of
+        from breakglass.services.checkpoint.kafka.topics import of
+        from breakglass.services.checkpoint.parts import coordinator_of
 
         scope, id = frozen.plan.scope, frozen.plan.id
         items = {of(partition): {"checkpoint": id} for partition in scope.partitions}
@@ -138,8 +138,8 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def follow(self, front: Front, frozen: Frozen[PlannedCheckpoint], ending: Ending) -> str:
         """Decide what is in the checkpoint, and copy that."""
-        from services.checkpoint.kafka.topics import of
-        from services.checkpoint.parts import finisher_of
+        from breakglass.services.checkpoint.kafka.topics import of
+        from breakglass.services.checkpoint.parts import finisher_of
 
         id: int = ending.value
         names = {one.number: str(of(one)) for one in frozen.plan.scope.partitions}
@@ -160,7 +160,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
     @property
     def wanted(self) -> WantedCheckpoint:
         """What the checkpoint is of."""
-        from services.checkpoint.kafka.topics import WantedCheckpoint
+        from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
 
         asked = self.asked
         return WantedCheckpoint(asked.level, asked.topics, asked.groups, asked.control_topic)
@@ -185,7 +185,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         markers: MarkerClient,
         items: Mapping[TopicPartition, Mapping[str, object]],
     ) -> None:
-        from services.checkpoint.kafka.holding import RetentionHolder
+        from breakglass.services.checkpoint.kafka.holding import RetentionHolder
 
         topics = sorted(self.asked.topics)
         holder = RetentionHolder(client, markers, self.asked.control_topic, self.request)
@@ -195,10 +195,10 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
         """The groups that lag: a checkpoint waits for them no longer than the drain allows."""
-        from services.checkpoint.kafka.groups import lags, read_standing
-        from services.checkpoint.kafka.log_ends import read_logs
-        from services.checkpoint.kafka.scanning import nothing_to_process
-        from services.checkpoint.kafka.topics import of
+        from breakglass.services.checkpoint.kafka.groups import lags, read_standing
+        from breakglass.services.checkpoint.kafka.log_ends import read_logs
+        from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
+        from breakglass.services.checkpoint.kafka.topics import of
 
         ends = {of(partition): scope.floors[partition.number] for partition in scope.partitions}
         deadline = Deadline.after(ASK_SECONDS)
@@ -213,7 +213,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
             yield "without a group nothing is known of what is in transit"
 
     def _started(self, id: int) -> dict[TopicPartition, int]:
-        from services.checkpoint.kafka.topics import of
+        from breakglass.services.checkpoint.kafka.topics import of
 
         found = self.store.read(id)
         if found is None or found.take is None or found.started is None:
@@ -237,7 +237,7 @@ class ReleaseRetention(Act[None]):
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[None]) -> Ending:
         """Put the settings back; the ending's value names the topics."""
-        from services.checkpoint.kafka.holding import RetentionHolder
+        from breakglass.services.checkpoint.kafka.holding import RetentionHolder
 
         with (
             front.reading() as client,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.errors import ClusterError, Refused
-from services.kafka.cluster.topic_settings import TOPIC_RESOURCE
-from services.kafka.wire.broker_errors import cluster_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.errors import ClusterError, Refused
+from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
+from breakglass.services.kafka.wire.broker_errors import cluster_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
 NEVER = 2**63 - 1

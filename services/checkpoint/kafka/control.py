@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from services.checkpoint.kafka.stamps import RecordAddress
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress
 
 CONTROL_TOPIC = "breakglass-checkpoints"
 SETTINGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.checkpoint.kafka.control import SETTINGS, Control, control_of
-from services.checkpoint.kafka.log_ends import read_logs, settled
-from services.checkpoint.kafka.scanning import committed_log
-from services.errors import ClusterError, OutcomeUnknown, TimedOut, UsageError
-from services.kafka.marker_client import MarkerClient, Small
-from services.kafka.read_client import ReadClient
-from services.kafka.topic_client import TopicClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
+from breakglass.services.checkpoint.kafka.control import SETTINGS, Control, control_of
+from breakglass.services.checkpoint.kafka.log_ends import read_logs, settled
+from breakglass.services.checkpoint.kafka.scanning import committed_log
+from breakglass.services.errors import ClusterError, OutcomeUnknown, TimedOut, UsageError
+from breakglass.services.kafka.marker_client import MarkerClient, Small
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
 
 
 def read_control(

@@ -11,32 +11,32 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from services.checkpoint.kafka.compaction import require_uncompacted
-from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.epochs import (
+from breakglass.services.checkpoint.kafka.compaction import require_uncompacted
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.epochs import (
     NO_LEADER,
     Histories,
     epochs_before,
     read_histories,
     require_same_log,
 )
-from services.checkpoint.kafka.groups import drained, read_by, read_standing
-from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
-from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
-from services.checkpoint.kafka.missing_groups import require_named
-from services.checkpoint.kafka.owners import await_owners
-from services.checkpoint.kafka.scanning import nothing_to_process, read_cut
-from services.checkpoint.kafka.states import places, with_states
-from services.checkpoint.kafka.topics import incarnation, of, subjects
-from services.checkpoint.protocol.lineage import (
+from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_standing
+from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
+from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
+from breakglass.services.checkpoint.kafka.missing_groups import require_named
+from breakglass.services.checkpoint.kafka.owners import await_owners
+from breakglass.services.checkpoint.kafka.scanning import nothing_to_process, read_cut
+from breakglass.services.checkpoint.kafka.states import places, with_states
+from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.protocol.lineage import (
     Lineage,
     Offsets,
     channel_state,
     greatest_cut,
     lowered_offsets,
 )
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
     GroupPolicy,
@@ -44,13 +44,13 @@ from services.checkpoint.store.documents import (
     StartedDocument,
     TakeDocument,
 )
-from services.clock import now_ms
-from services.errors import EvidenceChanged
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import TopicPartition
-from services.topic_backup.summary import EpochStart
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import EvidenceChanged
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.summary import EpochStart
 
 DRAIN_SECONDS = 60.0
 ASK_SECONDS = 30.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from services.checkpoint.kafka.log_ends import Logs
-from services.checkpoint.protocol.epochs import diverged
-from services.errors import ClusterError, TimedOut
-from services.kafka.replicas.replica_reader import ReplicaReader
-from services.kafka.wire.deadline import Deadline
-from services.model import EpochHistory, TopicPartition, Unknown
-from services.topic_backup.summary import EpochStart
+from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.checkpoint.protocol.epochs import diverged
+from breakglass.services.errors import ClusterError, TimedOut
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown
+from breakglass.services.topic_backup.summary import EpochStart
 
 Histories = Mapping[TopicPartition, EpochHistory | Unknown]
 NO_LEADER = Unknown("it has no leader")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.checkpoint.kafka.log_ends import Ends
-from services.errors import BreakglassError, ClusterError, TimedOut
-from services.kafka.cluster.coordinators import find_coordinator
-from services.kafka.cluster.group_offsets import read_committed
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition, Unknown
+from breakglass.services.checkpoint.kafka.log_ends import Ends
+from breakglass.services.errors import BreakglassError, ClusterError, TimedOut
+from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.cluster.group_offsets import read_committed
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
 
 PAUSE_SECONDS = 0.1
 ASK_SECONDS = 10.0

@@ -11,15 +11,19 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from services.checkpoint.kafka.control import Control, RetentionHold
-from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
-from services.checkpoint.kafka.log_ends import read_logs
-from services.errors import ClusterError, OutcomeUnknown
-from services.kafka.cluster.topic_config import TopicConfig, read_topic_configs
-from services.kafka.marker_client import MarkerClient
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import Unknown
+from breakglass.services.checkpoint.kafka.control import Control, RetentionHold
+from breakglass.services.checkpoint.kafka.control_log import (
+    ensure_control,
+    read_control,
+    write_control,
+)
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.errors import ClusterError, OutcomeUnknown
+from breakglass.services.kafka.cluster.topic_config import TopicConfig, read_topic_configs
+from breakglass.services.kafka.marker_client import MarkerClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
 
 ASK_SECONDS = 60.0
 LOOK_SECONDS = 0.05

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from services.checkpoint.kafka.log_ends import Ends, Logs
-from services.checkpoint.kafka.scanning import scan_all
-from services.checkpoint.kafka.stamps import Stamp
-from services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage, needed
-from services.errors import Refused
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
+from breakglass.services.checkpoint.kafka.scanning import scan_all
+from breakglass.services.checkpoint.kafka.stamps import Stamp
+from breakglass.services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage, needed
+from breakglass.services.errors import Refused
+from breakglass.services.model import TopicPartition
 
 Lineages: TypeAlias = dict[str, list[Lineage]]
 """By the group; of each partition in the order of its log."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.errors import ClusterError, TimedOut, UsageError
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import ClusterError, TimedOut, UsageError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
+from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetError,
 )
-from services.kafka.wire.broker_errors import retriable
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.kafka.wire.broker_errors import retriable
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 Ends = dict[TopicPartition, int]
 ASK_SECONDS = 10.0

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from services.checkpoint.kafka.control import Control
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.log_ends import Logs
-from services.checkpoint.kafka.owners import read_ids
-from services.checkpoint.store.documents import Level, TakeDocument
-from services.errors import Refused, TimedOut
-from services.kafka.cluster.group_offsets import read_committed
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition, Unknown
+from breakglass.services.checkpoint.kafka.control import Control
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.checkpoint.kafka.owners import read_ids
+from breakglass.services.checkpoint.store.documents import Level, TakeDocument
+from breakglass.services.errors import Refused, TimedOut
+from breakglass.services.kafka.cluster.group_offsets import read_committed
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
 
 
 def require_named(

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from services.checkpoint.kafka.control import Control
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.topics import of
-from services.checkpoint.participant.positions import METADATA, sn_of
-from services.checkpoint.protocol.values import NO_CHECKPOINT
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import NumberedPartition, TakeDocument
-from services.errors import ClusterError, TimedOut
-from services.kafka.cluster.coordinators import find_coordinator
-from services.kafka.cluster.group_states import live_groups
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.broker_errors import describe_error, retriable
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control import Control
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.topics import of
+from breakglass.services.checkpoint.participant.positions import METADATA, sn_of
+from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import NumberedPartition, TakeDocument
+from breakglass.services.errors import ClusterError, TimedOut
+from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.cluster.group_states import live_groups
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.broker_errors import describe_error, retriable
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
 
 ASK_SECONDS = 30.0
 PAUSE_SECONDS = 0.1

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from services.checkpoint.kafka.log_ends import Ends, Logs
-from services.checkpoint.kafka.stamps import Headers, Stamp, stamp_of
-from services.checkpoint.protocol.cut import cut
-from services.errors import ClusterError, Refused
-from services.model import TopicPartition
-from services.pipeline.committed_log import CommittedLog
+from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
+from breakglass.services.checkpoint.kafka.stamps import Headers, Stamp, stamp_of
+from breakglass.services.checkpoint.protocol.cut import cut
+from breakglass.services.errors import ClusterError, Refused
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.committed_log import CommittedLog
 
 
 @dataclass(frozen=True, slots=True)

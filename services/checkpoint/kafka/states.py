@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from services.checkpoint.kafka.control import Control, Created
-from services.checkpoint.kafka.topics import of
-from services.checkpoint.store.documents import CutDocument, GroupCut, Level, TakeDocument
-from services.errors import EvidenceChanged, Refused
-from services.model import PartitionState, TopicPartition
+from breakglass.services.checkpoint.kafka.control import Control, Created
+from breakglass.services.checkpoint.kafka.topics import of
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    GroupCut,
+    Level,
+    TakeDocument,
+)
+from breakglass.services.errors import EvidenceChanged, Refused
+from breakglass.services.model import PartitionState, TopicPartition
 
 States = Mapping[int, Mapping[str, bytes]]
 """By the partition's number and the group."""

@@ -7,23 +7,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from services.checkpoint.interfaces import Scope
-from services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
-from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
-from services.checkpoint.kafka.epochs import Histories, epochs_before, read_histories
-from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs, settled
-from services.checkpoint.kafka.scanning import committed_log
-from services.checkpoint.kafka.stamps import marker_headers, stamp_of
-from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from services.checkpoint.protocol.values import NO_CHECKPOINT
-from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
-from services.clock import now_ms
-from services.errors import EvidenceChanged, ReadOnly, UsageError
-from services.kafka.marker_client import MarkerClient, Small
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import PartitionState, TopicPartition
+from breakglass.services.checkpoint.interfaces import Scope
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
+from breakglass.services.checkpoint.kafka.control_log import (
+    ensure_control,
+    read_control,
+    write_control,
+)
+from breakglass.services.checkpoint.kafka.epochs import Histories, epochs_before, read_histories
+from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs, settled
+from breakglass.services.checkpoint.kafka.scanning import committed_log
+from breakglass.services.checkpoint.kafka.stamps import marker_headers, stamp_of
+from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
+from breakglass.services.checkpoint.store.documents import (
+    GroupPolicy,
+    Level,
+    NumberedPartition,
+    TakeDocument,
+)
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import EvidenceChanged, ReadOnly, UsageError
+from breakglass.services.kafka.marker_client import MarkerClient, Small
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import PartitionState, TopicPartition
 
 ASK_SECONDS = 30.0
 TAIL = 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

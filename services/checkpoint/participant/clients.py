@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from services.checkpoint.participant.application import Guarantee, Input
-from services.errors import ClusterError, Unreachable
-from services.model import TopicPartition
+from breakglass.services.checkpoint.participant.application import Guarantee, Input
+from breakglass.services.errors import ClusterError, Unreachable
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.checkpoint.kafka.control import LastOf
-from services.checkpoint.kafka.stamps import RecordOrigin, Stamp
+from breakglass.services.checkpoint.kafka.control import LastOf
+from breakglass.services.checkpoint.kafka.stamps import RecordOrigin, Stamp
 
 Writer = tuple[str, int, str]
 """Topic id and partition of the input, and the group that reads it."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.checkpoint.kafka.control import CONTROL_TOPIC
-from services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
+from breakglass.services.checkpoint.participant.application import Guarantee
 
 BATCH = 500
 

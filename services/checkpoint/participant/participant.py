@@ -12,10 +12,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from services.checkpoint.kafka.control import Created
-from services.checkpoint.kafka.stamps import Stamp, stamp_of, stamped
-from services.checkpoint.participant.application import Application, Guarantee, Input, Output
-from services.checkpoint.participant.clients import (
+from breakglass.services.checkpoint.kafka.control import Created
+from breakglass.services.checkpoint.kafka.stamps import Stamp, stamp_of, stamped
+from breakglass.services.checkpoint.participant.application import (
+    Application,
+    Guarantee,
+    Input,
+    Output,
+)
+from breakglass.services.checkpoint.participant.clients import (
     SECONDS,
     at_end,
     input_of,
@@ -23,18 +28,18 @@ from services.checkpoint.participant.clients import (
     make_producer,
     transactional_id,
 )
-from services.checkpoint.participant.membership import Membership
-from services.checkpoint.participant.positions import InputPosition
-from services.checkpoint.participant.starting import Starting, read_starting
-from services.checkpoint.participant.writing import (
+from breakglass.services.checkpoint.participant.membership import Membership
+from breakglass.services.checkpoint.participant.positions import InputPosition
+from breakglass.services.checkpoint.participant.starting import Starting, read_starting
+from breakglass.services.checkpoint.participant.writing import (
     AtLeastOnce,
     ExactlyOnce,
     Outputs,
     Writer,
     commit_offsets,
 )
-from services.errors import BreakglassError, ClusterError
-from services.model import TopicPartition
+from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from services.checkpoint.kafka.control import RestoredTopic
-from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
-from services.checkpoint.participant.duplicate_filter import KnownRecords
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control import RestoredTopic
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
+from breakglass.services.checkpoint.participant.duplicate_filter import KnownRecords
+from breakglass.services.model import TopicPartition
 
 METADATA = "breakglass sn="
 _METADATA = re.compile(rf"{METADATA}([0-9]{{1,19}})", re.ASCII)

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from services.checkpoint.kafka.control import Control, Created, control_of
-from services.checkpoint.kafka.stamps import stamp_of
-from services.checkpoint.participant.application import Application
-from services.checkpoint.participant.clients import LOG, SECONDS, input_of, read_stretch
-from services.checkpoint.participant.duplicate_filter import KnownRecords
-from services.checkpoint.participant.positions import InputPosition, sn_of
-from services.errors import Unreachable, UsageError
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control import Control, Created, control_of
+from breakglass.services.checkpoint.kafka.stamps import stamp_of
+from breakglass.services.checkpoint.participant.application import Application
+from breakglass.services.checkpoint.participant.clients import LOG, SECONDS, input_of, read_stretch
+from breakglass.services.checkpoint.participant.duplicate_filter import KnownRecords
+from breakglass.services.checkpoint.participant.positions import InputPosition, sn_of
+from breakglass.services.errors import Unreachable, UsageError
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition as Offset
 
-    from services.checkpoint.participant.membership import Membership
+    from breakglass.services.checkpoint.participant.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)

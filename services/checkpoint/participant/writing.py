@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from services.checkpoint.participant.application import Output
-from services.checkpoint.participant.clients import SECONDS
-from services.checkpoint.participant.positions import InputPosition
-from services.errors import ClusterError
+from breakglass.services.checkpoint.participant.application import Output
+from breakglass.services.checkpoint.participant.clients import SECONDS
+from breakglass.services.checkpoint.participant.positions import InputPosition
+from breakglass.services.errors import ClusterError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.status import checkpoint_status, partition_status
-from services.checkpoint.protocol.values import PartitionBackup, Status
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol.status import checkpoint_status, partition_status
+from breakglass.services.checkpoint.protocol.values import PartitionBackup, Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.model import EpochHistory, TopicPartition
-from services.topic_backup.summary import EpochStart
+from breakglass.services.model import EpochHistory, TopicPartition
+from breakglass.services.topic_backup.summary import EpochStart
 
 NEW_ID = "take a checkpoint with a new id"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from services.checkpoint.protocol.values import NO_CHECKPOINT, CheckpointRecord, Intent
+from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT, CheckpointRecord, Intent
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from services.checkpoint.protocol.values import Copy, PartitionBackup, Status
+from breakglass.services.checkpoint.protocol.values import Copy, PartitionBackup, Status
 
 MAY_FOLLOW = {
     Status.DOES_NOT_EXIST: frozenset({Status.ONGOING, Status.FAILED}),

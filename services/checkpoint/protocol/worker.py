@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from services.checkpoint.protocol.status import DIFFERENT_COPIES, partition_failure
-from services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
+from breakglass.services.checkpoint.protocol.status import DIFFERENT_COPIES, partition_failure
+from breakglass.services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
 
 RETRIES = 3
 """How often copying is tried again after an error of input or output."""

@@ -9,21 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from services.checkpoint.kafka.control import Control, Created, MovedRecords, RestoredTopic
-from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
-from services.checkpoint.kafka.stamps import RecordAddress
-from services.checkpoint.spark.copied_files import read_states
-from services.checkpoint.spark.restoring import CheckpointPlan, RestoredCopy
-from services.checkpoint.store.documents import CutDocument, GroupPolicy
-from services.errors import ClusterError, StorageError
-from services.kafka.marker_client import MarkerClient
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.offset_log import read_log
-from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.restore.proof import foreign_records, foreign_text
-from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.checkpoint.kafka.control import (
+    Control,
+    Created,
+    MovedRecords,
+    RestoredTopic,
+)
+from breakglass.services.checkpoint.kafka.control_log import (
+    ensure_control,
+    read_control,
+    write_control,
+)
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress
+from breakglass.services.checkpoint.spark.copied_files import read_states
+from breakglass.services.checkpoint.spark.restoring import CheckpointPlan, RestoredCopy
+from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy
+from breakglass.services.errors import ClusterError, StorageError
+from breakglass.services.kafka.marker_client import MarkerClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.restore.offset_log import read_log
+from breakglass.services.pipeline.restore.offset_map import OffsetMap
+from breakglass.services.pipeline.restore.proof import foreign_records, foreign_text
+from breakglass.services.pipeline.restore.state import RestoreState, read_state
+from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
 
 ASK_SECONDS = 60.0
 

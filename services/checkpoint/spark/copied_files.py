@@ -13,17 +13,17 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 
-from services.checkpoint.spark.records_digest import records_digest
-from services.checkpoint.store.documents import ManifestDocument, StoredFile
-from services.checkpoint.store.files import blobs_at, stored_file
-from services.errors import MalformedInput, StorageError
-from services.topic_backup.folder import Folder, read_bounded
-from services.topic_backup.layout import records_name
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.store.blobs import Blobs
-from services.topic_backup.store.store import Store, open_store
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.checkpoint.spark.records_digest import records_digest
+from breakglass.services.checkpoint.store.documents import ManifestDocument, StoredFile
+from breakglass.services.checkpoint.store.files import blobs_at, stored_file
+from breakglass.services.errors import MalformedInput, StorageError
+from breakglass.services.topic_backup.folder import Folder, read_bounded
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.store import Store, open_store
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 SEGMENTS, CHANNEL = "segments", "channel"
 STATES = "snapshot/states.json"

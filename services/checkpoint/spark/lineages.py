@@ -13,19 +13,25 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from services.checkpoint.kafka.lineages import Lineages, Sought, read_here
-from services.checkpoint.kafka.log_ends import Ends, Logs
-from services.checkpoint.kafka.scanning import require_stamp
-from services.checkpoint.protocol.lineage import Lineage, RecordLineage
-from services.errors import LogBeginsLater, Refused, TimedOut
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.batches.converting import FetchedBatches, records_of
-from services.pipeline.batches.log_range import LogRange, Ranges, divided, fetches_in, range_of
-from services.pipeline.batches.tasks import run_tasks
-from services.pipeline.session import jvm_errors
-from services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.checkpoint.kafka.lineages import Lineages, Sought, read_here
+from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
+from breakglass.services.checkpoint.kafka.scanning import require_stamp
+from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
+from breakglass.services.errors import LogBeginsLater, Refused, TimedOut
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.log_range import (
+    LogRange,
+    Ranges,
+    divided,
+    fetches_in,
+    range_of,
+)
+from breakglass.services.pipeline.batches.tasks import run_tasks
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import WantedTopics, read_sources
 
 ASK_SECONDS = 60.0
 SMALL = 10_000

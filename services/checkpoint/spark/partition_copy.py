@@ -10,25 +10,34 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from services.checkpoint.kafka.epochs import require_same_log
-from services.checkpoint.spark.copied_files import channel_store, manifest_of, segments_store
-from services.checkpoint.store.documents import ManifestDocument
-from services.errors import ClusterError, EvidenceChanged, TimedOut
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.pipeline.backup import jobs
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.part_writer import PartTarget, copy_chosen, copy_exactly
-from services.pipeline.report import PartitionReport, TopicReport
-from services.pipeline.resume_point import CopyStretch
-from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
-from services.pipeline.topic_copy import TopicCopy
-from services.topic_backup.addition import Addition, Missing, NewSegment
-from services.topic_backup.assembling import assembling
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.store.store import Store
-from services.topic_backup.summary import EpochStart
+from breakglass.services.checkpoint.kafka.epochs import require_same_log
+from breakglass.services.checkpoint.spark.copied_files import (
+    channel_store,
+    manifest_of,
+    segments_store,
+)
+from breakglass.services.checkpoint.store.documents import ManifestDocument
+from breakglass.services.errors import ClusterError, EvidenceChanged, TimedOut
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.pipeline.backup import jobs
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.part_writer import PartTarget, copy_chosen, copy_exactly
+from breakglass.services.pipeline.report import PartitionReport, TopicReport
+from breakglass.services.pipeline.resume_point import CopyStretch
+from breakglass.services.pipeline.source import (
+    PartitionSource,
+    TopicSource,
+    WantedTopics,
+    read_sources,
+)
+from breakglass.services.pipeline.topic_copy import TopicCopy
+from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
+from breakglass.services.topic_backup.assembling import assembling
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.store.store import Store
+from breakglass.services.topic_backup.summary import EpochStart
 
 ASK_SECONDS = 60.0
 MOVING_SECONDS = 10.0

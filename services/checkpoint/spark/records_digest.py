@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.segment_reader import MAGIC
 
 POLYNOMIAL = 0xEDB88320
 """Of CRC-32, as zlib has it: the lowest bit is the highest power."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.checkpoint.spark.completion import complete
-from services.checkpoint.spark.restoring import CheckpointPlan
-from services.kafka.marker_client import MarkerClient
-from services.pipeline.restore.restore import RestoreRun, TopicRestored
-from services.pipeline.restore.restore import restore as restore_topics
+from breakglass.services.checkpoint.spark.completion import complete
+from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+from breakglass.services.kafka.marker_client import MarkerClient
+from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
+from breakglass.services.pipeline.restore.restore import restore as restore_topics
 
 
 def restore(

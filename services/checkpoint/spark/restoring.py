@@ -11,35 +11,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.spark.copied_files import channel_store, segments_store, summary_of
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import ManifestDocument
-from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
-from services.errors import Refused, StorageError, UsageError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.groups import require_no_members
-from services.pipeline.restore.planned import (
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.spark.copied_files import (
+    channel_store,
+    segments_store,
+    summary_of,
+)
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import ManifestDocument
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from breakglass.services.errors import Refused, StorageError, UsageError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.restore.groups import require_no_members
+from breakglass.services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.state import RestoreState, read_state, require_hopeful
-from services.pipeline.restore.target_choice import (
+from breakglass.services.pipeline.restore.state import RestoreState, read_state, require_hopeful
+from breakglass.services.pipeline.restore.target_choice import (
     existing,
     partition_count,
     read_targets,
     require_names,
     require_room,
 )
-from services.pipeline.restore.task import Spans
-from services.pipeline.source import TopicSource
-from services.pipeline.stored_segments import StoredSegment, stored_segments
-from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.store.store import Store, open_store
+from breakglass.services.pipeline.restore.task import Spans
+from breakglass.services.pipeline.source import TopicSource
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.store.store import Store, open_store
 
 ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (

@@ -6,20 +6,24 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from services.checkpoint.copying import PartitionCopier
-from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.states import places, promised_states
-from services.checkpoint.kafka.topics import incarnation, of
-from services.checkpoint.spark.partition_copy import PartitionCopy
-from services.checkpoint.store.documents import CutDocument, NumberedPartition, TakeDocument
-from services.errors import ClusterError, EvidenceChanged
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.pace import Budget
-from services.pipeline.source import TopicSource, WantedTopics, read_sources
-from services.topic_backup.summary import EpochStart
+from breakglass.services.checkpoint.copying import PartitionCopier
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.states import places, promised_states
+from breakglass.services.checkpoint.kafka.topics import incarnation, of
+from breakglass.services.checkpoint.spark.partition_copy import PartitionCopy
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    NumberedPartition,
+    TakeDocument,
+)
+from breakglass.services.errors import ClusterError, EvidenceChanged
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.pace import Budget
+from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.topic_backup.summary import EpochStart
 
 ASK_SECONDS = 60.0
 JOBS = 2

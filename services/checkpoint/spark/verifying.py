@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.restoring import RestoredCopy
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import VerifiedDocument
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.clock import now_ms
-from services.errors import Refused
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.restoring import RestoredCopy
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import VerifiedDocument
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import Refused
 
 SIDE_BY_SIDE = 4
 Tell = Callable[[int, str], None]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from services.checkpoint.protocol import coordinator, worker
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import NO_CHECKPOINT
-from services.checkpoint.store.copies import Copies
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.protocol import coordinator, worker
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
+from breakglass.services.checkpoint.store.copies import Copies
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
     NumberedPartition,
@@ -21,10 +21,10 @@ from services.checkpoint.store.documents import (
     TakeDocument,
     VerifiedDocument,
 )
-from services.checkpoint.store.files import SIDE_BY_SIDE, Files
-from services.checkpoint.store.layout import CheckpointFile, Name, of_checkpoint
-from services.checkpoint.store.stored import StoredCheckpoint, put_together
-from services.clock import now_ms
+from breakglass.services.checkpoint.store.files import SIDE_BY_SIDE, Files
+from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, of_checkpoint
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint, put_together
+from breakglass.services.clock import now_ms
 
 
 class BackupStore:

@@ -10,14 +10,28 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from services.checkpoint.protocol.status import DIFFERENT_COPIES, may_become, partition_failure
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.documents import ManifestDocument, OngoingDocument, StoredFile
-from services.checkpoint.store.files import SIDE_BY_SIDE, Files, stored_file
-from services.checkpoint.store.layout import CheckpointFile, Name, contents, of_checkpoint, of_copy
-from services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
-from services.errors import Refused
-from services.topic_backup.store.blobs import Blobs
+from breakglass.services.checkpoint.protocol.status import (
+    DIFFERENT_COPIES,
+    may_become,
+    partition_failure,
+)
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.documents import (
+    ManifestDocument,
+    OngoingDocument,
+    StoredFile,
+)
+from breakglass.services.checkpoint.store.files import SIDE_BY_SIDE, Files, stored_file
+from breakglass.services.checkpoint.store.layout import (
+    CheckpointFile,
+    Name,
+    contents,
+    of_checkpoint,
+    of_copy,
+)
+from breakglass.services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
+from breakglass.services.errors import Refused
+from breakglass.services.topic_backup.store.blobs import Blobs
 
 NEW_ID = "take a checkpoint with a new id"
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
 
-from services.errors import MalformedInput, UnsupportedSchema
-from services.topic_backup.layout import MAX_INT64
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.topic_backup.layout import MAX_INT64
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

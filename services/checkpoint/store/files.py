@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.store.documents import (
     MAX_BYTES,
     CutDocument,
     DeletedDocument,
@@ -23,7 +23,7 @@ from services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from services.checkpoint.store.layout import (
+from breakglass.services.checkpoint.store.layout import (
     CHECKPOINTS,
     CONTENTS,
     CheckpointFile,
@@ -31,12 +31,12 @@ from services.checkpoint.store.layout import (
     of_checkpoint,
     parsed,
 )
-from services.errors import StorageError
-from services.topic_backup.folder import read_bounded
-from services.topic_backup.store.blobs import Blobs
-from services.topic_backup.store.fsspec_blobs import FsspecBlobs
-from services.topic_backup.store.local_blobs import LocalBlobs
-from services.topic_backup.store.store import LocalStore, local_path, open_store
+from breakglass.services.errors import StorageError
+from breakglass.services.topic_backup.folder import read_bounded
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.store import LocalStore, local_path, open_store
 
 SIDE_BY_SIDE = 16
 """Files that are written or read at the same time: each takes a round trip, or a flush (H14)."""

@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.protocol.values import CopyId
 
 CHECKPOINTS, CONTENTS = "checkpoints", "contents"
 

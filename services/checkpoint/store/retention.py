@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import Status
 
 
 @dataclass(frozen=True, slots=True)

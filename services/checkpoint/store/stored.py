@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from services.checkpoint.protocol import coordinator
-from services.checkpoint.protocol.status import (
+from breakglass.services.checkpoint.protocol import coordinator
+from breakglass.services.checkpoint.protocol.status import (
     counting_copy,
     partition_failure,
     partition_status,
 )
-from services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     Document,
     FailureDocument,
@@ -24,7 +24,7 @@ from services.checkpoint.store.documents import (
     TakeDocument,
     VerifiedDocument,
 )
-from services.checkpoint.store.layout import CheckpointFile, Name
+from breakglass.services.checkpoint.store.layout import CheckpointFile, Name
 
 
 @dataclass(frozen=True, slots=True)

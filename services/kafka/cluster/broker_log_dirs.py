@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.broker_errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     cluster_error,
     describe_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import Unknown
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import Unknown
 
 NO_SIZES = Unknown("this broker does not tell the size of its volumes (before Kafka 3.3)")
 
@@ -42,7 +42,10 @@ def read_broker_log_dirs(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE on CLUSTER is missing.
     """
-    from services.kafka.wire.messages.reading import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+    )
 
     request = DescribeLogDirsRequest(topics=[])
     answer = sender.call(

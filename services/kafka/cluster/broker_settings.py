@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.kafka.cluster.listeners import BROKER_RESOURCE
-from services.kafka.wire.broker_errors import cluster_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
+from breakglass.services.kafka.cluster.listeners import BROKER_RESOURCE
+from breakglass.services.kafka.wire.broker_errors import cluster_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 
 
 def read_broker_settings(
@@ -21,7 +21,10 @@ def read_broker_settings(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE_CONFIGS on CLUSTER is missing.
     """
-    from services.kafka.wire.messages.reading import DescribeConfigsRequest, DescribeConfigsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsRequest,
+        DescribeConfigsResponse,
+    )
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

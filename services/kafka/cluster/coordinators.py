@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.errors import TimedOut
-from services.kafka.wire.broker_errors import cluster_error, describe_error, retriable
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.wire.broker_errors import cluster_error, describe_error, retriable
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 
 GROUP, TRANSACTION = 0, 1
 """CoordinatorType (FindCoordinatorRequest.java)."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.errors import BreakglassError, TimedOut, WrongCluster
-from services.kafka.wire.broker_errors import (
+from breakglass.services.errors import BreakglassError, TimedOut, WrongCluster
+from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     REQUEST_TIMED_OUT,
     cluster_error,
     denied,
     describe_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import Broker, ClusterDescription, Quorum, Silent, Unknown, Voter
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import Broker, ClusterDescription, Quorum, Silent, Unknown, Voter
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 SILENT_QUORUM = Silent("the controller quorum does not answer")
@@ -29,7 +29,10 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
         Unreachable: no bootstrap server answers.
         ClusterError: the broker refused.
     """
-    from services.kafka.wire.messages.reading import DescribeClusterRequest, DescribeClusterResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeClusterRequest,
+        DescribeClusterResponse,
+    )
 
     offered = sender.offers(ANY_BROKER, DescribeClusterRequest.API_KEY, deadline)
     names_fenced = offered is not None and offered[1] >= 2
@@ -58,7 +61,10 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
     `Silent` when it does not answer: a broker goes on asking for a leader for a minute, while
     all it knows itself is answered at once (ForwardingManager.scala).
     """
-    from services.kafka.wire.messages.reading import DescribeQuorumRequest, DescribeQuorumResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeQuorumRequest,
+        DescribeQuorumResponse,
+    )
 
     request = DescribeQuorumRequest(
         topics=[

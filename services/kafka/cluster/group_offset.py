@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.errors import TimedOut
-from services.kafka.cluster.coordinators import find_coordinator
-from services.kafka.wire.broker_errors import cluster_error, describe_error, retriable
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.wire.broker_errors import cluster_error, describe_error, retriable
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
 
 NAMED_VERSION = 9
 """The last version that names topics instead of their ids."""

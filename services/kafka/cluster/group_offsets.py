@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import BreakglassError
-from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, unread
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition, Unknown
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, unread
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
 
 GROUP_SECONDS = 5.0
 """Group offsets are a bonus: they never hold up the rest for longer."""
@@ -59,7 +59,10 @@ def read_committed(
 
 
 def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
-    from services.kafka.wire.messages.reading import ListGroupsRequest, ListGroupsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
 
     request = ListGroupsRequest()
     answer = sender.call(coordinator, request, ListGroupsResponse, deadline, lane=LANE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from services.kafka.wire.broker_errors import cluster_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
+from breakglass.services.kafka.wire.broker_errors import cluster_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 
 WITHOUT_MEMBERS = frozenset({"Empty", "Dead", ""})
 """States of groups of every protocol (GroupState.java); "" is told by brokers before 2.6."""
@@ -17,7 +17,10 @@ def live_groups(sender: Sender, coordinator: int, deadline: Deadline) -> frozens
         NotAuthorized, ClusterError: the broker refused.
         Unreachable: it did not answer.
     """
-    from services.kafka.wire.messages.reading import ListGroupsRequest, ListGroupsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
 
     answer = sender.call(coordinator, ListGroupsRequest(), ListGroupsResponse, deadline)
     if answer.error_code:

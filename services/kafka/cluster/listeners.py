@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.connection.endpoint import Endpoint, listener_endpoints
-from services.errors import Unreachable
-from services.kafka.wire.broker_errors import cluster_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
+from breakglass.services.connection.endpoint import Endpoint, listener_endpoints
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.wire.broker_errors import cluster_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 
 BROKER_RESOURCE = 4
 KEY = "advertised.listeners"
@@ -35,7 +35,10 @@ def read_listener(
 
 
 def _advertised(sender: Sender, broker: int, deadline: Deadline) -> str:
-    from services.kafka.wire.messages.reading import DescribeConfigsRequest, DescribeConfigsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsRequest,
+        DescribeConfigsResponse,
+    )
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import BreakglassError, ClusterError, NotAuthorized
-from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition, Unknown
+from breakglass.services.errors import BreakglassError, ClusterError, NotAuthorized
+from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
 
 ONGOING = "Ongoing"
 """The coordinator's state of a transaction that its producer may still end."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from services.errors import UnsupportedByCluster
-from services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
-from services.kafka.wire.cached_answers import Unchanged
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.errors import UnsupportedByCluster
+from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
+from breakglass.services.kafka.wire.cached_answers import Unchanged
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 PAGE_PARTITIONS = 2000
 """What a broker serves in one answer by default (max.request.partition.size.limit)."""
@@ -92,7 +92,7 @@ def _pages(
     only: Collection[TopicPartition],
     pages: Pages,
 ) -> Iterator[PartitionPage]:
-    from services.kafka.wire.messages.reading import (
+    from breakglass.services.kafka.wire.messages.reading import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse,
     )

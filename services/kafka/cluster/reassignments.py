@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError
-from services.kafka.wire.broker_errors import cluster_error, unread
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import Reassignment, TopicPartition, Unknown
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import Reassignment, TopicPartition, Unknown
 
 REASSIGNMENT_SECONDS = 2.5
 """The controller answers this; without a quorum nobody does."""
@@ -16,7 +16,7 @@ def read_reassignments(
     sender: Sender, deadline: Deadline
 ) -> dict[TopicPartition, Reassignment] | Unknown:
     """Every reassignment under way, or why that is not known."""
-    from services.kafka.wire.messages.reading import (
+    from breakglass.services.kafka.wire.messages.reading import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
     )

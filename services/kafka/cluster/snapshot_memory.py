@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from services.kafka.cluster.partitions import Pages
-from services.kafka.cluster.topic_settings import SettingsAnswer
-from services.model import PartitionState, Reassignment, TopicPartition, Unknown
+from breakglass.services.kafka.cluster.partitions import Pages
+from breakglass.services.kafka.cluster.topic_settings import SettingsAnswer
+from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from services.kafka.cluster.topic_settings import TOPIC_RESOURCE
-from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, describe_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import Unknown
+from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
+from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, describe_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import Unknown
 
 OF_TOPIC = 1
 """DYNAMIC_TOPIC_CONFIG of DescribeConfigsResponse.java: set on the topic, no default."""
@@ -25,7 +25,10 @@ def read_topic_configs(
     Raises:
         Unreachable: no broker answered before *deadline*.
     """
-    from services.kafka.wire.messages.reading import DescribeConfigsRequest, DescribeConfigsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsRequest,
+        DescribeConfigsResponse,
+    )
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from services.errors import BreakglassError
-from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, describe_error, unread
-from services.kafka.wire.cached_answers import Unchanged
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import TopicSettings, Unknown
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    denied,
+    describe_error,
+    unread,
+)
+from breakglass.services.kafka.wire.cached_answers import Unchanged
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import TopicSettings, Unknown
 
 TOPIC_RESOURCE = 2
 KEYS = (
@@ -26,7 +31,7 @@ SettingsAnswer = Unchanged[dict[str, TopicSettings]]
 
 def settings_answer() -> SettingsAnswer:
     """What the answers to the same question, asked again and again, are decoded with."""
-    from services.kafka.wire.messages.reading import DescribeConfigsResponse
+    from breakglass.services.kafka.wire.messages.reading import DescribeConfigsResponse
 
     return Unchanged(
         DescribeConfigsResponse,
@@ -44,7 +49,7 @@ def read_topic_settings(
 
     *answer* is that of the same question asked before.
     """
-    from services.kafka.wire.messages.reading import DescribeConfigsRequest
+    from breakglass.services.kafka.wire.messages.reading import DescribeConfigsRequest
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.errors import TimedOut, TopicRecreated, Unreachable
-from services.kafka.producing.refusals import refusal
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import PartitionState, TopicPartition
+from breakglass.services.errors import TimedOut, TopicRecreated, Unreachable
+from breakglass.services.kafka.producing.refusals import refusal
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import PartitionState, TopicPartition
 
 ALL_IN_SYNC = -1
 TIMEOUT_MS = 30_000

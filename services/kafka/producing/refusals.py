@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.errors import (
+from breakglass.services.errors import (
     BreakglassError,
     CannotProduce,
     ClusterError,
     NotAuthorized,
     TimedOut,
 )
-from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
+from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
 
 COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 CONCURRENT_TRANSACTIONS = 51

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import NotAuthorized, Unreachable
-from services.kafka.cluster.coordinators import GROUP, TRANSACTION, find_coordinator
-from services.kafka.producing.refusals import CONCURRENT_TRANSACTIONS, refusal
-from services.kafka.wire.broker_errors import (
+from breakglass.services.errors import NotAuthorized, Unreachable
+from breakglass.services.kafka.cluster.coordinators import GROUP, TRANSACTION, find_coordinator
+from breakglass.services.kafka.producing.refusals import CONCURRENT_TRANSACTIONS, refusal
+from breakglass.services.kafka.wire.broker_errors import (
     GROUP_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import TopicPartition
 
 ASK_SECONDS = 30.0
 NOBODY = -1

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from services.model import EpochHistory, Unknown
-from services.topic_backup.batch_header import (
+from breakglass.services.model import EpochHistory, Unknown
+from breakglass.services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     LENGTH_END,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.kafka.replicas.batch_check import Expected, Reached, check_batches
-from services.model import LogContents, TopicPartition
+from breakglass.services.kafka.replicas.batch_check import Expected, Reached, check_batches
+from breakglass.services.model import LogContents, TopicPartition
 
 RECORD_BYTES = 1024
 """Taken for the size of a record where the size of the log is not known."""

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from services.errors import BreakglassError
-from services.kafka.replicas.contents_block import LogReading, LogToRead
-from services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
-from services.kafka.replicas.list_offsets import LATEST, ListedOffset, list_offsets
-from services.kafka.replicas.reading_allowance import Allowance
-from services.kafka.wire.broker_errors import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.contents_block import LogReading, LogToRead
+from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
+from breakglass.services.kafka.replicas.list_offsets import LATEST, ListedOffset, list_offsets
+from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -26,10 +26,10 @@ from services.kafka.wire.broker_errors import (
     describe_error,
     unread,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import LogContents, TopicPartition, Unknown
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import LogContents, TopicPartition, Unknown
 
 FETCH_VERSION = 11
 """The last without tagged fields: kafka-python copies the rest of an answer for each of those."""
@@ -99,7 +99,7 @@ class ContentsReader:
         self, readings: Sequence[LogReading], deadline: Deadline
     ) -> Mapping[TopicPartition, Any]:
         """What the broker answers, by partition; nothing while it throttles this user."""
-        from services.kafka.wire.messages.reading import FetchResponse
+        from breakglass.services.kafka.wire.messages.reading import FetchResponse
 
         answer = self._sender.call(
             self._broker,
@@ -197,7 +197,7 @@ def _together(left: deque[LogReading]) -> Iterator[LogReading]:
 
 
 def _request(readings: Sequence[LogReading]) -> Any:
-    from services.kafka.wire.messages.reading import FetchRequest
+    from breakglass.services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     asked = {one.log.partition: one for one in readings}

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from services.kafka.replicas.epoch_walk import EpochEnd
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.replicas.epoch_walk import EpochEnd
+from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
     OFFSET_OUT_OF_RANGE,
     denied,
     describe_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition, Unknown
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
 
 FUTURE_REPLICA = -3
 PAST_EVERY_LOG = 2**63 - 1
@@ -63,7 +63,7 @@ def read_epoch_ends(
 def _ask(
     sender: Sender, broker: int, questions: Mapping[TopicPartition, int], deadline: Deadline
 ) -> dict[TopicPartition, EpochAnswer | Unknown]:
-    from services.kafka.wire.messages.reading import FetchResponse
+    from breakglass.services.kafka.wire.messages.reading import FetchResponse
 
     answer = sender.call(
         broker, _request(questions), FetchResponse, deadline, max_version=FETCH_VERSION
@@ -75,7 +75,7 @@ def _ask(
 
 
 def _request(questions: Mapping[TopicPartition, int]) -> Any:
-    from services.kafka.wire.messages.reading import FetchRequest
+    from breakglass.services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     partition_class = topic_class.FetchPartition

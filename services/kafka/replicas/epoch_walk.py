@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from services.model import EpochHistory, EpochRange
+from breakglass.services.model import EpochHistory, EpochRange
 
 
 class EpochEnd(NamedTuple):

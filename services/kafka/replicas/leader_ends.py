@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from services.errors import BreakglassError
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
     READ_UNCOMMITTED,
     ListedOffset,
     list_offsets,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 T = TypeVar("T")
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
     describe_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition, Unknown
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
 
 DEBUGGING_REPLICA = -2
 LEADER_ONLY = -1
@@ -91,7 +91,7 @@ def _request(
     leader_epochs: dict[TopicPartition, int],
     isolation_level: int,
 ) -> Any:
-    from services.kafka.wire.messages.reading import ListOffsetsRequest
+    from breakglass.services.kafka.wire.messages.reading import ListOffsetsRequest
 
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     partition_class = topic_class.ListOffsetsPartition
@@ -120,7 +120,7 @@ def _request(
 def _ask(
     sender: Sender, broker: int, request: Any, deadline: Deadline
 ) -> dict[TopicPartition, ListedOffset | OffsetError]:
-    from services.kafka.wire.messages.reading import ListOffsetsResponse
+    from breakglass.services.kafka.wire.messages.reading import ListOffsetsResponse
 
     answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
     return {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from services.kafka.wire.broker_errors import cluster_error, denied
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.grouping import by_topic
-from services.kafka.wire.sender import Sender
-from services.model import LogDir, TopicPartition, Unknown
+from breakglass.services.kafka.wire.broker_errors import cluster_error, denied
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.grouping import by_topic
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import LogDir, TopicPartition, Unknown
 
 
 def read_log_dirs(
@@ -23,7 +23,10 @@ def read_log_dirs(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE on CLUSTER is missing.
     """
-    from services.kafka.wire.messages.reading import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+    )
 
     topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
 
@@ -52,7 +55,10 @@ def read_log_dirs(
 
 def offline_dirs(sender: Sender, broker: int, deadline: Deadline) -> tuple[str, ...] | Unknown:
     """The directories that *broker* has taken offline."""
-    from services.kafka.wire.messages.reading import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+    )
 
     request = DescribeLogDirsRequest(topics=[])
     answer = sender.call(broker, request, DescribeLogDirsResponse, deadline, max_version=4)

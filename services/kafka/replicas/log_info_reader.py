@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from services.kafka.replicas.list_offsets import ListedOffset, OffsetError
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.replicas.list_offsets import ListedOffset, OffsetError
+from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
     describe_error,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.native import MAX_PARTITIONS
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.native import MAX_PARTITIONS
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 NOT_ALLOWED = "not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from services.contents_effort import Effort
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.wire.deadline import Deadline
 
 SECONDS = 2.0
 """A reading may take so much longer for the sake of contents: an operator still waits for it."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from services.clock import now_ms
-from services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
-from services.kafka.replicas.epoch_walk import EpochWalk
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.clock import now_ms
+from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
+from breakglass.services.kafka.replicas.epoch_walk import EpochWalk
+from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
@@ -19,14 +19,14 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.replicas.log_info_reader import read_log_infos
-from services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import EpochHistory, FigureSource, TopicPartition, Unknown
+from breakglass.services.kafka.replicas.log_info_reader import read_log_infos
+from breakglass.services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import EpochHistory, FigureSource, TopicPartition, Unknown
 
 if TYPE_CHECKING:
-    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 FIRST_DEPTH = 8
 """Epochs read back from the newest at first; most replicas share one by then."""

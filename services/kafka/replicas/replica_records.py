@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from services.errors import (
+from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
     EvidenceChanged,
     MalformedMessage,
     TimedOut,
 )
-from services.kafka.replicas.epoch_ends import FETCH_VERSION, FUTURE_REPLICA, NO_SESSION
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.kafka.replicas.epoch_ends import FETCH_VERSION, FUTURE_REPLICA, NO_SESSION
+from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
     READ_COMMITTED,
@@ -27,7 +27,7 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
     OFFSET_MOVED_TO_TIERED_STORAGE,
@@ -36,12 +36,12 @@ from services.kafka.wire.broker_errors import (
     describe_error,
     retriable,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.frames import MAX_FRAME_BYTES
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
-from services.topic_backup.batch_header import BatchHeader, Fetched, read_headers
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batch_header import BatchHeader, Fetched, read_headers
 
 CHUNK_BYTES = 1024 * 1024
 """Asked for at once; a larger batch still comes whole."""
@@ -162,7 +162,7 @@ class ReplicaRecords:
         return until(deadline, lambda: self._ask(position, size, deadline))
 
     def _ask(self, position: int, size: int, deadline: Deadline) -> _Told:
-        from services.kafka.wire.messages.reading import FetchResponse
+        from breakglass.services.kafka.wire.messages.reading import FetchResponse
 
         self.go_on()
         request = _request(self.partition, position, size, committed=self.committed)
@@ -208,7 +208,7 @@ class ReplicaRecords:
 def _request(
     partition: TopicPartition, position: int, size: int, *, committed: bool = False
 ) -> Any:
-    from services.kafka.wire.messages.reading import FetchRequest
+    from breakglass.services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     wanted = topic_class.FetchPartition(

@@ -6,10 +6,10 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from services.connection.endpoint import Endpoint
-from services.errors import AuthenticationFailed, BreakglassError, ConnectFailed
-from services.kafka.wire.connection import BrokerConnection
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.errors import AuthenticationFailed, BreakglassError, ConnectFailed
+from breakglass.services.kafka.wire.connection import BrokerConnection
+from breakglass.services.kafka.wire.deadline import Deadline
 
 HEAD_START_SECONDS = 0.25
 """How long one server may stay silent before the next is tried beside it."""

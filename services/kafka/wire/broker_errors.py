@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError, ClusterError, NotAuthorized, NotNow
-from services.model import Denied, Unknown
+from breakglass.services.errors import BreakglassError, ClusterError, NotAuthorized, NotNow
+from breakglass.services.model import Denied, Unknown
 
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31

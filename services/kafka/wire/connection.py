@@ -16,16 +16,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from services.connection.endpoint import Endpoint
-from services.errors import (
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.errors import (
     AuthenticationFailed,
     ConnectFailed,
     MalformedMessage,
     TimedOut,
     UnsupportedByCluster,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.frames import SIZE, Frames, body_of, limit_wait
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.frames import SIZE, Frames, body_of, limit_wait
 
 API_VERSIONS_VERSION = 3
 REAUTHENTICATE_AT = 0.85
@@ -261,7 +261,7 @@ class BrokerConnection:
         return self._decode(response_class, frame, version)
 
     def _decode(self, response_class: Any, frame: memoryview, version: int) -> Any:
-        from services.kafka.wire.messages.message import UNREADABLE
+        from breakglass.services.kafka.wire.messages.message import UNREADABLE
 
         try:
             body = body_of(frame, response_class, version)

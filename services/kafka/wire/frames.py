@@ -11,7 +11,7 @@ import socket
 import struct
 from typing import Any
 
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """A larger response is refused: no answer we ask for comes near it."""

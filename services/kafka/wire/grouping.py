@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 
 T = TypeVar("T")
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from services.errors import BreakglassError, UsageError
-from services.kafka.wire.api_keys import ELECT_LEADERS
-from services.kafka.wire.broker_errors import AUTHORIZATION_CODES
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE
-from services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.errors import BreakglassError, UsageError
+from breakglass.services.kafka.wire.api_keys import ELECT_LEADERS
+from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 
 if TYPE_CHECKING:
-    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 LAST_ASSIGNED_KEY = 92
 """The highest api key of Kafka 4.3: all up to it mean something else."""
@@ -106,7 +106,10 @@ def _answers(
     sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
 ) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:
     """The answer to *question* in each form that the broker understands."""
-    from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+    from breakglass.services.kafka.wire.messages.replica_log_info import (
+        LogInfoSchema,
+        replica_log_info,
+    )
 
     for form in LogInfoSchema:
         messages = replica_log_info(form, key)

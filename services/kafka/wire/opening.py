@@ -7,8 +7,8 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from services.errors import SessionClosing
-from services.kafka.wire.connection import Begun
+from breakglass.services.errors import SessionClosing
+from breakglass.services.kafka.wire.connection import Begun
 
 
 def session_closing() -> SessionClosing:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from services.errors import BreakglassError
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire.deadline import Deadline
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from services.connection.endpoint import Endpoint
-from services.errors import (
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.errors import (
     ConnectFailed,
     MalformedMessage,
     OutcomeUnknown,
@@ -15,11 +15,11 @@ from services.errors import (
     TimedOut,
     Unreachable,
 )
-from services.kafka.wire.bootstrap import first_to_answer
-from services.kafka.wire.connection import BrokerConnection, Security
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.opening import Opening, session_closing
-from services.model import Broker
+from breakglass.services.kafka.wire.bootstrap import first_to_answer
+from breakglass.services.kafka.wire.connection import BrokerConnection, Security
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.opening import Opening, session_closing
+from breakglass.services.model import Broker
 
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.lab.proxy.translator import Translator
-from services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.lab.proxy.translator import Translator
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 UNKNOWN_SERVER_ERROR = -1
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -7,9 +7,9 @@ import socket
 import threading
 from collections.abc import Callable
 
-from services.errors import LabError
-from services.lab.layout import LOOPBACK, Address
-from services.lab.ports import free_ports
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import LOOPBACK, Address
+from breakglass.services.lab.ports import free_ports
 
 BIND_ATTEMPTS = 20
 BACKLOG = 128

@@ -7,8 +7,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.errors import MalformedMessage
-from services.kafka.wire.messages.message import decode_exactly
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.kafka.wire.messages.message import decode_exactly
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 HEADER = struct.Struct(">hhih")

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from services.kafka.wire.messages.replica_log_info import LogInfoSchema, ReplicaLogInfoMessages
-from services.lab.proxy.translator import Translator
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.messages.replica_log_info import (
+    LogInfoSchema,
+    ReplicaLogInfoMessages,
+)
+from breakglass.services.lab.proxy.translator import Translator
+from breakglass.services.model import TopicPartition
 
 UNKNOWN_TOPIC_ID = 100
 NONE = -1

@@ -6,23 +6,27 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE, MAX_PARTITIONS
-from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from services.lab.layout import Address
-from services.lab.proxy.designation import (
+from breakglass.services.kafka.wire.messages.native import (
+    DEFAULT_API_KEY,
+    DESIGNATED_SINCE,
+    MAX_PARTITIONS,
+)
+from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+from breakglass.services.lab.layout import Address
+from breakglass.services.lab.proxy.designation import (
     INVALID_REQUEST,
     Designation,
     DesignationResult,
     designations,
     elect_designated,
 )
-from services.lab.proxy.frames import Head, answer_frame, request_body
-from services.lab.proxy.log_info import (
+from breakglass.services.lab.proxy.frames import Head, answer_frame, request_body
+from breakglass.services.lab.proxy.log_info import (
     Asked,
     LogInfoReading,
     asked_partitions,
@@ -30,9 +34,9 @@ from services.lab.proxy.log_info import (
     name_partitions,
     read_all,
 )
-from services.lab.proxy.relay import Service
-from services.lab.proxy.translator import Translator
-from services.model import TopicPartition
+from breakglass.services.lab.proxy.relay import Service
+from breakglass.services.lab.proxy.translator import Translator
+from breakglass.services.model import TopicPartition
 
 ELECT_LEADERS = 43
 TOPIC_AUTHORIZATION_FAILED = 29

@@ -7,14 +7,14 @@ import threading
 import time
 from types import TracebackType
 
-from services.errors import LabError
-from services.lab.layout import Address
-from services.lab.proxy.door import Door
-from services.lab.proxy.frames import SeenRequest
-from services.lab.proxy.native import Native
-from services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
-from services.lab.proxy.relay import Duty, Relay
-from services.lab.proxy.rewriting import Addresses, Offers, Rewriting
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import Address
+from breakglass.services.lab.proxy.door import Door
+from breakglass.services.lab.proxy.frames import SeenRequest
+from breakglass.services.lab.proxy.native import Native
+from breakglass.services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
+from breakglass.services.lab.proxy.relay import Duty, Relay
+from breakglass.services.lab.proxy.rewriting import Addresses, Offers, Rewriting
 
 JOIN_SECONDS = 5.0
 SEEN_SECONDS = 10.0

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from services.errors import LabError
+from breakglass.services.errors import LabError
 
 SCHEMA_MODULES = (
     "kafka.protocol.metadata",
@@ -15,7 +15,7 @@ SCHEMA_MODULES = (
     "kafka.protocol.producer",
     "kafka.protocol.admin",
     "kafka.protocol.sasl",
-    "services.kafka.wire.messages.elect_leaders",
+    "breakglass.services.kafka.wire.messages.elect_leaders",
 )
 """Later ones win: our ElectLeaders knows version 3."""
 ALIASES = (

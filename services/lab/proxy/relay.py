@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.errors import BreakglassError, Unreachable
-from services.lab.layout import Address
-from services.lab.proxy.frames import (
+from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.lab.layout import Address
+from breakglass.services.lab.proxy.frames import (
     KEPT_BODY_BYTES,
     Head,
     SeenRequest,
@@ -25,9 +25,9 @@ from services.lab.proxy.frames import (
     request_body,
     send_frame,
 )
-from services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
-from services.lab.proxy.refusal import classes_of, refusal
-from services.lab.proxy.rewriting import Rewriting
+from breakglass.services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
+from breakglass.services.lab.proxy.refusal import classes_of, refusal
+from breakglass.services.lab.proxy.rewriting import Rewriting
 
 CONNECT_SECONDS = 10.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from services.errors import LabError
-from services.lab.proxy.frames import API_VERSIONS, Head, answer_frame, answer_message
-from services.lab.proxy.refusal import classes_of
+from breakglass.services.errors import LabError
+from breakglass.services.lab.proxy.frames import API_VERSIONS, Head, answer_frame, answer_message
+from breakglass.services.lab.proxy.refusal import classes_of
 
 FETCH = 1
 METADATA = 3

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 from uuid import UUID
 
-from services.errors import LabError
-from services.lab.observe import read_partitions
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition
+from breakglass.services.errors import LabError
+from breakglass.services.lab.observe import read_partitions
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition
 
 DEBUGGING_REPLICA = -2
 FUTURE_REPLICA = -3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.errors import LabError
-from services.lab.scenarios import (
+from breakglass.services.errors import LabError
+from breakglass.services.lab.scenarios import (
     all_replicas_gone,
     bad_unclean_before,
     compacted,
@@ -24,7 +24,7 @@ from services.lab.scenarios import (
     stale_replicas,
     unregistered_broker,
 )
-from services.lab.scenarios.scenario import Scenario
+from breakglass.services.lab.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     stale_replicas.SCENARIO,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from services.lab.scenarios.damage import lose, wait_gone
-from services.lab.scenarios.scenario import Scenario, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
-from services.model import TopicPartition
+from breakglass.services.lab.scenarios.damage import lose, wait_gone
+from breakglass.services.lab.scenarios.scenario import Scenario, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.model import TopicPartition
 
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())

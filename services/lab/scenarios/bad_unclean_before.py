@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.lab.cluster import Cluster
-from services.lab.scenarios.damage import bring_back, lose, lose_last, wait_checkpointed
-from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
-from services.lab.scenarios.scenario import Scenario, Shape, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.topics import configure_topic, elect_unclean
-from services.lab.truth import Expectation, TrueVerdict
-from services.model import TopicPartition, known
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import bring_back, lose, lose_last, wait_checkpointed
+from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.topics import configure_topic, elect_unclean
+from breakglass.services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.model import TopicPartition, known
 
 TOPIC = "balances"
 MIN_ISR = "min.insync.replicas"

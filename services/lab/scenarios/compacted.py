@@ -6,14 +6,14 @@ half of what b1 lacks, but under each of its keys b1 has a newer record, so noth
 
 from __future__ import annotations
 
-from services.clock import now_ms
-from services.lab.produce import Pattern, produce
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from services.lab.scenarios.logs import wait_records
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict, Written
-from services.model import TopicPartition
+from breakglass.services.clock import now_ms
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.logs import wait_records
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict, Written
+from breakglass.services.model import TopicPartition
 
 TOPIC = "profiles"
 SEGMENT_MS = 60_000

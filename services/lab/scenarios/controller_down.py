@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.lab.cluster import Cluster
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST
-from services.lab.scenarios.scenario import LabDamage, Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST
+from breakglass.services.lab.scenarios.scenario import LabDamage, Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "orders"
 ASSIGNMENTS = ((3, 1, 2), (3, 2, 1))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.lab.cluster import Cluster
-from services.lab.controller_link import ControllerLink
-from services.lab.layout import Listener
-from services.lab.node import Node
-from services.lab.segments import high_watermark_on_disk, read_log
-from services.lab.topics import elect_preferred, reassign
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.node import Node
+from breakglass.services.lab.segments import high_watermark_on_disk, read_log
+from breakglass.services.lab.topics import elect_preferred, reassign
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition
 
 FETCH_WAIT_MS = 500
 """replica.fetch.wait.max.ms: how long a leader parks the fetch of a follower at its end."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.lab.scenarios.damage import reorder
-from services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import reorder
+from breakglass.services.lab.scenarios.last_leaders import (
     B1_LOST,
     B2_ALONE,
     B2_LOST,
@@ -11,9 +11,9 @@ from services.lab.scenarios.last_leaders import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "ledger"
 

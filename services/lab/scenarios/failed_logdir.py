@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.lab.log_dir import fail_log_dir
-from services.lab.scenarios.damage import bring_back, lose
-from services.lab.scenarios.scenario import Scenario, Shape, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.log_dir import fail_log_dir
+from breakglass.services.lab.scenarios.damage import bring_back, lose
+from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "readings"
 ASSIGNMENTS = ((1, 2), (1, 2))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.lab.cluster import Cluster
-from services.lab.controller_link import ControllerLink
-from services.lab.scenarios.damage import wait_gone, wait_left
-from services.lab.scenarios.logs import wait_high_watermark
-from services.lab.scenarios.scenario import Scenario, Shape, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.scenarios.damage import wait_gone, wait_left
+from breakglass.services.lab.scenarios.logs import wait_high_watermark
+from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.model import TopicPartition
 
 TOPIC = "payments"
 ASSIGNMENTS = ((2, 3, 1), (2, 1, 3))

@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from services.errors import LabError
-from services.lab.properties import SMALL
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from services.lab.scenarios.logs import wait_log_end
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.segments import read_log
-from services.lab.truth import Expectation, TrueVerdict, Written
-from services.model import TopicPartition
+from breakglass.services.errors import LabError
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.logs import wait_log_end
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.truth import Expectation, TrueVerdict, Written
+from breakglass.services.model import TopicPartition
 
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())

@@ -6,11 +6,16 @@ the last step is left to the test, which may read evidence before.
 
 from __future__ import annotations
 
-from services.lab.scenarios.damage import make_patient
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST, QUICK_TO_FENCE
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.scenarios.damage import make_patient
+from breakglass.services.lab.scenarios.last_leaders import (
+    B1_LOST,
+    B2_LOST,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+)
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "payments"
 HANGS = "hang"

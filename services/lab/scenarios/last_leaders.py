@@ -6,15 +6,15 @@ what was written since. b3 stays away. b4 may come back last, with empty disks.
 
 from __future__ import annotations
 
-from services.lab.cluster import Cluster
-from services.lab.scenarios.damage import (
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import (
     bring_back_empty,
     hold_followers,
     lose,
     lose_last,
     release,
 )
-from services.lab.scenarios.scenario import LabDamage, Shape
+from breakglass.services.lab.scenarios.scenario import LabDamage, Shape
 
 
 def _hold(cluster: Cluster) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from services.lab.cluster import Cluster
-from services.lab.segments import DiskLog, read_log
-from services.lab.wire import Conversation
-from services.model import PartitionState, TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.segments import DiskLog, read_log
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import PartitionState, TopicPartition
 
 
 def wait_log_end(cluster: Cluster, partition: TopicPartition, end: int, *brokers: int) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.lab.scenarios.damage import lose, lose_last
-from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
-from services.lab.scenarios.scenario import Scenario, Shape, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.scenarios.damage import lose, lose_last
+from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "accounts"
 NO_CHECKPOINT = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab.cluster import Cluster
-from services.lab.distribution import DEFAULT_VERSION
-from services.lab.scenarios.scenario import Scenario
-from services.lab.scenarios.stage import Stage, condition
-from services.lab.scenarios.together import check_together, drive, merged_shape
-from services.lab.truth import Expectation, PartitionTruth, Truth, save_truth
-from services.model import PartitionState
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import DEFAULT_VERSION
+from breakglass.services.lab.scenarios.scenario import Scenario
+from breakglass.services.lab.scenarios.stage import Stage, condition
+from breakglass.services.lab.scenarios.together import check_together, drive, merged_shape
+from breakglass.services.lab.truth import Expectation, PartitionTruth, Truth, save_truth
+from breakglass.services.model import PartitionState
 
 
 def raise_lab(

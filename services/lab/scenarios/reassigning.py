@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.topics import reassign
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.topics import reassign
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "shipments"
 FROM, TO = (3, 1), (2, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.last_leaders import (
     B1_LOST,
     B2_LOST,
     B4_EMPTY,
@@ -10,10 +10,10 @@ from services.lab.scenarios.last_leaders import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from services.lab.scenarios.logs import wait_log_end
-from services.lab.scenarios.scenario import Scenario, Script, Shape
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.scenarios.logs import wait_log_end
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "carts"
 ASSIGNMENTS = ((4, 1, 2), (4, 2, 1), (1, 4, 2))

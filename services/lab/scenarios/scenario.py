@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from services.lab.truth import Expectation
+from breakglass.services.lab.truth import Expectation
 
 if TYPE_CHECKING:
-    from services.lab.cluster import Cluster
-    from services.lab.scenarios.stage import Stage
+    from breakglass.services.lab.cluster import Cluster
+    from breakglass.services.lab.scenarios.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from services.errors import LabError
-from services.lab.bulk import produce_bulk
-from services.lab.cluster import Cluster
-from services.lab.losses import count_choices
-from services.lab.produce import Pattern, Produced, produce_each
-from services.lab.segments import DiskLog, read_log
-from services.lab.topics import create_topic
-from services.lab.truth import (
+from breakglass.services.errors import LabError
+from breakglass.services.lab.bulk import produce_bulk
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.losses import count_choices
+from breakglass.services.lab.produce import Pattern, Produced, produce_each
+from breakglass.services.lab.segments import DiskLog, read_log
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.truth import (
     Condition,
     Expectation,
     PartitionTruth,
     ReplicaTruth,
     Written,
 )
-from services.model import PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 
 
 class Stage:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.lab.scenarios.last_leaders import (
+    B1_LOST,
+    B2_LOST,
+    COURSE,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+)
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "orders"
 ASSIGNMENTS = ((3, 1, 2), (3, 2, 1), (3, 2, 1))

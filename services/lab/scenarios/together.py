@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from services.errors import LabError
-from services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
-from services.lab.truth import Expectation
+from breakglass.services.errors import LabError
+from breakglass.services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
+from breakglass.services.lab.truth import Expectation
 
 
 def check_together(scenarios: Sequence[Scenario]) -> None:

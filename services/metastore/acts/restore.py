@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import SplitResult
 
-from services.connection.security import confluent_config
-from services.guard.act import (
+from breakglass.services.connection.security import confluent_config
+from breakglass.services.guard.act import (
     SUCCEEDED,
     Act,
     ActStep,
@@ -21,14 +21,14 @@ from services.guard.act import (
     TargetOutcome,
     TargetResult,
 )
-from services.guard.consent import ConsentPhrase
-from services.metastore.private_files import private_folder
-from services.metastore.restore.execution import RestoreWork, restore
-from services.metastore.restore.plan import MetastoreRestorePlan, make_plan
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.metastore.private_files import private_folder
+from breakglass.services.metastore.restore.execution import RestoreWork, restore
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, make_plan
 
 if TYPE_CHECKING:
-    from services.metastore.restore.source import RestoreSource
-    from services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.restore.source import RestoreSource
+    from breakglass.services.metastore.settings import MetastoreSettings
 
 SNAPSHOTS = "before-restore"
 """The folder beside a backup for backups of what a restore replaces."""

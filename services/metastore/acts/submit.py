@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from services.connection.security import confluent_config
-from services.guard.act import (
+from breakglass.services.connection.security import confluent_config
+from breakglass.services.guard.act import (
     Act,
     Ending,
     Front,
@@ -16,16 +16,16 @@ from services.guard.act import (
     TargetResult,
     announced,
 )
-from services.guard.consent import ConsentPhrase
-from services.guard.steps import SUBMIT_STATEMENT
-from services.kafka.wire.deadline import Deadline
-from services.metastore.log.reader import CommandLog
-from services.metastore.log.topics import TopicsNow
-from services.metastore.log.validator import NameValidator, NothingToDo, Planned
-from services.metastore.log.writer import CommandWriter
-from services.metastore.names import command_topic
-from services.model import TopicPartition
-from services.words.inert import inert
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.steps import SUBMIT_STATEMENT
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.log.reader import CommandLog
+from breakglass.services.metastore.log.topics import TopicsNow
+from breakglass.services.metastore.log.validator import NameValidator, NothingToDo, Planned
+from breakglass.services.metastore.log.writer import CommandWriter
+from breakglass.services.metastore.names import command_topic
+from breakglass.services.model import TopicPartition
+from breakglass.services.words.inert import inert
 
 READ_SECONDS = 60.0
 

@@ -14,21 +14,21 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from services.errors import ClusterError, Refused, TimedOut, Unreachable
-from services.kafka.cluster.partitions import read_partitions
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.list_offsets import EARLIEST
-from services.kafka.wire.deadline import Deadline
-from services.metastore.command import Command, InvalidCommand
-from services.metastore.command_id import CommandId, InvalidCommandId
-from services.metastore.metastore import Metastore
-from services.metastore.names import command_topic
-from services.metastore.records import CommandRecord
-from services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
-from services.metastore.topic_state import offset_at, stable_end
-from services.metastore.whole_fetches import StableLog, whole_fetches, worthwhile
-from services.model import Unknown
-from services.session import ReadAccess
+from breakglass.services.errors import ClusterError, Refused, TimedOut, Unreachable
+from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import EARLIEST
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.command import Command, InvalidCommand
+from breakglass.services.metastore.command_id import CommandId, InvalidCommandId
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.metastore.names import command_topic
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
+from breakglass.services.metastore.topic_state import offset_at, stable_end
+from breakglass.services.metastore.whole_fetches import StableLog, whole_fetches, worthwhile
+from breakglass.services.model import Unknown
+from breakglass.services.session import ReadAccess
 
 POLL_SECONDS = 0.01
 """How long one look takes when there is nothing: a writer waits for it while it fences others."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError
-from services.kafka.cluster.partitions import read_partitions
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import Unknown
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
 
 ASK_SECONDS = 5.0
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from services.errors import UsageError
-from services.metastore.command import PLAN_TYPE, VERSION
-from services.metastore.command_id import CommandId, EntityType
-from services.metastore.metastore import Metastore, StreamOrTable
-from services.metastore.statements.parsing import parse
-from services.metastore.statements.statement import ALL, Statement, StatementKind
-from services.metastore.statements.tokens import InvalidStatement
-from services.model import Unknown
+from breakglass.services.errors import UsageError
+from breakglass.services.metastore.command import PLAN_TYPE, VERSION
+from breakglass.services.metastore.command_id import CommandId, EntityType
+from breakglass.services.metastore.metastore import Metastore, StreamOrTable
+from breakglass.services.metastore.statements.parsing import parse
+from breakglass.services.metastore.statements.statement import ALL, Statement, StatementKind
+from breakglass.services.metastore.statements.tokens import InvalidStatement
+from breakglass.services.model import Unknown
 
 TopicExists = Callable[[str], bool | Unknown]
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from services.errors import BreakglassError, ClusterError, OutcomeUnknown, Unreachable
-from services.kafka.wire.deadline import Deadline
-from services.metastore.command_id import CommandId
-from services.metastore.log.reader import MARK, CommandLog
-from services.metastore.log.validator import NothingToDo, Planned, Validator
-from services.metastore.records import CommandRecord
-from services.metastore.transactions import Fenced, TransactionFailed, Transactions
+from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnknown, Unreachable
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.log.reader import MARK, CommandLog
+from breakglass.services.metastore.log.validator import NothingToDo, Planned, Validator
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.transactions import Fenced, TransactionFailed, Transactions
 
 TRANSACTION_MS = 10_000
 """How long a writer that was killed holds up readers, where nobody takes its place."""

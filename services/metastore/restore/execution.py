@@ -13,28 +13,28 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from services.clock import now_ms
-from services.errors import EvidenceChanged, OutcomeUnknown
-from services.guard.steps import RESTORE_COMMAND_TOPIC
-from services.kafka.read_client import ReadClient
-from services.kafka.topic_client import TopicClient
-from services.kafka.wire.deadline import Deadline
-from services.metastore.backup_job import BackupJob
-from services.metastore.backup_run import run_backup
-from services.metastore.records import CommandRecord
-from services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
-from services.metastore.restore.writing import (
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import EvidenceChanged, OutcomeUnknown
+from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.backup_job import BackupJob
+from breakglass.services.metastore.backup_run import run_backup
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
+from breakglass.services.metastore.restore.writing import (
     LOOK_SECONDS,
     WAIT_SECONDS,
     RestoreWriter,
     TellStep,
     wait,
 )
-from services.metastore.topic_reader import TopicReader
-from services.metastore.topic_state import read_topic_state, stable_end, topic_id_at
-from services.model import TopicPartition
-from services.recovery.execution.record import ExecutionJournal
-from services.session import ReadAccess
+from breakglass.services.metastore.topic_reader import TopicReader
+from breakglass.services.metastore.topic_state import read_topic_state, stable_end, topic_id_at
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.session import ReadAccess
 
 ASK_SECONDS = 30.0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.connection.security import confluent_config
-from services.guard.journal import Journal
-from services.metastore.private_files import private_folder
-from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
-from services.metastore.restore.plan import MetastoreRestorePlan
-from services.metastore.restore.writing import TellStep
-from services.session import Power
+from breakglass.services.connection.security import confluent_config
+from breakglass.services.guard.journal import Journal
+from breakglass.services.metastore.private_files import private_folder
+from breakglass.services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan
+from breakglass.services.metastore.restore.writing import TellStep
+from breakglass.services.session import Power
 
 
 def restore_with_journal(

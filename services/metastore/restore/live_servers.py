@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from services.errors import BreakglassError
-from services.kafka.wire.broker_errors import describe_error
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.metastore.restore.server_info import AskedServers
-from services.metastore.settings import MetastoreSettings
-from services.model import Unknown
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire.broker_errors import describe_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.metastore.restore.server_info import AskedServers
+from breakglass.services.metastore.settings import MetastoreSettings
+from breakglass.services.model import Unknown
 
 TRANSACTION = 1
 """CoordinatorType of FindCoordinator."""

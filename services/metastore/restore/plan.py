@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult
 
-from services.errors import ClusterError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.metastore.alarms import dangers
-from services.metastore.records import CommandRecord
-from services.metastore.restore.live_servers import LiveServers, look_for_servers, with_answers
-from services.metastore.restore.server_info import ask_servers
-from services.metastore.restore.source import RestoreSource
-from services.metastore.settings import MetastoreSettings
-from services.metastore.topic_reader import TopicReader
-from services.metastore.topic_state import TopicState, read_topic_state
+from breakglass.services.errors import ClusterError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.alarms import dangers
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restore.live_servers import (
+    LiveServers,
+    look_for_servers,
+    with_answers,
+)
+from breakglass.services.metastore.restore.server_info import ask_servers
+from breakglass.services.metastore.restore.source import RestoreSource
+from breakglass.services.metastore.settings import MetastoreSettings
+from breakglass.services.metastore.topic_reader import TopicReader
+from breakglass.services.metastore.topic_state import TopicState, read_topic_state
 
 ASK_SECONDS = 20.0
 END_SECONDS = 60.0

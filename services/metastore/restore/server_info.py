@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
-from services.errors import UsageError
-from services.model import Unknown
-from services.words.inert import bounded, inert
+from breakglass.services.errors import UsageError
+from breakglass.services.model import Unknown
+from breakglass.services.words.inert import bounded, inert
 
 SECONDS = 3.0
 """For all that one server answers, however slowly it does."""

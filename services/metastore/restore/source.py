@@ -8,17 +8,17 @@ from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 
-from services.errors import MalformedInput, Refused
-from services.metastore.command import VERSION, Command
-from services.metastore.command_id import CommandId
-from services.metastore.lines import BackupLine, read_lines
-from services.metastore.records import CommandRecord
-from services.metastore.side_file import SUFFIX, SideEntry, SideHeader
-from services.metastore.side_reader import side_extent, side_header, stored_commands
-from services.metastore.validation import Finding, LineFinding, checked
-from services.metastore.verification import verify_backup
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import MalformedInput, Refused
+from breakglass.services.metastore.command import VERSION, Command
+from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.lines import BackupLine, read_lines
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.side_file import SUFFIX, SideEntry, SideHeader
+from breakglass.services.metastore.side_reader import side_extent, side_header, stored_commands
+from breakglass.services.metastore.validation import Finding, LineFinding, checked
+from breakglass.services.metastore.verification import verify_backup
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 MOST_QUOTED = 3
 

@@ -10,15 +10,22 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from services.errors import BreakglassError, ClusterError, OutcomeUnknown, TimedOut
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.metastore.records import CommandRecord
-from services.metastore.restore.layout import AbortPads, CommandRange, Pads, Step, needs_pads, steps
-from services.metastore.restore.plan import MetastoreRestorePlan
-from services.metastore.topic_state import read_topic_state
-from services.metastore.transactions import TRANSACTION_MS, Transactions
-from services.model import TopicPartition
+from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnknown, TimedOut
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restore.layout import (
+    AbortPads,
+    CommandRange,
+    Pads,
+    Step,
+    needs_pads,
+    steps,
+)
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan
+from breakglass.services.metastore.topic_state import read_topic_state
+from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
+from breakglass.services.model import TopicPartition
 
 WAIT_SECONDS = 60.0
 LOOK_SECONDS = 0.05
@@ -110,7 +117,11 @@ class RestoreWriter:
             raise _disturbed(step.offset, end - 1)
 
     def _log_end(self, deadline: Deadline) -> int:
-        from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, list_offsets
+        from breakglass.services.kafka.replicas.list_offsets import (
+            LATEST,
+            LEADER_ONLY,
+            list_offsets,
+        )
 
         state = read_topic_state(self._sender, self._topic, deadline)
         if state is None or state.leader is None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from services.metastore.command_id import EntityType
-from services.metastore.statements.statement import Statement, StatementKind
-from services.metastore.statements.tokens import InvalidStatement, Token, TokenKind, tokens
+from breakglass.services.metastore.command_id import EntityType
+from breakglass.services.metastore.statements.statement import Statement, StatementKind
+from breakglass.services.metastore.statements.tokens import (
+    InvalidStatement,
+    Token,
+    TokenKind,
+    tokens,
+)
 
 _ENTITIES = {"STREAM": EntityType.STREAM, "TABLE": EntityType.TABLE, "TYPE": EntityType.TYPE}
 _BY_ID = {

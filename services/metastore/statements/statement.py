@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from services.metastore.command import quoted
-from services.metastore.command_id import CommandAction, CommandId, EntityType
+from breakglass.services.metastore.command import quoted
+from breakglass.services.metastore.command_id import CommandAction, CommandId, EntityType
 
 
 class StatementKind(StrEnum):

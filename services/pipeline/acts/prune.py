@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from services.guard.act import (
+from breakglass.services.guard.act import (
     Act,
     Ending,
     Front,
@@ -16,14 +16,14 @@ from services.guard.act import (
     TargetResult,
     announced,
 )
-from services.guard.consent import ConsentPhrase
-from services.guard.steps import PRUNE_BACKUP
-from services.model import TopicPartition
-from services.topic_backup.catalog import held_topics
-from services.topic_backup.prune import Prunable, PruneLimits, prunable, prune
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.steps import PRUNE_BACKUP
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.prune import Prunable, PruneLimits, prunable, prune
 
 if TYPE_CHECKING:
-    from services.topic_backup.store.store import Store
+    from breakglass.services.topic_backup.store.store import Store
 
 Segments = Mapping[str, tuple[Prunable, ...]]
 """The segments that can go, by topic."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from services.guard.act import (
+from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
     Act,
@@ -19,15 +19,15 @@ from services.guard.act import (
     TargetOutcome,
     TargetResult,
 )
-from services.guard.consent import ConsentPhrase
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.kafka.wire.deadline import Deadline
 
 if TYPE_CHECKING:
-    from services.kafka.read_client import ReadClient
-    from services.pipeline.report import CopyProgress
-    from services.pipeline.restore.planned import RestorePlan
-    from services.pipeline.restore.restore import RestoreRun, TopicRestored
-    from services.topic_backup.store.store import Store
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.pipeline.report import CopyProgress
+    from breakglass.services.pipeline.restore.planned import RestorePlan
+    from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
+    from breakglass.services.topic_backup.store.store import Store
 
 ASK_SECONDS = 60.0
 MASTER = "local[*,4]"
@@ -83,7 +83,7 @@ class RestoreTopics(Act["RestorePlan"]):
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[RestorePlan]) -> Ending:
         """Put the records back; the ending's value is the list of `TopicRestored`."""
-        from services.pipeline.restore.restore import restore
+        from breakglass.services.pipeline.restore.restore import restore
 
         with restore_run(front, means, frozen.plan.cluster_id, self.store, self.how) as run:
             done = restore(run, frozen.plan)
@@ -98,9 +98,9 @@ def restore_run(
     front: Front, means: Means, cluster_id: str, store: Store, how: RestoreSettings
 ) -> Iterator[RestoreRun]:
     """What puts records back, until the end of the block."""
-    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-    from services.pipeline.restore.restore import RestoreRun
-    from services.pipeline.session import Spark
+    from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+    from breakglass.services.pipeline.restore.restore import RestoreRun
+    from breakglass.services.pipeline.session import Spark
 
     with ExitStack() as stack:
         topics = stack.enter_context(means.cluster.topics(cluster_id))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.pipeline.batches.contents import BatchContents, record_places
-from services.pipeline.batches.table import BatchTable
-from services.pipeline.batches.varints import Longs, NotByColumns, Numbers
-from services.topic_backup.record import TimestampType
+from breakglass.services.pipeline.batches.contents import BatchContents, record_places
+from breakglass.services.pipeline.batches.table import BatchTable
+from breakglass.services.pipeline.batches.varints import Longs, NotByColumns, Numbers
+from breakglass.services.topic_backup.record import TimestampType
 
 NULL = -1
 MOST_HEADERS = 1000

@@ -13,11 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from services.pipeline.batches.table import BatchTable
-from services.pipeline.batches.varints import PADDING, Bytes, Longs, NotByColumns, Numbers
-from services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER
-from services.topic_backup.batches import MAX_BATCH_BYTES
-from services.topic_backup.compression import Compression, decompress
+from breakglass.services.pipeline.batches.table import BatchTable
+from breakglass.services.pipeline.batches.varints import (
+    PADDING,
+    Bytes,
+    Longs,
+    NotByColumns,
+    Numbers,
+)
+from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER
+from breakglass.services.topic_backup.batches import MAX_BATCH_BYTES
+from breakglass.services.topic_backup.compression import Compression, decompress
 
 CONTENTS_BYTES = 32 * 1024 * 1024
 """The bytes that are in memory at a time; a larger batch is in memory alone."""

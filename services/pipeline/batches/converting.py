@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from services.errors import MalformedMessage
-from services.pipeline.batches.columns import RecordColumns, columns_of
-from services.pipeline.batches.contents import contents_of
-from services.pipeline.batches.joined import joined
-from services.pipeline.batches.table import Aborted, BatchTable, delivered, read_table
-from services.pipeline.batches.varints import NotByColumns
-from services.pipeline.committed_log import judged
-from services.pipeline.part_writer import RecordChunk, encoded_chunks
-from services.topic_backup.batch_header import BatchHeader, read_headers
-from services.topic_backup.older_messages import message_header
-from services.topic_backup.record import Record
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of
+from breakglass.services.pipeline.batches.contents import contents_of
+from breakglass.services.pipeline.batches.joined import joined
+from breakglass.services.pipeline.batches.table import Aborted, BatchTable, delivered, read_table
+from breakglass.services.pipeline.batches.varints import NotByColumns
+from breakglass.services.pipeline.committed_log import judged
+from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
+from breakglass.services.topic_backup.batch_header import BatchHeader, read_headers
+from breakglass.services.topic_backup.older_messages import message_header
+from breakglass.services.topic_backup.record import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from services.pipeline.batches.columns import RecordColumns
-from services.pipeline.batches.varints import Bytes, Longs, NotByColumns
-from services.topic_backup.record import HEAD, LENGTH, TIMESTAMP
+from breakglass.services.pipeline.batches.columns import RecordColumns
+from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+from breakglass.services.topic_backup.record import HEAD, LENGTH, TIMESTAMP
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from uuid import UUID
 
-from services.kafka.read_client import ReadClient
-from services.model import TopicPartition
-from services.pipeline.batches.converting import FetchedBatches, chunks_of
-from services.pipeline.batches.reader import (
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of
+from breakglass.services.pipeline.batches.reader import (
     CHUNK_BYTES,
     NO_EPOCH,
     PATIENCE_SECONDS,
     BatchReader,
 )
-from services.pipeline.part_writer import RecordChunk
-from services.pipeline.source import PartitionSource
-from services.topic_backup.manifest import TopicIdentity
+from breakglass.services.pipeline.part_writer import RecordChunk
+from breakglass.services.pipeline.source import PartitionSource
+from breakglass.services.topic_backup.manifest import TopicIdentity
 
 NO_TOPIC_ID = UUID(int=0)
 Ranges = Mapping[int, tuple[int, int]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from services.errors import (
+from breakglass.services.errors import (
     LogBeginsLater,
     LogTruncated,
     TimedOut,
@@ -21,25 +21,30 @@ from services.errors import (
     Unreachable,
     UnsupportedByCluster,
 )
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.list_offsets import EARLIEST, LEADER_ONLY, ListedOffset, list_offsets
-from services.kafka.wire.api_keys import FETCH
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import (
+    EARLIEST,
+    LEADER_ONLY,
+    ListedOffset,
+    list_offsets,
+)
+from breakglass.services.kafka.wire.api_keys import FETCH
+from breakglass.services.kafka.wire.broker_errors import (
     OFFSET_OUT_OF_RANGE,
     cluster_error,
     describe_error,
     retriable,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import TopicPartition
-from services.pipeline.batches.answer import (
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.batches.answer import (
     FIRST_VERSION,
     FLEXIBLE_VERSION,
     TOPIC_ID_VERSION,
     FetchAnswer,
 )
-from services.pipeline.batches.converting import FetchedBatches
+from breakglass.services.pipeline.batches.converting import FetchedBatches
 
 CONSUMER = -1
 READ_COMMITTED = 1

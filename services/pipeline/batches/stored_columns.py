@@ -10,11 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.errors import MalformedInput
-from services.pipeline.batches.columns import NULL, HeaderColumns, Spans
-from services.pipeline.batches.varints import Bytes, Longs
-from services.pipeline.stored_segments import RecordRun
-from services.topic_backup.record import HEAD, LENGTH, SMALLEST_HEADER, TIMESTAMP, TimestampType
+from breakglass.services.errors import MalformedInput
+from breakglass.services.pipeline.batches.columns import NULL, HeaderColumns, Spans
+from breakglass.services.pipeline.batches.varints import Bytes, Longs
+from breakglass.services.pipeline.stored_segments import RecordRun
+from breakglass.services.topic_backup.record import (
+    HEAD,
+    LENGTH,
+    SMALLEST_HEADER,
+    TIMESTAMP,
+    TimestampType,
+)
 
 NO_TIMESTAMP = -1
 Rows = Longs | NDArray[np.bool_] | slice

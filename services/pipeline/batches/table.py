@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.pipeline.batches.varints import Bytes, Longs, NotByColumns
-from services.topic_backup.batch_header import (
+from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+from breakglass.services.topic_backup.batch_header import (
     BATCH_HEADER,
     COMPRESSION_MASK,
     CONTROL_MASK,
@@ -21,7 +21,7 @@ from services.topic_backup.batch_header import (
     TRANSACTIONAL_MASK,
     read_headers,
 )
-from services.topic_backup.batches import ControlType, decode_batch
+from breakglass.services.topic_backup.batches import ControlType, decode_batch
 
 HEADER = np.dtype(
     [

@@ -12,20 +12,20 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from services.errors import BreakglassError, StorageError, WrongCluster
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.pipeline.batches.log_range import LogRange, chunks_in
-from services.pipeline.batches.reader import CHUNK_BYTES, PATIENCE_SECONDS
-from services.pipeline.part_writer import PartTarget, PartTask
-from services.pipeline.spark_job import answers, packed, unpacked
-from services.session import ReadAccess
-from services.topic_backup.folder import storage_errors
-from services.topic_backup.part import SegmentPart
+from breakglass.services.errors import BreakglassError, StorageError, WrongCluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.pipeline.batches.log_range import LogRange, chunks_in
+from breakglass.services.pipeline.batches.reader import CHUNK_BYTES, PATIENCE_SECONDS
+from breakglass.services.pipeline.part_writer import PartTarget, PartTask
+from breakglass.services.pipeline.spark_job import answers, packed, unpacked
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.part import SegmentPart
 
 if TYPE_CHECKING:
-    from services.pipeline.backup_context import BackupRun
+    from breakglass.services.pipeline.backup_context import BackupRun
 
 SIP_BYTES = 1024 * 1024
 """Size of a fetch at a limited rate: a fetch of megabytes delays the other clients of the

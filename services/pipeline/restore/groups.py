@@ -6,21 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from services.errors import BreakglassError, ClusterError, OutcomeUnknown, Refused, UsageError
-from services.kafka.cluster.coordinators import find_coordinator
-from services.kafka.cluster.group_offsets import read_group_offsets
-from services.kafka.cluster.group_states import live_groups
-from services.kafka.group_client import GroupClient
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition, Unknown
-from services.pipeline.restore.offset_map import OffsetMap
-from services.recovery.execution.record import ExecutionJournal
-from services.recovery.group_reset import RESTORE_STEP, MoveResult
-from services.topic_backup import consumer_offsets, group_history
-from services.topic_backup.held import RestorableTopic
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.errors import (
+    BreakglassError,
+    ClusterError,
+    OutcomeUnknown,
+    Refused,
+    UsageError,
+)
+from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.cluster.group_offsets import read_group_offsets
+from breakglass.services.kafka.cluster.group_states import live_groups
+from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.pipeline.restore.offset_map import OffsetMap
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
+from breakglass.services.topic_backup import consumer_offsets, group_history
+from breakglass.services.topic_backup.held import RestorableTopic
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
 NAMED = 5

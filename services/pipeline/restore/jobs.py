@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from services.errors import (
+from breakglass.services.errors import (
     AuthenticationFailed,
     BreakglassError,
     CannotProduce,
@@ -24,28 +24,28 @@ from services.errors import (
     Unreachable,
     UsageError,
 )
-from services.kafka.producing.partition_writer import PartitionProducer
-from services.kafka.producing.transaction import TransactionClient, idempotent_producer
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import TopicPartition
-from services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
-from services.pipeline.batches.stored_columns import stored_columns
-from services.pipeline.batches.varints import Longs
-from services.pipeline.restore.producing import ClusterProgress, Producing
-from services.pipeline.restore.task import (
+from breakglass.services.kafka.producing.partition_writer import PartitionProducer
+from breakglass.services.kafka.producing.transaction import TransactionClient, idempotent_producer
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
+from breakglass.services.pipeline.batches.stored_columns import stored_columns
+from breakglass.services.pipeline.batches.varints import Longs
+from breakglass.services.pipeline.restore.producing import ClusterProgress, Producing
+from breakglass.services.pipeline.restore.task import (
     ForeignRecords,
     Hopeless,
     PartitionRestored,
     PartitionTask,
 )
-from services.pipeline.spark_job import answers, packed, unpacked
-from services.pipeline.stored_segments import RecordRun
-from services.session import Power, ReadAccess
+from breakglass.services.pipeline.spark_job import answers, packed, unpacked
+from breakglass.services.pipeline.stored_segments import RecordRun
+from breakglass.services.session import Power, ReadAccess
 
 if TYPE_CHECKING:
-    from services.pipeline.backup_context import BackupRun
+    from breakglass.services.pipeline.backup_context import BackupRun
 
 TRANSACTION_SECONDS = 120.0
 """The limit of a transaction and of each of its steps."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.pipeline.restore.offset_map import CommittedRun
-from services.pipeline.restore.task import Hopeless
-from services.regular_file import read_regular
-from services.rights import open_new
+from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.task import Hopeless
+from breakglass.services.regular_file import read_regular
+from breakglass.services.rights import open_new
 
 MOST_BYTES = 1024 * 1024 * 1024
 """The maximum size of the file."""

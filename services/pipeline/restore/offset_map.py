@@ -7,8 +7,13 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.stored_segments import Longs, RecordRun, StoredSegment, runs_between
+from breakglass.services.pipeline.restore.task import Spans, runs_within
+from breakglass.services.pipeline.stored_segments import (
+    Longs,
+    RecordRun,
+    StoredSegment,
+    runs_between,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.topic_backup.summary import SegmentSummary
 
 
 @dataclass(frozen=True, slots=True)

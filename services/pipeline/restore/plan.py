@@ -7,33 +7,42 @@ from pathlib import Path
 
 import numpy as np
 
-from services.clock import now_ms
-from services.errors import Refused, UsageError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.groups import groups_of, require_no_members
-from services.pipeline.restore.options import RestoreOptions, expired_at_once
-from services.pipeline.restore.planned import (
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.restore.groups import groups_of, require_no_members
+from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
+from breakglass.services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.state import RestoreState, as_begun, begun_restore, source_of
-from services.pipeline.restore.target_choice import (
+from breakglass.services.pipeline.restore.state import (
+    RestoreState,
+    as_begun,
+    begun_restore,
+    source_of,
+)
+from breakglass.services.pipeline.restore.target_choice import (
     existing,
     partition_count,
     read_targets,
     require_room,
     target_names,
 )
-from services.pipeline.restore.task import Spans
-from services.pipeline.source import TopicSource
-from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
-from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import RestorableTopic, read_held, read_sound
-from services.topic_backup.summary import PartitionSummary
-from services.topic_backup.verification import has_lost_manifest
+from breakglass.services.pipeline.restore.task import Spans
+from breakglass.services.pipeline.source import TopicSource
+from breakglass.services.pipeline.stored_segments import (
+    StoredSegment,
+    runs_between,
+    stored_segments,
+)
+from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.held import RestorableTopic, read_held, read_sound
+from breakglass.services.topic_backup.summary import PartitionSummary
+from breakglass.services.topic_backup.verification import has_lost_manifest
 
 
 def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[PartitionSummary]:

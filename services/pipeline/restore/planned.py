@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from services.pipeline.restore.groups import GroupsByPartition
-from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.stored_segments import StoredSegment, stored_segments
-from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import read_held
+from breakglass.services.pipeline.restore.groups import GroupsByPartition
+from breakglass.services.pipeline.restore.task import Spans, runs_within
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.held import read_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,31 +15,31 @@ from typing import Protocol
 
 import numpy as np
 
-from services.errors import NotAuthorized, PipelineError
-from services.kafka.cluster.group_offset import committed_offset
-from services.kafka.producing.refusals import refusal
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import NotAuthorized, PipelineError
+from breakglass.services.kafka.cluster.group_offset import committed_offset
+from breakglass.services.kafka.producing.refusals import refusal
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
     READ_COMMITTED,
     ListedOffset,
     list_offsets,
 )
-from services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import PartitionState, TopicPartition
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
-from services.pipeline.restore.offset_map import CommittedRun
-from services.pipeline.restore.task import (
+from breakglass.services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
+from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.task import (
     ForeignRecords,
     PartitionRestored,
     PartitionTask,
     declared_of,
 )
-from services.pipeline.stored_segments import Longs, RecordRun
+from breakglass.services.pipeline.stored_segments import Longs, RecordRun
 
 ASK_SECONDS = 60.0
 

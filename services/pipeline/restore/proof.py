@@ -10,24 +10,34 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.errors import ClusterError, TimedOut, UsageError
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.comparison import TopicSides, compare_topic
-from services.pipeline.restore.offset_log import read_log
-from services.pipeline.restore.offset_map import CommittedRun, OffsetMap
-from services.pipeline.restore.state import RestoreState, read_state, source_of
-from services.pipeline.restore.task import Spans
-from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
-from services.pipeline.stored_segments import StoredSegment, stored_segments
-from services.pipeline.verify import ContentVerified, PartitionVerified, unseen, verify_content
-from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import RestorableTopic, read_held
-from services.topic_backup.manifest import read_manifest
+from breakglass.services.errors import ClusterError, TimedOut, UsageError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup_context import BackupRun
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.comparison import TopicSides, compare_topic
+from breakglass.services.pipeline.restore.offset_log import read_log
+from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetMap
+from breakglass.services.pipeline.restore.state import RestoreState, read_state, source_of
+from breakglass.services.pipeline.restore.task import Spans
+from breakglass.services.pipeline.source import (
+    PartitionSource,
+    TopicSource,
+    WantedTopics,
+    read_sources,
+)
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.pipeline.verify import (
+    ContentVerified,
+    PartitionVerified,
+    unseen,
+    verify_content,
+)
+from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.held import RestorableTopic, read_held
+from breakglass.services.topic_backup.manifest import read_manifest
 
 DECIDED_SECONDS = 60.0
 CHUNK_BYTES = 64 * 1024

@@ -7,31 +7,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.errors import BreakglassError, OutcomeUnknown
-from services.guard.steps import RESTORE_RECORDS
-from services.kafka.cluster.coordinators import find_coordinator
-from services.kafka.topic_client import TopicClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.pipeline.backup_context import BackupRun, repeating
-from services.pipeline.restore.groups import GroupRestore, require_no_members
-from services.pipeline.restore.jobs import failures, produce_by_tasks
-from services.pipeline.restore.offset_log import read_log
-from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
-from services.pipeline.restore.proof import (
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.guard.steps import RESTORE_RECORDS
+from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.backup_context import BackupRun, repeating
+from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
+from breakglass.services.pipeline.restore.jobs import failures, produce_by_tasks
+from breakglass.services.pipeline.restore.offset_log import read_log
+from breakglass.services.pipeline.restore.offset_map import OffsetMap
+from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
+from breakglass.services.pipeline.restore.proof import (
     Foreign,
     declared_in,
     foreign_records,
     foreign_text,
     prove,
 )
-from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.restore.target import RestoreTarget
-from services.pipeline.restore.task import ForeignRecords, PartitionTask
-from services.pipeline.session import jvm_errors
-from services.pipeline.source import TopicSource
-from services.recovery.execution.record import ExecutionJournal
+from breakglass.services.pipeline.restore.state import RestoreState, read_state
+from breakglass.services.pipeline.restore.target import RestoreTarget
+from breakglass.services.pipeline.restore.task import ForeignRecords, PartitionTask
+from breakglass.services.pipeline.session import jvm_errors
+from breakglass.services.pipeline.source import TopicSource
+from breakglass.services.recovery.execution.record import ExecutionJournal
 
 ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5

@@ -14,18 +14,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from services.errors import MalformedInput, Refused, UsageError
-from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.restore.planned import PartitionPlan, partition_plan
-from services.pipeline.restore.task import Spans
-from services.pipeline.source import TopicSource
-from services.pipeline.stored_segments import stored_segments
-from services.regular_file import read_regular
-from services.rights import make_folders, open_new
-from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.folder import storage_errors
-from services.topic_backup.held import RestorableTopic
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.errors import MalformedInput, Refused, UsageError
+from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.planned import PartitionPlan, partition_plan
+from breakglass.services.pipeline.restore.task import Spans
+from breakglass.services.pipeline.source import TopicSource
+from breakglass.services.pipeline.stored_segments import stored_segments
+from breakglass.services.regular_file import read_regular
+from breakglass.services.rights import make_folders, open_new
+from breakglass.services.topic_backup.catalog import HeldTopic
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.held import RestorableTopic
+from breakglass.services.topic_backup.store.store import LocalStore
 
 FILE = "restore.json"
 LOGS = "partition-*.jsonl"

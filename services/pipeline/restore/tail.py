@@ -17,12 +17,17 @@ from hashlib import blake2b
 
 import numpy as np
 
-from services.model import EpochHistory, Unknown
-from services.pipeline.restore.task import Spans, as_restored
-from services.pipeline.stored_segments import Longs, RecordRun, StoredSegment, runs_between
-from services.topic_backup.batch_log import BatchState
-from services.topic_backup.record import HEAD, Record, decode, encode
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.model import EpochHistory, Unknown
+from breakglass.services.pipeline.restore.task import Spans, as_restored
+from breakglass.services.pipeline.stored_segments import (
+    Longs,
+    RecordRun,
+    StoredSegment,
+    runs_between,
+)
+from breakglass.services.topic_backup.batch_log import BatchState
+from breakglass.services.topic_backup.record import HEAD, Record, decode, encode
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 NO_EPOCH = -1
 DIGEST_BYTES = 16

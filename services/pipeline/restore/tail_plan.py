@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.clock import now_ms
-from services.errors import Refused, UsageError, WrongCluster
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.restore.options import expired_at_once
-from services.pipeline.restore.plan import require_manifest
-from services.pipeline.restore.planned import (
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import Refused, UsageError, WrongCluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.restore.options import expired_at_once
+from breakglass.services.pipeline.restore.plan import require_manifest
+from breakglass.services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.state import RestoreState, read_state, source_of
-from services.pipeline.restore.tail import (
+from breakglass.services.pipeline.restore.state import RestoreState, read_state, source_of
+from breakglass.services.pipeline.restore.tail import (
     Digest,
     ElectedLog,
     Fates,
@@ -33,16 +33,16 @@ from services.pipeline.restore.tail import (
     content,
     fates_of,
 )
-from services.pipeline.restore.target_choice import read_targets
-from services.pipeline.source import PartitionSource, TopicSource
-from services.pipeline.stored_segments import StoredSegment, stored_segments
-from services.recovery.plan.document import Plan
-from services.topic_backup.batch_log import read_batch_log
-from services.topic_backup.catalog import HeldTopic, held_topics
-from services.topic_backup.folder import storage_errors
-from services.topic_backup.held import RestorableTopic, read_held, read_sound
-from services.topic_backup.store.store import LocalStore, Store
-from services.topic_backup.summary import PartitionSummary
+from breakglass.services.pipeline.restore.target_choice import read_targets
+from breakglass.services.pipeline.source import PartitionSource, TopicSource
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.topic_backup.batch_log import read_batch_log
+from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.held import RestorableTopic, read_held, read_sound
+from breakglass.services.topic_backup.store.store import LocalStore, Store
+from breakglass.services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
 _BROKER = re.compile(r"b[0-9]{1,10}", re.ASCII)

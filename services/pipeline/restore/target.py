@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.errors import ClusterError, EvidenceChanged, OutcomeUnknown
-from services.kafka.read_client import ReadClient
-from services.kafka.topic_client import TopicClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.options import OPEN, REMOVED_IN_4, afterwards, during
-from services.pipeline.restore.planned import TopicPlan, stored_of
-from services.pipeline.restore.state import RestoreState, new_restore_id, read_state
-from services.pipeline.restore.target_choice import read_targets
-from services.pipeline.restore.task import runs_within
-from services.pipeline.source import TopicSource
+from breakglass.services.errors import ClusterError, EvidenceChanged, OutcomeUnknown
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.restore.options import OPEN, REMOVED_IN_4, afterwards, during
+from breakglass.services.pipeline.restore.planned import TopicPlan, stored_of
+from breakglass.services.pipeline.restore.state import RestoreState, new_restore_id, read_state
+from breakglass.services.pipeline.restore.target_choice import read_targets
+from breakglass.services.pipeline.restore.task import runs_within
+from breakglass.services.pipeline.source import TopicSource
 
 ASK_SECONDS = 60.0
 LOOK_SECONDS = 0.1

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from services.errors import Refused, UsageError
-from services.kafka.cluster.topic_config import read_topic_configs
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import INTERNAL_TOPICS, Unknown
-from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.source import TopicSource, WantedTopics, read_sources
-from services.topic_backup.catalog import HeldTopic
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import INTERNAL_TOPICS, Unknown
+from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.source import TopicSource, WantedTopics, read_sources
+from breakglass.services.topic_backup.catalog import HeldTopic
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 

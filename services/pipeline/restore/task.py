@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 
-from services.errors import PipelineError
-from services.pipeline.batches.varints import Longs
-from services.pipeline.stored_segments import RecordRun, StoredSegment, runs_between
-from services.topic_backup.record import Record, TimestampType, decode, encode
+from breakglass.services.errors import PipelineError
+from breakglass.services.pipeline.batches.varints import Longs
+from breakglass.services.pipeline.stored_segments import RecordRun, StoredSegment, runs_between
+from breakglass.services.topic_backup.record import Record, TimestampType, decode, encode
 
 
 class Hopeless(PipelineError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from services.guard.act import (
+from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
     Act,
@@ -18,21 +18,21 @@ from services.guard.act import (
     Means,
     Underway,
 )
-from services.guard.consent import implied_groups
-from services.guard.journal import Journal
-from services.kafka.election_client import ElectionClient
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.acts.events import BatchBegun, OutcomesReported
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.routes import RouteChoice, route_for
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import PartitionOutcome
-from services.recovery.guarded.election_quote import planned
-from services.recovery.guarded.reread import reread
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.rescuing import rescue_for, rescuer
-from services.recovery.guarded.subject import ElectionSubject
-from services.recovery.triage import Triage
+from breakglass.services.guard.consent import implied_groups
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.routes import RouteChoice, route_for
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import PartitionOutcome
+from breakglass.services.recovery.guarded.election_quote import planned
+from breakglass.services.recovery.guarded.reread import reread
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.rescuing import rescue_for, rescuer
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.triage import Triage
 
 READ_SECONDS = 30.0
 """A broker must describe its log within this time to count."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.guard.act import ActEvent
-from services.model import TopicPartition
-from services.recovery.execution.target import PartitionOutcome
-from services.recovery.rescue.results import RescuedPartition, RescueProgress
+from breakglass.services.guard.act import ActEvent
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import PartitionOutcome
+from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from services.errors import WrongCluster
-from services.guard.act import (
+from breakglass.services.errors import WrongCluster
+from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
     Act,
@@ -18,9 +18,9 @@ from services.guard.act import (
     TargetOutcome,
     TargetResult,
 )
-from services.guard.consent import ConsentPhrase
-from services.kafka.wire.deadline import Deadline
-from services.recovery.group_reset import (
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.recovery.group_reset import (
     GroupStanding,
     MovedOffset,
     MoveResult,
@@ -31,12 +31,12 @@ from services.recovery.group_reset import (
     read_ends,
     read_standing,
 )
-from services.words.inert import inert
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.guard.journal_view import JournalView
-    from services.kafka.read_client import ReadClient
-    from services.model import ClusterSnapshot
+    from breakglass.services.guard.journal_view import JournalView
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import ClusterSnapshot
 
 SECONDS = 10.0
 RESULTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from services.guard.act import (
+from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
     Act,
@@ -15,14 +15,14 @@ from services.guard.act import (
     Frozen,
     Means,
 )
-from services.guard.consent import ConsentPhrase, Price, consent_phrase
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.recovery.acts.events import OutcomesReported
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.preferred import PreferredElections, preferred_targets
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome
-from services.recovery.triage import SNAPSHOT_SECONDS
+from breakglass.services.guard.consent import ConsentPhrase, Price, consent_phrase
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.events import OutcomesReported
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.preferred import PreferredElections, preferred_targets
+from breakglass.services.recovery.execution.target import ElectionTarget, PartitionOutcome
+from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
 Targets = tuple[ElectionTarget, ...]
 

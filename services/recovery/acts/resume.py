@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from services.errors import EvidenceChanged
-from services.guard.act import Act, Armed, Change, Ending, Front, Frozen, Means
-from services.guard.consent import ConsentPhrase, Price, consent_phrase
-from services.guard.journal import Journal, UnreadableJournal, list_journals, read
-from services.guard.journal_view import JournalView
-from services.model import TopicPartition
-from services.recovery.acts.elect import READ_SECONDS, recovery_of
-from services.recovery.acts.events import OutcomesReported
-from services.recovery.execution.record import SUCCEEDED, UNDONE
-from services.recovery.execution.routes import route_for
-from services.recovery.execution.target import PartitionOutcome
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject, subject_of_journal
-from services.recovery.resume import JournalSurvey, Resume, ended_as, survey
-from services.recovery.unfinished import Remains, consented
+from breakglass.services.errors import EvidenceChanged
+from breakglass.services.guard.act import Act, Armed, Change, Ending, Front, Frozen, Means
+from breakglass.services.guard.consent import ConsentPhrase, Price, consent_phrase
+from breakglass.services.guard.journal import Journal, UnreadableJournal, list_journals, read
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.elect import READ_SECONDS, recovery_of
+from breakglass.services.recovery.acts.events import OutcomesReported
+from breakglass.services.recovery.execution.record import SUCCEEDED, UNDONE
+from breakglass.services.recovery.execution.routes import route_for
+from breakglass.services.recovery.execution.target import PartitionOutcome
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of_journal
+from breakglass.services.recovery.resume import JournalSurvey, Resume, ended_as, survey
+from breakglass.services.recovery.unfinished import Remains, consented
 
 
 def open_journals(

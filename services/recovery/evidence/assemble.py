@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.kafka.cluster.group_offsets import GroupOffsets
-from services.kafka.replicas.replica_reader import ReplicaReading
-from services.model import (
+from breakglass.services.kafka.cluster.group_offsets import GroupOffsets
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
+from breakglass.services.model import (
     ClusterDescription,
     LogDir,
     PartitionEvidence,

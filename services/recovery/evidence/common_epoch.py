@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from services.model import EpochHistory, PartitionEvidence, ReplicaLog, TopicPartition, known
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    known,
+)
 
 
 def without_common_epoch(partitions: Iterable[PartitionEvidence]) -> frozenset[TopicPartition]:

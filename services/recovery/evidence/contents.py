@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from services.contents_effort import Effort
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.batch_check import Expected
-from services.kafka.replicas.contents_block import LogToRead
-from services.kafka.replicas.reading_allowance import Allowance
-from services.kafka.wire.deadline import Deadline
-from services.model import (
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.batch_check import Expected
+from breakglass.services.kafka.replicas.contents_block import LogToRead
+from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import (
     Denied,
     LogContents,
     LogDir,
@@ -27,10 +27,10 @@ from services.model import (
     TopicPartition,
     Unknown,
 )
-from services.recovery.judgement.heard_before import remembering
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.judgement.ranking import rank
-from services.recovery.judgement.succession import heir
+from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.judgement.ranking import rank
+from breakglass.services.recovery.judgement.succession import heir
 
 Chosen = Callable[[PartitionEvidence], int | None]
 """The replica that was chosen by hand, by rule or by a plan; None: none was."""

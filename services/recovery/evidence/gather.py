@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from uuid import UUID
 
-from services.errors import BreakglassError
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.replica_reader import ReplicaReader
-from services.kafka.wire.broker_errors import unread
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import STOCK, NativeRpc
-from services.kafka.wire.retry import until
-from services.model import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
+from breakglass.services.kafka.wire.broker_errors import unread
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import (
     ClusterSnapshot,
     LogDir,
     PartitionEvidence,
@@ -25,11 +25,11 @@ from services.model import (
     TopicPartition,
     Unknown,
 )
-from services.recovery.evidence.assemble import BrokerAnswer, assemble
-from services.recovery.evidence.common_epoch import without_common_epoch
-from services.recovery.evidence.group_bounds import GroupBounds
-from services.recovery.evidence.missing_acls import missing_acls
-from services.recovery.evidence.silence import why_silent
+from breakglass.services.recovery.evidence.assemble import BrokerAnswer, assemble
+from breakglass.services.recovery.evidence.common_epoch import without_common_epoch
+from breakglass.services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.recovery.evidence.missing_acls import missing_acls
+from breakglass.services.recovery.evidence.silence import why_silent
 
 SETTLE_SECONDS = 1.0
 """Silence of some brokers after which the others' evidence is handed out."""

@@ -9,16 +9,16 @@ import queue
 import threading
 from collections.abc import Collection, Container, Iterable
 
-from services.errors import BreakglassError
-from services.kafka.cluster.group_offsets import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.cluster.group_offsets import (
     CommittedOffsets,
     GroupOffsets,
     describing,
     read_committed,
 )
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
 
 OFFSETS_TOPIC = "__consumer_offsets"
 LOOK_SECONDS = 2.0

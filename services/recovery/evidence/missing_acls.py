@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from services.model import ClusterSnapshot, Denied
-from services.recovery.evidence.assemble import BrokerAnswer
+from breakglass.services.model import ClusterSnapshot, Denied
+from breakglass.services.recovery.evidence.assemble import BrokerAnswer
 
 
 def missing_acls(snapshot: ClusterSnapshot, answers: Iterable[BrokerAnswer]) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError, Unreachable
+from breakglass.services.errors import BreakglassError, Unreachable
 
 
 def why_silent(broker: int, error: Exception) -> str:

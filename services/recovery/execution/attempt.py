@@ -6,16 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.errors import BreakglassError, OutcomeUnknown, StorageError
-from services.kafka.election_client import Reply
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.recovery.execution.cause import Clues, explained
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.record import ExecutionJournal, described
-from services.recovery.execution.routes import REORDER, Replies, Route, RouteStep
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.errors import BreakglassError, OutcomeUnknown, StorageError
+from breakglass.services.kafka.election_client import Reply
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.cause import Clues, explained
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.record import ExecutionJournal, described
+from breakglass.services.recovery.execution.routes import REORDER, Replies, Route, RouteStep
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 
 
 @dataclass(slots=True)

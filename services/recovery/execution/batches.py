@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from itertools import chain, islice, repeat
 
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.judgement.precedence import recovery_order
 
 CANARY_SIZES = (1, 10)
 """The first batches are small: a mistake shows on one partition, then on ten (R4)."""

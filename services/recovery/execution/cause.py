@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from services.model import ClusterDescription, PartitionState, TopicPartition, Unknown
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.model import ClusterDescription, PartitionState, TopicPartition, Unknown
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from services.errors import BreakglassError, Unreachable
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import Unanswered, ask_brokers, offset_of
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, offset_of
+from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     LEADER_ONLY,
     ListedOffset,
     list_offsets,
 )
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition, TopicSettings, Unknown
-from services.recovery.execution.cause import Clues, unknown_cause, what_to_do
-from services.recovery.execution.target import (
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition, TopicSettings, Unknown
+from breakglass.services.recovery.execution.cause import Clues, unknown_cause, what_to_do
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 
 LOST_IN_A_ROW = 2
 """So many batches without an answer, one after the other, are no accident of one request."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from services.recovery.execution.batches import LARGEST
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.record import described
-from services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.execution.batches import LARGEST
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.target import ElectionTarget
 
 OUTCOME_BYTES = 150
 """Of one partition in an outcome: its name, its result, who leads."""

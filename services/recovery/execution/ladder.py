@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.errors import BreakglassError
-from services.kafka.replicas.leader_ends import Unanswered, ask_brokers
-from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition
-from services.recovery.execution.confirm import POLL_SECONDS, Observer, States, by_designee
-from services.recovery.execution.target import (
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers
+from breakglass.services.kafka.replicas.list_offsets import (
+    LATEST,
+    LEADER_ONLY,
+    ListedOffset,
+    list_offsets,
+)
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.execution.confirm import (
+    POLL_SECONDS,
+    Observer,
+    States,
+    by_designee,
+)
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.errors import BreakglassError
-from services.guard.journal_view import JournalView, read
-from services.guard.lock import operator, signature
-from services.model import TopicPartition
-from services.recovery.execution.preferred import STEP as PREFERRED
-from services.recovery.execution.restore_order import RESTORE
-from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
-from services.recovery.execution.undo_order import UNDO
-from services.state_folder import state_folder
+from breakglass.services.errors import BreakglassError
+from breakglass.services.guard.journal_view import JournalView, read
+from breakglass.services.guard.lock import operator, signature
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
+from breakglass.services.recovery.execution.restore_order import RESTORE
+from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from breakglass.services.recovery.execution.undo_order import UNDO
+from breakglass.services.state_folder import state_folder
 
 _CHANGING = frozenset({REORDER, ELECT, DESIGNATE, PREFERRED, RESTORE, UNDO})
 
@@ -39,7 +39,7 @@ def others_at_work(own: Path, cluster_id: str, partition: TopicPartition) -> tup
 
 def _journals(own: Path, cluster_id: str, since_ms: int) -> Iterator[JournalView]:
     """The other journals of the cluster that were written in since then."""
-    from services.guard.lock import file_name
+    from breakglass.services.guard.lock import file_name
 
     folders = {own.parent.resolve(), (state_folder() / "journal" / file_name(cluster_id)).resolve()}
     for path in sorted(path for folder in folders for path in folder.glob("*.jsonl")):

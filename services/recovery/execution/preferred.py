@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from services.errors import BreakglassError, OutcomeUnknown
-from services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient, Reply
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import ElectionType
-from services.model import PartitionState, TopicPartition
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.record import ExecutionJournal
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient, Reply
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectionType
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 
 STEP = "preferred election"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from services.model import PartitionEvidence, known
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.judgement.ranking import Ranking, election_order, rank
+from breakglass.services.model import PartitionEvidence, known
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.judgement.ranking import Ranking, election_order, rank
 
 
 def target_of(

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.model import ClusterDescription, PartitionState, Reassignment, Unknown, known
-from services.recovery.execution.target import (
+from breakglass.services.model import (
+    ClusterDescription,
+    PartitionState,
+    Reassignment,
+    Unknown,
+    known,
+)
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

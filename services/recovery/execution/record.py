@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 from uuid import UUID
 
-from services.guard.journal_view import Details, Items
-from services.model import TopicPartition
-from services.recovery.execution.target import ElectionTarget
+from breakglass.services.guard.journal_view import Details, Items
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import ElectionTarget
 
 SUCCEEDED = "succeeded"
 PARTLY_FAILED = "partly failed"

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.errors import BreakglassError
-from services.guard.journal_view import UNKNOWN
-from services.kafka.election_client import ElectionClient, Reply
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.record import ExecutionJournal
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.errors import BreakglassError
+from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.kafka.election_client import ElectionClient, Reply
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 
 RESTORE = "restore order"
 """The step's name in the journal."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.kafka.election_client import ElectionClient, Reply
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import ElectionType
-from services.kafka.wire.native_rpc import NativeRpc
-from services.model import TopicPartition
-from services.recovery.execution.target import ElectionTarget
+from breakglass.services.kafka.election_client import ElectionClient, Reply
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectionType
+from breakglass.services.kafka.wire.native_rpc import NativeRpc
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import ElectionTarget
 
 Replies = Mapping[TopicPartition, Reply]
 

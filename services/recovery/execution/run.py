@@ -8,32 +8,32 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from services.errors import BreakglassError, NoQuorum, StorageError
-from services.guard.journal import Journal
-from services.kafka.cluster.describe_cluster import require_same_cluster
-from services.kafka.election_client import ElectionClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import ClusterSnapshot, TopicPartition, Unknown
-from services.recovery.execution.attempt import BatchAttempt, journalled
-from services.recovery.execution.batches import batches, in_order
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.course import Course
-from services.recovery.execution.journal_space import journal_bytes
-from services.recovery.execution.ladder import climb
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.others import others_at_work
-from services.recovery.execution.recheck import recheck, recheck_log
-from services.recovery.execution.record import ExecutionJournal
-from services.recovery.execution.restore_order import restore_orders
-from services.recovery.execution.routes import Route, RouteChoice
-from services.recovery.execution.target import (
+from breakglass.services.errors import BreakglassError, NoQuorum, StorageError
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import ClusterSnapshot, TopicPartition, Unknown
+from breakglass.services.recovery.execution.attempt import BatchAttempt, journalled
+from breakglass.services.recovery.execution.batches import batches, in_order
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.course import Course
+from breakglass.services.recovery.execution.journal_space import journal_bytes
+from breakglass.services.recovery.execution.ladder import climb
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.others import others_at_work
+from breakglass.services.recovery.execution.recheck import recheck, recheck_log
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.restore_order import restore_orders
+from breakglass.services.recovery.execution.routes import Route, RouteChoice
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     order_left,
 )
-from services.recovery.judgement.circumstances import quorum_lost
+from breakglass.services.recovery.judgement.circumstances import quorum_lost
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from uuid import UUID
 
-from services.model import TopicPartition
-from services.recovery.judgement.precedence import internal
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.precedence import internal
 
 
 @dataclass(frozen=True, slots=True)

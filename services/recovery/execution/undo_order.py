@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.errors import BreakglassError, OutcomeUnknown
-from services.guard.journal_view import UNKNOWN
-from services.kafka.election_client import ElectionClient, Reply
-from services.kafka.wire.deadline import Deadline
-from services.model import ClusterSnapshot, TopicPartition
-from services.recovery.execution.recheck import TargetCheck, all_registered, members, not_moving
-from services.recovery.execution.record import ExecutionJournal
-from services.recovery.execution.target import (
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.kafka.election_client import ElectionClient, Reply
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.recovery.execution.recheck import (
+    TargetCheck,
+    all_registered,
+    members,
+    not_moving,
+)
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

@@ -6,14 +6,21 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.errors import BreakglassError
-from services.kafka.cluster.open_transactions import OpenTransaction, read_open_transactions
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.guarded.election_quote import Priced
-from services.recovery.guarded.given_up import GivenUp, given_up
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.cluster.open_transactions import (
+    OpenTransaction,
+    read_open_transactions,
+)
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
+from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
 
 AFTER_SECONDS = 5.0
 

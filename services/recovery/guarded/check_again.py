@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.errors import WrongCluster
-from services.guard.journal import Journal, JournalView, read
-from services.guard.journal_view import UNKNOWN
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import ClusterSnapshot, TopicPartition
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.resume import topics_of
-from services.recovery.timeline.ending import endings_of
-from services.recovery.triage import SNAPSHOT_SECONDS
-from services.recovery.unfinished import Remains, confirmations, remains, settlements
+from breakglass.services.errors import WrongCluster
+from breakglass.services.guard.journal import Journal, JournalView, read
+from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.recovery.resume import topics_of
+from breakglass.services.recovery.timeline.ending import endings_of
+from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
+from breakglass.services.recovery.unfinished import Remains, confirmations, remains, settlements
 
 
 @dataclass(frozen=True, slots=True)

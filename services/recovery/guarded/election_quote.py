@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from services.guard.consent import ConsentGroup, Price, Stake, consent_groups
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.record import described
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from services.recovery.judgement.ranking import Ranking
-from services.recovery.judgement.replica_choice import own_consent
-from services.recovery.judgement.unheard import abandoned
-from services.words.contents import contents_text
+from breakglass.services.guard.consent import ConsentGroup, Price, Stake, consent_groups
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
+from breakglass.services.recovery.judgement.ranking import Ranking
+from breakglass.services.recovery.judgement.replica_choice import own_consent
+from breakglass.services.recovery.judgement.unheard import abandoned
+from breakglass.services.words.contents import contents_text
 
 
 @dataclass(frozen=True, slots=True)

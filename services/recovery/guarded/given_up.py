@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from services.model import TopicPartition
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.words.figures import partitions_text
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.words.figures import partitions_text
 
 COPY_FIRST = "breakglass rescue --from log:DIR"
 """Saves what a copied log folder holds."""

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from services.errors import BreakglassError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.recovery.execution.confirm import Observer, States
-from services.recovery.execution.ladder import LOOK_SECONDS, seen_in
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer, States
+from breakglass.services.recovery.execution.ladder import LOOK_SECONDS, seen_in
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0

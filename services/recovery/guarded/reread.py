@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from services.errors import EvidenceChanged
-from services.kafka.cluster.describe_cluster import require_same_cluster
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
-from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
-from services.recovery.evidence.contents import as_known
-from services.recovery.guarded.election_quote import Priced, frozen
-from services.recovery.judgement.replica_choice import refusal
-from services.recovery.plan.check import Checked, CheckStatus, check_evidence
-from services.recovery.selection import Selection, select
-from services.recovery.triage import Triage, judge
+from breakglass.services.errors import EvidenceChanged
+from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
+from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from breakglass.services.recovery.evidence.contents import as_known
+from breakglass.services.recovery.guarded.election_quote import Priced, frozen
+from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_evidence
+from breakglass.services.recovery.selection import Selection, select
+from breakglass.services.recovery.triage import Triage, judge
 
 _LED = Unknown("not read, for the partition has a leader")
 _UNREAD = TopicSettings(_LED, _LED, _LED, _LED)

@@ -22,6 +22,6 @@ class RescueChoice:
 
 def default_folder() -> Path:
     """Where rescues go unless told otherwise."""
-    from services.state_folder import state_folder
+    from breakglass.services.state_folder import state_folder
 
     return state_folder() / "rescue"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.model import Unknown
-from services.recovery.guarded.election_quote import Priced
-from services.recovery.rescue.rescue import divide
-from services.recovery.rescue.space import estimate
-from services.recovery.rescue.spans import AtRisk
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.rescue.rescue import divide
+from breakglass.services.recovery.rescue.space import estimate
+from breakglass.services.recovery.rescue.spans import AtRisk
 
 
 @dataclass(frozen=True, slots=True)

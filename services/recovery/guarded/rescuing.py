@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from services.guard.act import Tell
-from services.kafka.wire.rate_limit import RateLimit
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.acts.events import RescueEnded, RescueProgressed
-from services.recovery.execution.run import Rescue
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.rescue.journalled import JournalledRescue
-from services.recovery.rescue.rescue import BYTES_PER_SECOND, CLIENT_ID, Rescuer
-from services.session import ReadAccess
+from breakglass.services.guard.act import Tell
+from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.acts.events import RescueEnded, RescueProgressed
+from breakglass.services.recovery.execution.run import Rescue
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.rescue.journalled import JournalledRescue
+from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND, CLIENT_ID, Rescuer
+from breakglass.services.session import ReadAccess
 
 
 def rescuer(

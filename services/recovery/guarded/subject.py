@@ -7,23 +7,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from services.guard.consent import ConsentGroup, Price
-from services.kafka.wire.native_rpc import STOCK, NativeRpc
-from services.model import TopicPartition, Unknown
-from services.recovery.choice import Left
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.guarded.election_quote import Priced, groups_of, priced, priced_as_judged
-from services.recovery.guarded.rescue_size import RescueSize, rescue_size
-from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.loss import UnreadRecords, unread_bound
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.judgement.replica_choice import refusal
+from breakglass.services.guard.consent import ConsentGroup, Price
+from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.choice import Left
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.guarded.election_quote import (
+    Priced,
+    groups_of,
+    priced,
+    priced_as_judged,
+)
+from breakglass.services.recovery.guarded.rescue_size import RescueSize, rescue_size
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.loss import UnreadRecords, unread_bound
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.judgement.replica_choice import refusal
 
 if TYPE_CHECKING:
-    from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.resume import JournalSurvey
-    from services.recovery.unfinished import JournalledPartition
+    from breakglass.services.recovery.plan.appraisal import Appraisal
+    from breakglass.services.recovery.resume import JournalSurvey
+    from breakglass.services.recovery.unfinished import JournalledPartition
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.judgement.loss import Loss, UnreadRecords, loss_of
-from services.recovery.judgement.precedence import internal
-from services.recovery.judgement.ranking import Ranking
-from services.recovery.judgement.succession import SuccessionForecast
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of
+from breakglass.services.recovery.judgement.precedence import internal
+from breakglass.services.recovery.judgement.ranking import Ranking
+from breakglass.services.recovery.judgement.succession import SuccessionForecast
 
 
 class Verdict(StrEnum):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.model import Forfeited, Reassignment, Unknown
-from services.recovery.judgement.eligibility import ReplicaStanding, answered, live
-from services.recovery.judgement.inputs import Case, named
-from services.recovery.judgement.ranking import RankedReplica
-from services.recovery.judgement.readable import contents_read, corruption, how_far_read
-from services.recovery.judgement.succession import ROLE_WORDS, UNCLEAN_ELECTION, hazards, inheritors
-from services.recovery.judgement.unheard import proof_of_no_more
+from breakglass.services.model import Forfeited, Reassignment, Unknown
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, answered, live
+from breakglass.services.recovery.judgement.inputs import Case, named
+from breakglass.services.recovery.judgement.ranking import RankedReplica
+from breakglass.services.recovery.judgement.readable import contents_read, corruption, how_far_read
+from breakglass.services.recovery.judgement.succession import (
+    ROLE_WORDS,
+    UNCLEAN_ELECTION,
+    hazards,
+    inheritors,
+)
+from breakglass.services.recovery.judgement.unheard import proof_of_no_more
 
 
 def barriers(case: Case) -> Iterator[str]:

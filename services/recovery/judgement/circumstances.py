@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.model import Quorum, Silent, Unknown
+from breakglass.services.model import Quorum, Silent, Unknown
 
 _UNASKED_QUORUM = Unknown("the controller quorum was not asked")
 

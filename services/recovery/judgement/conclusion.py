@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.model import Unknown
-from services.recovery.judgement.assessment import Action, Assessment, Verdict
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verdict
 
 
 @dataclass(frozen=True, slots=True)

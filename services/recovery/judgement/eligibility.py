@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
 
 
 class ReplicaStanding(StrEnum):

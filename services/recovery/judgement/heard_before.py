@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
 
 
 def remembering(then: PartitionEvidence | None, now: PartitionEvidence) -> PartitionEvidence:

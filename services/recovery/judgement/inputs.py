@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.model import PartitionEvidence, ReplicaLog
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
-from services.recovery.judgement.ranking import Ranking, holds_records, rank
-from services.recovery.judgement.succession import SuccessionForecast, forecast
-from services.recovery.judgement.unheard import abandoned, out_of_reach, unheard
+from breakglass.services.model import PartitionEvidence, ReplicaLog
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
+from breakglass.services.recovery.judgement.ranking import Ranking, holds_records, rank
+from breakglass.services.recovery.judgement.succession import SuccessionForecast, forecast
+from breakglass.services.recovery.judgement.unheard import abandoned, out_of_reach, unheard
 
 
 @dataclass(frozen=True, slots=True)

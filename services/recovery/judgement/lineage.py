@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
+from breakglass.services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
 
 _NEW_EPOCH = sys.maxsize
 

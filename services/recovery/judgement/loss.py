@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.lineage import Divergences
-from services.recovery.judgement.ranking import holds_records
-from services.recovery.judgement.readable import readable
-from services.recovery.judgement.records import (
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.lineage import Divergences
+from breakglass.services.recovery.judgement.ranking import holds_records
+from breakglass.services.recovery.judgement.readable import readable
+from breakglass.services.recovery.judgement.records import (
     NO_RECORDS,
     Count,
     LogStretch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.model import INTERNAL_TOPICS, TopicPartition
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 
 _PLACE = {topic: place for place, topic in enumerate(INTERNAL_TOPICS)}
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.eligibility import (
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.eligibility import (
     Eligibility,
     ReplicaStanding,
     replica_eligibility,
 )
-from services.recovery.judgement.readable import readable
+from breakglass.services.recovery.judgement.readable import readable
 
 EMPTY_REMARK = "EMPTY: disk replaced?"
 

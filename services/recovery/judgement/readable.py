@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.model import EpochHistory, EpochRange, LogContents, ReplicaLog, Unknown
+from breakglass.services.model import EpochHistory, EpochRange, LogContents, ReplicaLog, Unknown
 
 
 def readable(replica: ReplicaLog) -> ReplicaLog:

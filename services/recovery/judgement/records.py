@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.model import ReplicaLog, Unknown
+from breakglass.services.model import ReplicaLog, Unknown
 
 Count = int | Unknown
 """Records; Unknown with the reason where a replica's figures do not allow to count."""

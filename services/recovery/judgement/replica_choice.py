@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from services.model import PartitionEvidence, Reassignment, Unknown
-from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
-from services.recovery.judgement.inputs import named
-from services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from services.recovery.judgement.precedence import internal
-from services.recovery.judgement.ranking import Ranking, holds_records, rank
-from services.recovery.judgement.readable import corruption
-from services.recovery.judgement.succession import hazards
-from services.recovery.judgement.unheard import abandoned, passed_over
+from breakglass.services.model import PartitionEvidence, Reassignment, Unknown
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
+from breakglass.services.recovery.judgement.precedence import internal
+from breakglass.services.recovery.judgement.ranking import Ranking, holds_records, rank
+from breakglass.services.recovery.judgement.readable import corruption
+from breakglass.services.recovery.judgement.succession import hazards
+from breakglass.services.recovery.judgement.unheard import abandoned, passed_over
 
 
 def refusal(evidence: PartitionEvidence, broker: int) -> str:

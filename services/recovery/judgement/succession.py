@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.model import PartitionEvidence, PartitionState, ReplicaLog, Role, Unknown
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.eligibility import live
-from services.recovery.judgement.lineage import divergence
-from services.recovery.judgement.ranking import holds_records, log_rank
+from breakglass.services.model import PartitionEvidence, PartitionState, ReplicaLog, Role, Unknown
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.eligibility import live
+from breakglass.services.recovery.judgement.lineage import divergence
+from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from services.model import Denied, Quorum, Silent, Unknown
-from services.recovery.judgement.assessment import Assessment, Verb, Verdict
-from services.recovery.judgement.circumstances import quorum_lost
-from services.recovery.judgement.conclusion import Judged
-from services.recovery.judgement.inputs import named
+from breakglass.services.model import Denied, Quorum, Silent, Unknown
+from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict
+from breakglass.services.recovery.judgement.circumstances import quorum_lost
+from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.recovery.judgement.inputs import named
 
 
 @dataclass(frozen=True, slots=True)

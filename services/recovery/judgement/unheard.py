@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from services.model import Forfeited, PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.lineage import divergence
-from services.recovery.judgement.ranking import holds_records
-from services.recovery.judgement.readable import readable
-from services.recovery.judgement.succession import inheritors
-from services.words.moments import time_text
+from breakglass.services.model import Forfeited, PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.lineage import divergence
+from breakglass.services.recovery.judgement.ranking import holds_records
+from breakglass.services.recovery.judgement.readable import readable
+from breakglass.services.recovery.judgement.succession import inheritors
+from breakglass.services.words.moments import time_text
 
 
 def proof_of_no_more(

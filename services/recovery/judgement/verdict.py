@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
-from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
-from services.recovery.judgement.barriers import barriers, hazard_text, remarks
-from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
-from services.recovery.judgement.eligibility import answered, live
-from services.recovery.judgement.inputs import Case, case_of, named
-from services.recovery.judgement.loss import Loss
-from services.recovery.judgement.readable import corruption, how_far_read
-from services.recovery.judgement.succession import ROLE_WORDS, hazards, heir, inheritors, shortfall
-from services.recovery.judgement.unheard import absent_inheritors
+from breakglass.services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
+from breakglass.services.recovery.judgement.barriers import barriers, hazard_text, remarks
+from breakglass.services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
+from breakglass.services.recovery.judgement.eligibility import answered, live
+from breakglass.services.recovery.judgement.inputs import Case, case_of, named
+from breakglass.services.recovery.judgement.loss import Loss
+from breakglass.services.recovery.judgement.readable import corruption, how_far_read
+from breakglass.services.recovery.judgement.succession import (
+    ROLE_WORDS,
+    hazards,
+    heir,
+    inheritors,
+    shortfall,
+)
+from breakglass.services.recovery.judgement.unheard import absent_inheritors
 
 
 def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) -> Assessment:

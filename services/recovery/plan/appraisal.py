@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
-from services.recovery.evidence.contents import as_known
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.target import ElectionTarget, RecoveryResult
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.plan.check import Checked, CheckStatus, check
-from services.recovery.plan.document import Plan
-from services.recovery.plan.make import adopt
-from services.recovery.selection import Selection
+from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from breakglass.services.recovery.evidence.contents import as_known
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.target import ElectionTarget, RecoveryResult
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.make import adopt
+from breakglass.services.recovery.selection import Selection
 
 _UNREAD = Unknown("not read, for the partition has a leader")
 UNREAD_SETTINGS = TopicSettings(_UNREAD, _UNREAD, _UNREAD, _UNREAD)

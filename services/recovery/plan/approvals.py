@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from services.errors import UsageError
-from services.recovery.plan.document import Approval, same_person
+from breakglass.services.errors import UsageError
+from breakglass.services.recovery.plan.document import Approval, same_person
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.document import Plan
 
 NAME_LENGTH = 100
 WANTED = 2

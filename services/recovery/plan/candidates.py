@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.guard.consent import Price
-from services.recovery.judgement.replica_choice import own_consent, refusal
+from breakglass.services.guard.consent import Price
+from breakglass.services.recovery.judgement.replica_choice import own_consent, refusal
 
 if TYPE_CHECKING:
-    from services.model import ReplicaLog
-    from services.recovery.plan.document import PartitionRecord
+    from breakglass.services.model import ReplicaLog
+    from breakglass.services.recovery.plan.document import PartitionRecord
 
 
 @dataclass(frozen=True, slots=True)

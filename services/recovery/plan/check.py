@@ -7,22 +7,28 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from services.errors import WrongCluster
-from services.model import PartitionEvidence, Reassignment, ReplicaLog, TopicPartition, Unknown
-from services.recovery.judgement.eligibility import (
+from breakglass.services.errors import WrongCluster
+from breakglass.services.model import (
+    PartitionEvidence,
+    Reassignment,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.eligibility import (
     ReplicaStanding,
     eligibility,
     replica_eligibility,
 )
-from services.recovery.judgement.inputs import named
-from services.recovery.judgement.loss import loss_of, unread_bound
-from services.recovery.judgement.ranking import rank
-from services.recovery.judgement.replica_choice import refusal
-from services.recovery.judgement.succession import hazards
-from services.recovery.judgement.unheard import abandoned
+from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.recovery.judgement.loss import loss_of, unread_bound
+from breakglass.services.recovery.judgement.ranking import rank
+from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.judgement.succession import hazards
+from breakglass.services.recovery.judgement.unheard import abandoned
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
 
 class CheckStatus(StrEnum):

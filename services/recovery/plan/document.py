@@ -16,11 +16,11 @@ from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
-from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.loss import UnreadRecords, unread_bound
-from services.recovery.judgement.unheard import abandoned
-from services.recovery.plan.digest import canonical, digest_of_parts, spoken
+from breakglass.services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.loss import UnreadRecords, unread_bound
+from breakglass.services.recovery.judgement.unheard import abandoned
+from breakglass.services.recovery.plan.digest import canonical, digest_of_parts, spoken
 
 SCHEMA = 1
 """Version of what stands under ``breakglass``; a greater one is refused."""

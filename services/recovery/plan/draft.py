@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from services.model import TopicPartition
-from services.recovery.plan.check import Checked
-from services.recovery.plan.history import PlanHistory
-from services.recovery.plan.make import Dismissed, adopt
-from services.recovery.plan.present import PresentEvidence, check_present, renew
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.plan.check import Checked
+from breakglass.services.recovery.plan.history import PlanHistory
+from breakglass.services.recovery.plan.make import Dismissed, adopt
+from breakglass.services.recovery.plan.present import PresentEvidence, check_present, renew
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan, PlanEvidence
-    from services.recovery.plan.opened import OpenedFile
+    from breakglass.services.recovery.plan.document import Plan, PlanEvidence
+    from breakglass.services.recovery.plan.opened import OpenedFile
 
 FROM_FILE = "opened from a file"
 FROM_EDITOR = "edited as a text"

@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.errors import Refused, UsageError
-from services.model import Broker, TopicPartition, Unknown
-from services.recovery.judgement.assessment import Verdict
-from services.recovery.judgement.inputs import named
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.judgement.ranking import log_rank
-from services.recovery.judgement.replica_choice import choices, refusal
-from services.recovery.plan.document import ChosenBy, PartitionRecord, Plan, PlanEntry
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.model import Broker, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.judgement.ranking import log_rank
+from breakglass.services.recovery.judgement.replica_choice import choices, refusal
+from breakglass.services.recovery.plan.document import ChosenBy, PartitionRecord, Plan, PlanEntry
 
 Choice = Callable[[PartitionRecord, int], int | str | None]
 """A rule: from a record and its leader to another leader, a reason to leave it out, or None."""

@@ -12,14 +12,14 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from services.recovery.judgement.replica_choice import refusal
-from services.recovery.plan.notes import notes_of
-from services.recovery.plan.rows import plan_rows
-from services.words.figures import loss_text
+from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.plan.notes import notes_of
+from breakglass.services.recovery.plan.rows import plan_rows
+from breakglass.services.words.figures import loss_text
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import PartitionRecord, Plan
-    from services.recovery.plan.row import PlanRow
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.row import PlanRow
 
 HELP = (
     'To choose another leader, change "designatedLeader" to a broker of "canLead", which says '

@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from services.errors import StorageError
-from services.recovery.plan.partition_file import Election
-from services.rights import open_new
+from breakglass.services.errors import StorageError
+from breakglass.services.recovery.plan.partition_file import Election
+from breakglass.services.rights import open_new
 
 
 def write_elections(elections: Sequence[Election], path: Path) -> None:

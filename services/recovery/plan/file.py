@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.recovery.plan.document import SCHEMA, Plan, PlanEntry, PlanEvidence
-from services.recovery.plan.json_text import parse_json, read_text
-from services.recovery.plan.partition_file import Election, elections_of
-from services.rights import open_new
+from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from breakglass.services.recovery.plan.document import SCHEMA, Plan, PlanEntry, PlanEvidence
+from breakglass.services.recovery.plan.json_text import parse_json, read_text
+from breakglass.services.recovery.plan.partition_file import Election, elections_of
+from breakglass.services.rights import open_new
 
 
 def read_plan(path: Path) -> Plan:

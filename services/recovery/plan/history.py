@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from services.recovery.plan.approvals import voided
-from services.recovery.plan.totals import PlanTotals, totals_of
+from breakglass.services.recovery.plan.approvals import voided
+from breakglass.services.recovery.plan.totals import PlanTotals, totals_of
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.document import Plan
 
 REMEMBERED = 100
 """Edits that can be undone; older ones stand."""

@@ -7,8 +7,8 @@ import re
 from bisect import bisect_left
 from pathlib import Path
 
-from services.errors import MalformedInput, StorageError
-from services.regular_file import read_regular
+from breakglass.services.errors import MalformedInput, StorageError
+from breakglass.services.regular_file import read_regular
 
 MOST_BYTES = 1024 * 1024 * 1024
 """No such file is larger."""

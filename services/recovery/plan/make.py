@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.guard import consent
-from services.guard.consent import ConsentGroup, Price, Stake, total_price
-from services.model import TopicPartition
-from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.judgement.replica_choice import own_consent, refusal
-from services.recovery.plan.document import (
+from breakglass.services.guard import consent
+from breakglass.services.guard.consent import ConsentGroup, Price, Stake, total_price
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.judgement.replica_choice import own_consent, refusal
+from breakglass.services.recovery.plan.document import (
     ChosenBy,
     PartitionRecord,
     Plan,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from services.errors import UsageError
+from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.document import Plan
 
 NOTES = 100
 """At most so many in a plan."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.errors import EvidenceChanged
-from services.recovery.plan.file import parse_plan, render_plan, write_plan
-from services.recovery.plan.json_text import read_text
+from breakglass.services.errors import EvidenceChanged
+from breakglass.services.recovery.plan.file import parse_plan, render_plan, write_plan
+from breakglass.services.recovery.plan.json_text import read_text
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.document import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.errors import MalformedInput
-from services.model import TopicPartition
-from services.recovery.plan.json_text import parse_json, read_text
+from breakglass.services.errors import MalformedInput
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.plan.json_text import parse_json, read_text
 
 LARGEST_ID = 2**31 - 1
 """Partition numbers and broker ids are int32."""

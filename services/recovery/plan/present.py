@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
-from services.recovery.judgement.replica_choice import refusal
-from services.recovery.plan.appraisal import UNREAD_SETTINGS
-from services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
-from services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
-from services.recovery.plan.recommendation import recommended
+from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.plan.appraisal import UNREAD_SETTINGS
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
+from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
+from breakglass.services.recovery.plan.recommendation import recommended
 
 if TYPE_CHECKING:
-    from services.recovery.judgement.assessment import Assessment
-    from services.recovery.plan.document import PartitionRecord
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.plan.document import PartitionRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.model import TopicPartition
-from services.recovery.judgement.replica_choice import refusal
-from services.recovery.plan.edit import BY_HAND, Decision, by_hand, decide, left_out
-from services.recovery.plan.json_places import Path, line_and_column, places
-from services.recovery.plan.json_text import UnreadableJson, load_json
-from services.recovery.plan.notes import note_fault, notes_of, number_fault, text_fault, with_notes
-from services.words.inert import bounded
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.plan.edit import BY_HAND, Decision, by_hand, decide, left_out
+from breakglass.services.recovery.plan.json_places import Path, line_and_column, places
+from breakglass.services.recovery.plan.json_text import UnreadableJson, load_json
+from breakglass.services.recovery.plan.notes import (
+    note_fault,
+    notes_of,
+    number_fault,
+    text_fault,
+    with_notes,
+)
+from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
 LARGEST_FORM = 64_000_000
 """Characters of an edited text that are looked at."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from services.recovery.plan.document import ChosenBy
-from services.recovery.plan.edit import Decision, Partitions, decide, left_out
+from breakglass.services.recovery.plan.document import ChosenBy
+from breakglass.services.recovery.plan.edit import Decision, Partitions, decide, left_out
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
 NOT_RECOMMENDED = "not recommended"
 

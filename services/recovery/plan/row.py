@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.guard.consent import Price
-from services.model import TopicPartition
+from breakglass.services.guard.consent import Price
+from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.recovery.plan.check import Checked
+    from breakglass.services.recovery.plan.check import Checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from services.guard.consent import Price
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.plan.recommendation import recommended
-from services.recovery.plan.row import PlanRow
-from services.words.figures import loss_text, unread_text
+from breakglass.services.guard.consent import Price
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.plan.recommendation import recommended
+from breakglass.services.recovery.plan.row import PlanRow
+from breakglass.services.words.figures import loss_text, unread_text
 
 if TYPE_CHECKING:
-    from services.model import TopicPartition
-    from services.recovery.plan.check import Checked
-    from services.recovery.plan.document import PartitionRecord, Plan
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.plan.check import Checked
+    from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
 
 def plan_rows(

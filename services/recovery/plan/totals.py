@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.guard.consent import Price
-from services.recovery.plan.make import plan_price
-from services.words.figures import partitions_text, unread_told, unread_total
+from breakglass.services.guard.consent import Price
+from breakglass.services.recovery.plan.make import plan_price
+from breakglass.services.words.figures import partitions_text, unread_told, unread_total
 
 if TYPE_CHECKING:
-    from services.recovery.plan.document import Plan
+    from breakglass.services.recovery.plan.document import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from services.errors import UsageError
-from services.model import TopicPartition
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})", re.ASCII)
 _ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)", re.ASCII)

@@ -11,27 +11,27 @@ from itertools import groupby
 from pathlib import Path
 from uuid import UUID
 
-from services.divergence.entry import UnreadableRange
-from services.divergence.log_source import LogSource, open_log
-from services.divergence.source import Reading
-from services.errors import BreakglassError, Refused, StorageError
-from services.model import TopicPartition
-from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
-from services.recovery.rescue.saver import clipped
-from services.recovery.rescue.space import (
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import BreakglassError, Refused, StorageError
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
+from breakglass.services.recovery.rescue.saver import clipped
+from breakglass.services.recovery.rescue.space import (
     MARGIN,
     RESERVE_BYTES,
     FreeBytes,
     free_bytes,
     require_reserve,
 )
-from services.recovery.rescue.spans import Span
-from services.topic_backup.batches import RecordBatch
-from services.topic_backup.folder import LocalFolder, storage_errors
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.summary import GapReason
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 BATCHES_A_LOOK = 256
 """Between two looks at the free space."""

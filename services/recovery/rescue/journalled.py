@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.execution.record import ExecutionJournal, described
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.rescue.rescue import Rescuer, divide, new_folder
-from services.recovery.rescue.results import RescuedPartition, Saved
-from services.recovery.rescue.spans import AtRisk, Share, shares_of
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.execution.record import ExecutionJournal, described
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.rescue.rescue import Rescuer, divide, new_folder
+from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
+from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
 
 STEP = "rescue"
 """The step's name in the journal. It changes nothing on the cluster."""

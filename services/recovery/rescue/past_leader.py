@@ -13,13 +13,19 @@ from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
-from services.divergence.replica_epochs import parting
-from services.errors import BreakglassError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import EpochHistory, EpochRange, PartitionState, TopicPartition, Unknown
-from services.recovery.rescue.broker_folder import ReplicaFolder
-from services.regular_file import open_regular
+from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import (
+    EpochHistory,
+    EpochRange,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.regular_file import open_regular
 
 CHECKPOINT = "leader-epoch-checkpoint"
 DEPTH = 64

@@ -18,21 +18,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.errors import BreakglassError, Refused
-from services.guard.lock import file_name
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.rate_limit import RateLimit
-from services.kafka.wire.retry import until
-from services.model import TopicPartition, Unknown
-from services.recovery.judgement.precedence import recovery_order
-from services.recovery.rescue.results import RescuedPartition, RescueProgress
-from services.recovery.rescue.space import FreeBytes, free_bytes, without_room
-from services.recovery.rescue.spans import AtRisk, Share, shares_of
-from services.topic_backup.folder import LocalFolder, storage_errors
+from breakglass.services.errors import BreakglassError, Refused
+from breakglass.services.guard.lock import file_name
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
+from breakglass.services.recovery.rescue.space import FreeBytes, free_bytes, without_room
+from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
+from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 
 if TYPE_CHECKING:
-    from services.recovery.rescue.saver import Saver, ShareResult
+    from breakglass.services.recovery.rescue.saver import Saver, ShareResult
 
 CLIENT_ID = "breakglass-rescue"
 """Fetch quotas can be set on it."""
@@ -122,7 +122,7 @@ class Rescuer:
         tally: RescueTally,
     ) -> Saver:
         # The writers of backups are of no use to an election that cuts nothing off.
-        from services.recovery.rescue.saver import Saver
+        from breakglass.services.recovery.rescue.saver import Saver
 
         def pause(seconds: float) -> None:
             if stopped.wait(seconds):
@@ -177,7 +177,7 @@ class RescueTally:
 
 
 def _run(saver: Saver, shares: Sequence[Share]) -> list[ShareResult]:
-    from services.recovery.rescue.saver import ShareResult
+    from breakglass.services.recovery.rescue.saver import ShareResult
 
     try:
         return list(saver.run(shares))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.model import TopicPartition
-from services.recovery.rescue.spans import Span
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.rescue.spans import Span
 
 
 @dataclass(frozen=True, slots=True)

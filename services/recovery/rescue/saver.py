@@ -9,24 +9,28 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
-from services.errors import (
+from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
     EvidenceChanged,
     StorageError,
     Unreachable,
 )
-from services.kafka.replicas.replica_records import CHUNK_BYTES, REQUEST_SECONDS, ReplicaRecords
-from services.kafka.wire.rate_limit import RateLimit
-from services.kafka.wire.sender import Sender
-from services.model import EpochHistory, TopicPartition
-from services.recovery.rescue.results import Saved
-from services.recovery.rescue.space import FreeBytes, free_bytes, require_reserve
-from services.recovery.rescue.spans import Share, Span
-from services.topic_backup.batch_header import BatchHeader
-from services.topic_backup.batches import RecordBatch, decode_batch
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import (
+from breakglass.services.kafka.replicas.replica_records import (
+    CHUNK_BYTES,
+    REQUEST_SECONDS,
+    ReplicaRecords,
+)
+from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import EpochHistory, TopicPartition
+from breakglass.services.recovery.rescue.results import Saved
+from breakglass.services.recovery.rescue.space import FreeBytes, free_bytes, require_reserve
+from breakglass.services.recovery.rescue.spans import Share, Span
+from breakglass.services.topic_backup.batch_header import BatchHeader
+from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     batch_log_name,
     listing,
@@ -34,10 +38,10 @@ from services.topic_backup.layout import (
     records_name,
     segment_index_name,
 )
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.summary import GapReason
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 SMALLEST_CHUNK_BYTES = 16 * 1024
 PARTITIONS_AT_ONCE = 4

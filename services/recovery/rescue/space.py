@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from services.errors import StorageError
-from services.model import TopicPartition, Unknown
-from services.recovery.rescue.spans import Share
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import StorageError
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.rescue.spans import Share
+from breakglass.services.topic_backup.folder import storage_errors
 
 RESERVE_BYTES = 64 * 1024 * 1024
 """Left free whatever happens: the journal may lie on the same disk."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown
-from services.recovery.judgement.lineage import Divergences
-from services.recovery.judgement.loss import Drop, drops_from
-from services.recovery.judgement.ranking import holds_records
-from services.recovery.judgement.records import LogStretch, Parting, shared_with, without
+from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.lineage import Divergences
+from breakglass.services.recovery.judgement.loss import Drop, drops_from
+from breakglass.services.recovery.judgement.ranking import holds_records
+from breakglass.services.recovery.judgement.records import LogStretch, Parting, shared_with, without
 
 
 @dataclass(frozen=True, slots=True)

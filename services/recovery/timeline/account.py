@@ -9,13 +9,13 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from services.guard.journal_view import EntryKind, JournalView
-from services.recovery.execution.preferred import STEP as PREFERRED
-from services.recovery.execution.record import SUCCEEDED, UNDONE
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.group_reset import STEP as COMMIT
-from services.recovery.timeline.ending import PartitionEnding, endings_of
-from services.recovery.timeline.stake import TotalPrice, agreed_stake
+from breakglass.services.guard.journal_view import EntryKind, JournalView
+from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
+from breakglass.services.recovery.execution.record import SUCCEEDED, UNDONE
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.group_reset import STEP as COMMIT
+from breakglass.services.recovery.timeline.ending import PartitionEnding, endings_of
+from breakglass.services.recovery.timeline.stake import TotalPrice, agreed_stake
 
 
 class ExecutionState(StrEnum):

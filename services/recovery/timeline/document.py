@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.guard.journal import UnreadableJournal
-from services.guard.journal_view import JournalStep
-from services.model import TopicPartition
-from services.recovery.timeline.account import Account, Brief
-from services.recovery.timeline.ending import PartitionEnding, result_of
-from services.recovery.timeline.moments import moments_of
+from breakglass.services.guard.journal import UnreadableJournal
+from breakglass.services.guard.journal_view import JournalStep
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.timeline.account import Account, Brief
+from breakglass.services.recovery.timeline.ending import PartitionEnding, result_of
+from breakglass.services.recovery.timeline.moments import moments_of
 
 SCHEMA = 1
 

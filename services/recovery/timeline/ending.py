@@ -7,24 +7,30 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypedDict
 
-from services.guard.journal_view import UNKNOWN, Details, JournalStep, JournalView, StepOutcome
-from services.guard.steps import (
+from breakglass.services.guard.journal_view import (
+    UNKNOWN,
+    Details,
+    JournalStep,
+    JournalView,
+    StepOutcome,
+)
+from breakglass.services.guard.steps import (
     DELETE_CHECKPOINT,
     RESTORE_COMMAND_TOPIC,
     RESTORE_RECORDS,
     TAKE_CHECKPOINT,
 )
-from services.model import TopicPartition
-from services.recovery.execution.preferred import STEP as PREFERRED
-from services.recovery.execution.restore_order import RESTORE
-from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.execution.undo_order import UNDO
-from services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
-from services.recovery.group_reset import STEP as COMMIT
-from services.recovery.group_reset import MoveResult
-from services.recovery.rescue.journalled import STEP as RESCUE
-from services.recovery.timeline.stake import agreed_stake
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
+from breakglass.services.recovery.execution.restore_order import RESTORE
+from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.execution.undo_order import UNDO
+from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
+from breakglass.services.recovery.group_reset import STEP as COMMIT
+from breakglass.services.recovery.group_reset import MoveResult
+from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.timeline.stake import agreed_stake
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""

@@ -6,8 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.guard.journal_view import UNKNOWN, EntryKind, Items, JournalEntry, JournalView
-from services.recovery.plan.digest import spoken
+from breakglass.services.guard.journal_view import (
+    UNKNOWN,
+    EntryKind,
+    Items,
+    JournalEntry,
+    JournalView,
+)
+from breakglass.services.recovery.plan.digest import spoken
 
 SHOWN_REQUESTS = 30
 """Journals with more requests tell them by kind, so that a timeline can be pasted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from services.errors import StorageError
+from breakglass.services.errors import StorageError
 
 
 def save_timeline(text: str, folder: Path, name: str) -> Path:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.guard.journal import UnreadableJournal, read
-from services.guard.lock import file_name
-from services.recovery.timeline.account import Account, Brief, ExecutionState
-from services.state_folder import state_folder
+from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from breakglass.services.guard.journal import UnreadableJournal, read
+from breakglass.services.guard.lock import file_name
+from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState
+from breakglass.services.state_folder import state_folder
 
 PREFIX = file_name("")
 Stamp = tuple[int, int]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from services.guard.journal_view import UNKNOWN
-from services.recovery.guarded.given_up import do_not_start
-from services.recovery.timeline.account import Account, TopicAccount, words_of
-from services.recovery.timeline.ending import NOT_ELECTED, PartitionEnding
-from services.recovery.timeline.moments import moments_of, partition_numbers
-from services.recovery.timeline.stake import TotalPrice, agreed_stake
-from services.words.figures import partitions_text
-from services.words.inert import bounded
-from services.words.moments import time_text
+from breakglass.services.guard.journal_view import UNKNOWN
+from breakglass.services.recovery.guarded.given_up import do_not_start
+from breakglass.services.recovery.timeline.account import Account, TopicAccount, words_of
+from breakglass.services.recovery.timeline.ending import NOT_ELECTED, PartitionEnding
+from breakglass.services.recovery.timeline.moments import moments_of, partition_numbers
+from breakglass.services.recovery.timeline.stake import TotalPrice, agreed_stake
+from breakglass.services.words.figures import partitions_text
+from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import time_text
 
 WIDTH = 2_000
 """Of any line, in characters; enough for a path, which is worth nothing when it is cut."""

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.layout import segment_index_name
-from services.topic_backup.segment_index import ENTRY, IndexedRecord
-from services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.layout import segment_index_name
+from breakglass.services.topic_backup.segment_index import ENTRY, IndexedRecord
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 
 SMALLEST_RECORD = 24
 """Offset, timestamp type, two lengths and the header count."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from services.topic_backup.segment_reader import Placed
+from breakglass.services.topic_backup.segment_reader import Placed
 
 
 class Proof(StrEnum):

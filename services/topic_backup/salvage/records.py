@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from services.topic_backup.folder import storage_errors
-from services.topic_backup.record import MAX_RECORD_BYTES, NeedMore, UnreadableRecord, decode
-from services.topic_backup.segment_reader import CHUNK_BYTES, Placed
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.topic_backup.record import (
+    MAX_RECORD_BYTES,
+    NeedMore,
+    UnreadableRecord,
+    decode,
+)
+from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, Placed
 
 OFFSET_BYTES = 8
 

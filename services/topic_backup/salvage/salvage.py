@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.record import MAX_RECORD_BYTES
-from services.topic_backup.salvage.entries import Ahead, read_entries
-from services.topic_backup.salvage.finding import Piece, UnreadBytes, UnreadCause
-from services.topic_backup.salvage.records import RecordsFile
-from services.topic_backup.salvage.segment import SegmentSalvage
-from services.topic_backup.segment_index import open_index
-from services.topic_backup.segment_reader import FIRST_POSITION, check_magic
+from breakglass.services.topic_backup.folder import Folder, storage_errors
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
+from breakglass.services.topic_backup.salvage.entries import Ahead, read_entries
+from breakglass.services.topic_backup.salvage.finding import Piece, UnreadBytes, UnreadCause
+from breakglass.services.topic_backup.salvage.records import RecordsFile
+from breakglass.services.topic_backup.salvage.segment import SegmentSalvage
+from breakglass.services.topic_backup.segment_index import open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, check_magic
 
 
 def salvaged(

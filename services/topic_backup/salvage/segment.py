@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from services.topic_backup.layout import MAX_INT64
-from services.topic_backup.record import encode
-from services.topic_backup.salvage.entries import Ahead
-from services.topic_backup.salvage.finding import (
+from breakglass.services.topic_backup.layout import MAX_INT64
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.salvage.entries import Ahead
+from breakglass.services.topic_backup.salvage.finding import (
     FoundRecord,
     Piece,
     Proof,
     UnreadBytes,
     UnreadCause,
 )
-from services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
-from services.topic_backup.salvage.walking import MOST_STEP, Walk
-from services.topic_backup.segment_index import IndexedRecord
-from services.topic_backup.segment_reader import Placed
+from breakglass.services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
+from breakglass.services.topic_backup.salvage.walking import MOST_STEP, Walk
+from breakglass.services.topic_backup.segment_index import IndexedRecord
+from breakglass.services.topic_backup.segment_reader import Placed
 
 CHAIN = 3
 """Entries in a row that have to fit before records are believed at another place."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.topic_backup.record import encode
-from services.topic_backup.salvage.finding import (
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.salvage.finding import (
     FoundRecord,
     Piece,
     Proof,
     UnreadBytes,
     UnreadCause,
 )
-from services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
-from services.topic_backup.segment_reader import CHUNK_BYTES, Placed
+from breakglass.services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
+from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, Placed
 
 CHAIN = 3
 """Records in a row, with rising offsets, behind damage."""

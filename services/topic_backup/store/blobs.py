@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from services.topic_backup.folder import NewFile, State
+from breakglass.services.topic_backup.folder import NewFile, State
 
 
 class Blobs(Protocol):

@@ -12,9 +12,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import BinaryIO, ClassVar
 
-from services.errors import DamagedBackup
-from services.topic_backup.folder import NewFile
-from services.topic_backup.store.layer import Blocks, BlockWriter, Layer
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.folder import NewFile
+from breakglass.services.topic_backup.store.layer import Blocks, BlockWriter, Layer
 
 LEVEL = 3
 FRAME_BYTES = 1024 * 1024

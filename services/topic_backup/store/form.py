@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.errors import UsageError
-from services.topic_backup.layout import MANIFEST, segment_of
-from services.topic_backup.store.blobs import Blobs
-from services.topic_backup.store.compressed import Compressed
-from services.topic_backup.store.key import Key
-from services.topic_backup.store.sealed import Sealed
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.layout import MANIFEST, segment_of
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.compressed import Compressed
+from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.sealed import Sealed
 
 _MANIFEST = re.compile(
     rf"{re.escape(MANIFEST.removesuffix('.json'))}(?:_[0-9]{{10,19}})?\.json(\.zst)?(\.aes)?",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
-from services.topic_backup.folder import NewFile, State
-from services.topic_backup.store.range_file import range_file
-from services.topic_backup.store.store_errors import store_errors
+from breakglass.services.topic_backup.folder import NewFile, State
+from breakglass.services.topic_backup.store.range_file import range_file
+from breakglass.services.topic_backup.store.store_errors import store_errors
 
 BUFFER_BYTES = 256 * 1024
 """Small reads are gathered to one request of this size; large ones are a request each."""

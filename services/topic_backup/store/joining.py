@@ -9,13 +9,13 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from services.errors import DamagedBackup
-from services.topic_backup.addition import followed_by
-from services.topic_backup.folder import Folder
-from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.segment_bytes import chunks, moved_entries
-from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.addition import followed_by
+from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.segment_bytes import chunks, moved_entries
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
+from breakglass.services.topic_backup.summary import SegmentSummary
 
 SMALL_BYTES = 64 * 1024 * 1024
 """Segments of this size are left alone."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.errors import UsageError
-from services.regular_file import open_regular
-from services.topic_backup.folder import storage_errors
+from breakglass.services.errors import UsageError
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
 
 KEY_BYTES = 32
 ENVIRONMENT = "env:"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, cast
 
-from services.topic_backup.folder import NewFile, State
-from services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.folder import NewFile, State
+from breakglass.services.topic_backup.store.blobs import Blobs
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from services.regular_file import open_regular
-from services.topic_backup.folder import (
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import (
     TEMPORARY,
     LocalFolder,
     LocalNewFile,
@@ -23,7 +23,7 @@ from services.topic_backup.folder import (
     inside,
     storage_errors,
 )
-from services.topic_backup.store.range_file import range_file
+from breakglass.services.topic_backup.store.range_file import range_file
 
 BUFFER_BYTES = 64 * 1024
 

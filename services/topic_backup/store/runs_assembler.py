@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
-from services.topic_backup.addition import Addition, extended, placed
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.manifest import (
+from breakglass.services.topic_backup.addition import Addition, extended, placed
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.manifest import (
     TopicIdentity,
     TopicManifest,
     next_commit,
@@ -23,13 +23,13 @@ from services.topic_backup.manifest import (
     says_more,
     write_manifest,
 )
-from services.topic_backup.part import run_folder
-from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-from services.topic_backup.segment_reader import MAGIC
-from services.topic_backup.store.joining import joined, worth_joining
-from services.topic_backup.store.runs_folder import RunsFolder
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
-from services.topic_backup.topic_claim import check_same, merged
+from breakglass.services.topic_backup.part import run_folder
+from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
+from breakglass.services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.store.joining import joined, worth_joining
+from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.topic_claim import check_same, merged
 
 
 class RunsAssembler:

@@ -23,11 +23,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, ClassVar
 
-from services.errors import AlreadyRunning, StorageError
-from services.topic_backup.folder import TEMPORARY, NewFile, State, read_whole
-from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
-from services.topic_backup.manifest import MAX_MANIFEST_BYTES, TopicManifest, decode
-from services.topic_backup.store.blobs import Blobs
+from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.topic_backup.folder import TEMPORARY, NewFile, State, read_whole
+from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
+from breakglass.services.topic_backup.manifest import MAX_MANIFEST_BYTES, TopicManifest, decode
+from breakglass.services.topic_backup.store.blobs import Blobs
 
 KEPT_MANIFESTS = 10
 """Commits that stay, for who still reads by one of them."""

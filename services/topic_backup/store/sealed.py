@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
-from services.errors import DamagedBackup, UsageError
-from services.topic_backup.folder import NewFile
-from services.topic_backup.store.key import Key
-from services.topic_backup.store.layer import Blocks, BlockWriter, Layer
+from breakglass.services.errors import DamagedBackup, UsageError
+from breakglass.services.topic_backup.folder import NewFile
+from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.layer import Blocks, BlockWriter, Layer
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from services.errors import UsageError
-from services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from services.topic_backup.layout import require_folder_name
-from services.topic_backup.store.blobs import Blobs
-from services.topic_backup.store.form import StoredForm, form_of, in_form
-from services.topic_backup.store.fsspec_blobs import FsspecBlobs
-from services.topic_backup.store.key import Key
-from services.topic_backup.store.local_blobs import LocalBlobs
-from services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from breakglass.services.topic_backup.layout import require_folder_name
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.form import StoredForm, form_of, in_form
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from breakglass.services.topic_backup.store.key import Key
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from services.errors import BreakglassError, StorageError, UsageError
+from breakglass.services.errors import BreakglassError, StorageError, UsageError
 
 CLIENTS = frozenset(
     {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "s3fs"}

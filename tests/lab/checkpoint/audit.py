@@ -10,14 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp, stamp_of, stamped
-from services.checkpoint.participant.application import Application, Input
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.model import TopicPartition
-from services.topic_backup.address import partition_of
-from services.topic_backup.record import Record
+from breakglass.services.checkpoint.kafka.stamps import (
+    RecordAddress,
+    RecordOrigin,
+    Stamp,
+    stamp_of,
+    stamped,
+)
+from breakglass.services.checkpoint.participant.application import Application, Input
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.address import partition_of
+from breakglass.services.topic_backup.record import Record
 from tests.lab.checkpoint.bank import Bank, Books, books
 
 Logs = dict[int, list[Record]]

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.checkpoint.participant.application import Input, Output
-from services.model import TopicPartition
+from breakglass.services.checkpoint.participant.application import Input, Output
+from breakglass.services.model import TopicPartition
 
 OPENING = 1_000
 """What each account is given at first, by a deposit from outside."""

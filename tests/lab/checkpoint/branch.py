@@ -16,19 +16,19 @@ from functools import partial
 from threading import Event, Thread
 from typing import Any
 
-from services.checkpoint.kafka.groups import lags, read_standing
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.scanning import nothing_to_process
-from services.checkpoint.kafka.stamps import OUTSIDE
-from services.checkpoint.participant.application import Application, Guarantee
-from services.checkpoint.participant.membership import Membership
-from services.checkpoint.participant.participant import Participant, run
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.session import ReadAccess
+from breakglass.services.checkpoint.kafka.groups import lags, read_standing
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
+from breakglass.services.checkpoint.kafka.stamps import OUTSIDE
+from breakglass.services.checkpoint.participant.application import Application, Guarantee
+from breakglass.services.checkpoint.participant.membership import Membership
+from breakglass.services.checkpoint.participant.participant import Participant, run
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.session import ReadAccess
 from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
 from tests.waiting import within
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 400.0
-RUN = "from console.cli import main; raise SystemExit(main())"
+RUN = "from breakglass.console.cli import main; raise SystemExit(main())"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from typing import Protocol
 
 import pytest
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.store.backup_store import BackupStore
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.lab.cluster import Cluster
-from services.pipeline.session import Spark
-from services.session import Power, ReadAccess
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power, ReadAccess
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking

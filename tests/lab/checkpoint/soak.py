@@ -16,15 +16,15 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import BreakglassError
-from services.lab.cluster import Cluster
-from services.pipeline.session import Spark
-from services.session import Power, ReadAccess
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BreakglassError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power, ReadAccess
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import Branch, Member

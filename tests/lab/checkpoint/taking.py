@@ -7,24 +7,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.spark.restore import restore
-from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, GroupPolicy, Level
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.guard.journal import Journal
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.restore.restore import RestoreRun
-from services.pipeline.session import Spark
-from services.session import Power
-from services.topic_backup.store.store import open_store
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.spark.restore import restore
+from breakglass.services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy, Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.restore.restore import RestoreRun
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power
+from breakglass.services.topic_backup.store.store import open_store
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.pipeline.backups import access_to, unheard
 

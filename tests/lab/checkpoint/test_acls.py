@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.store.backup_store import BackupStore
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.read_client import ReadClient
-from services.lab.access import Acl, Operation, Resource, grant, revoke
-from services.lab.cluster import Cluster
-from services.lab.security import OPERATOR, write_client_properties
-from services.session import ReadAccess
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.access import Acl, Operation, Resource, grant, revoke
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.session import ReadAccess
 from tests.acl_page import needs_of_commands
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import SECONDS, Branch

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
 from tests.lab.checkpoint.soak import SETTINGS, rounds
 from tests.lab.conftest import FreshCluster
 

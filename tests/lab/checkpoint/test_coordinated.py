@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 from tests.lab.checkpoint.audit import audited, held, stamps
 from tests.lab.checkpoint.bank import order
 from tests.lab.checkpoint.branch import Branch

@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.copying import PartitionCopier
-from services.checkpoint.finishing import Sources
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, Level, ManifestDocument, TakeDocument
-from services.errors import Refused
-from services.lab.cluster import Cluster
+from breakglass.services.checkpoint.copying import PartitionCopier
+from breakglass.services.checkpoint.finishing import Sources
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    Level,
+    ManifestDocument,
+    TakeDocument,
+)
+from breakglass.services.errors import Refused
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking
 

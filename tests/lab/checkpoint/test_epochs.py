@@ -10,32 +10,32 @@ from threading import Event
 
 import pytest
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.copying import PartitionCopier
-from services.checkpoint.finishing import Finisher, Sources
-from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.epochs import read_histories
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, Level, TakeDocument
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import ClusterError, Refused, StorageError
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern, produce
-from services.lab.topics import create_topic, elect_unclean
-from services.model import EpochHistory, TopicPartition
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.report import CopyProgress
-from services.pipeline.session import Spark
-from services.session import ReadAccess
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.copying import PartitionCopier
+from breakglass.services.checkpoint.finishing import Finisher, Sources
+from breakglass.services.checkpoint.kafka.deciding import Decider
+from breakglass.services.checkpoint.kafka.epochs import read_histories
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import CutDocument, Level, TakeDocument
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import ClusterError, Refused, StorageError
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.topics import create_topic, elect_unclean
+from breakglass.services.model import EpochHistory, TopicPartition
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.lab.conftest import FreshCluster
 from tests.pipeline.backups import access_to, unheard
 

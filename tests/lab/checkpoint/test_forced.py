@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.kafka.control_log import ensure_control, read_control
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.scanning import StampedRecord, scan_all
-from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
-from services.kafka.marker_client import MarkerClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.kafka.control_log import ensure_control, read_control
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.scanning import StampedRecord, scan_all
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
+from breakglass.services.kafka.marker_client import MarkerClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
 from tests.lab.checkpoint.audit import audited, held, stamps
 from tests.lab.checkpoint.bank import Bank, Books, order
 from tests.lab.checkpoint.branch import SECONDS, Branch

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, NumberedPartition
-from services.kafka.marker_client import MarkerClient
-from services.lab.cluster import Cluster
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level, NumberedPartition
+from breakglass.services.kafka.marker_client import MarkerClient
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, NumberedPartition, TakeDocument
-from services.errors import Refused
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level, NumberedPartition, TakeDocument
+from breakglass.services.errors import Refused
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.commands import Program

@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.scanning import committed_log
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.store.backup_store import BackupStore
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.topic_backup.record import Record
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.kafka.scanning import committed_log
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.record import Record
 from tests.lab.checkpoint.audit import Logs, audited, held, worked
 from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import SECONDS, Branch

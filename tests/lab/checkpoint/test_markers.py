@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from services.checkpoint.store.documents import Level
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.session import Power, ReadAccess
+from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.session import Power, ReadAccess
 from tests.lab.checkpoint.branch import SECONDS
 from tests.lab.conftest import FreshCluster
 

@@ -6,9 +6,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from services.checkpoint.participant.application import Application, Guarantee, Input, Output
-from services.checkpoint.protocol.values import Status
-from services.model import TopicPartition
+from breakglass.services.checkpoint.participant.application import (
+    Application,
+    Guarantee,
+    Input,
+    Output,
+)
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.model import TopicPartition
 from tests.lab.checkpoint.audit import held, work
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
-from screens.guard.page import ActPage
-from screens.widgets.consent_field import ConsentField
-from services.checkpoint.option_text import restore_asked, take_asked
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.lab.cluster import Cluster
-from services.session import Power, ReadAccess
+from breakglass.screens.checkpoints.acts import DeletePage, RestorePage, TakePage
+from breakglass.screens.guard.page import ActPage
+from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.services.checkpoint.option_text import restore_asked, take_asked
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.session import Power, ReadAccess
 from tests.incidents import nothing_offline
 from tests.lab.checkpoint.bank import books
 from tests.lab.checkpoint.branch import SECONDS, Branch

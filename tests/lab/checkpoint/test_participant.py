@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.groups import read_standing
-from services.checkpoint.kafka.owners import read_ids
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.owners import read_ids
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
 from tests.lab.checkpoint.bank import books
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking

@@ -9,17 +9,22 @@ from threading import Event, Thread
 
 import pytest
 
-from services.checkpoint.kafka.control import Created
-from services.checkpoint.kafka.control_log import write_control
-from services.checkpoint.kafka.log_ends import read_logs, settled
-from services.checkpoint.kafka.stamps import OUTSIDE, RecordAddress, RecordOrigin, stamped
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import Level
-from services.errors import BreakglassError, Refused, TimedOut
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control import Created
+from breakglass.services.checkpoint.kafka.control_log import write_control
+from breakglass.services.checkpoint.kafka.log_ends import read_logs, settled
+from breakglass.services.checkpoint.kafka.stamps import (
+    OUTSIDE,
+    RecordAddress,
+    RecordOrigin,
+    stamped,
+)
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.errors import BreakglassError, Refused, TimedOut
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TopicPartition
 from tests.lab.checkpoint.audit import held
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch

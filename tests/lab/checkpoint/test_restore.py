@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.recovery.timeline.shelf import account_of
+from breakglass.services.recovery.timeline.shelf import account_of
 from tests.lab.checkpoint.bank import books
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program

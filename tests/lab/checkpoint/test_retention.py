@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.kafka.holding import HELD, RetentionHolder
-from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.promise import promise
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import Level
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import Refused
-from services.kafka.cluster.topic_config import read_topic_configs
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.session import Power, ReadAccess
+from breakglass.services.checkpoint.kafka.holding import HELD, RetentionHolder
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.promise import promise
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import Refused
+from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.session import Power, ReadAccess
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking

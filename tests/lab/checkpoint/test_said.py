@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.store.documents import Level
-from services.kafka.read_client import ReadClient
-from services.lab.cluster import Cluster
-from services.session import Power
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.session import Power
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.test_retention import COMPACTED, set_up

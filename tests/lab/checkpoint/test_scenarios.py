@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.copying import take_copy
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.kafka.owners import take_over
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.protocol.worker import OWNER_CHANGED
-from services.checkpoint.store.documents import Level, TakeDocument
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.errors import Refused
-from services.lab.cluster import Cluster
+from breakglass.services.checkpoint.copying import take_copy
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.kafka.owners import take_over
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.protocol.worker import OWNER_CHANGED
+from breakglass.services.checkpoint.store.documents import Level, TakeDocument
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.errors import Refused
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking, decided
 

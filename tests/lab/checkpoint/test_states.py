@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
-from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.documents import GroupPolicy, Level
-from services.errors import EvidenceChanged, Refused
-from services.lab.cluster import Cluster
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
+from breakglass.services.checkpoint.participant.application import Guarantee
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.errors import EvidenceChanged, Refused
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.bank import Bank, Books, books, deposit
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking, decided

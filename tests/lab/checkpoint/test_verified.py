@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.topics import create_topic
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.topics import create_topic
 from tests.lab.checkpoint.commands import Program
 
 RECORDS = 50

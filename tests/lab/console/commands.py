@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from services.guard.journal import JournalView, list_journals
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.model import TopicPartition
-from services.recovery.plan.document import Plan
-from services.recovery.plan.file import read_plan
+from breakglass.services.guard.journal import JournalView, list_journals
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.file import read_plan
 from tests.program import Ended, breakglass
 
 MAX_CONSENTS = 20

@@ -9,20 +9,20 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.last_leaders import (
     B1_LOST,
     B2_LOST,
     COURSE,
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.topics import create_topics
-from services.lab.truth import Expectation
-from services.model import TopicPartition
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.topics import create_topics
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition
 
 SHARED, B1_ALSO, B3_ALONE = 60, 15, 5
 """Records of every replica, of b1 and b3, of b3."""

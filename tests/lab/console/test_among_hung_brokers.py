@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.terminal.conftest import environment
 from tests.terminal.pace import promptly
 from tests.terminal.pty_terminal import PtyTerminal

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from services.guard.journal import JournalView, list_journals
-from services.lab.cluster import Cluster
+from breakglass.services.guard.journal import JournalView, list_journals
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.console.commands import last_journal, leader, recreate
 from tests.lab.product.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from services.guard.journal import list_journals
-from services.guard.journal_view import JournalView
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.topics import create_topic
+from breakglass.services.guard.journal import list_journals
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.topics import create_topic
 from tests.lab.console.commands import on
 
 TOPIC = "invoices"

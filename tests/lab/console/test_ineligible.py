@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.console.commands import leader, on
 from tests.lab.console.test_recover_by_plan import bare_file
 from tests.lab.scenarios.damaged import damaged

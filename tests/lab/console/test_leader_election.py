@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from services.lab.cluster import Cluster
-from services.lab.topics import elect_preferred, reassign
-from services.model import PartitionState, TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import elect_preferred, reassign
+from breakglass.services.model import PartitionState, TopicPartition
 from tests.lab.console.commands import agreeing, last_journal, leader, made_plan, on, plan_in
 from tests.lab.console.conftest import B1_ALSO, PREFERRED
 

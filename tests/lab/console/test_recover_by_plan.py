@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.tools import LEADER_ELECTION, run_tool
-from services.lab.topics import elect_unclean
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
+from breakglass.services.lab.topics import elect_unclean
 from tests.lab.asking import consume, list_offset
 from tests.lab.console.commands import (
     agreeing,

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import pytest
 
-from services.kafka.read_client import ReadClient
-from services.lab.cluster import Cluster
-from services.lab.node import Node
-from services.lab.produce import Pattern, produce_each
-from services.lab.scenarios.damage import lose, lose_last, wait_left
-from services.lab.topics import create_topic
-from services.model import TopicPartition
-from services.recovery.triage import Triage, triage
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.node import Node
+from breakglass.services.lab.produce import Pattern, produce_each
+from breakglass.services.lab.scenarios.damage import lose, lose_last, wait_left
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.triage import Triage, triage
 from tests.lab.contents.damages import HEADER_FIELDS, damage_batch, flipped
 from tests.lab.product.session import reading
 

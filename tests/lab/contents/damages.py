@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from services.errors import LabError
+from breakglass.services.errors import LabError
 
 Damage = Callable[[bytes], bytes]
 

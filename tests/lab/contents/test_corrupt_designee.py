@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
-from services.contents_effort import Effort
-from services.kafka.replicas.reading_allowance import PARTITION_BYTES, Allowance, ReadingLimits
-from services.model import LogContents, PartitionEvidence, Unknown
-from services.recovery.evidence.contents import ContentsReading
-from services.recovery.judgement.assessment import Verdict
-from services.recovery.judgement.ranking import rank
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.replicas.reading_allowance import (
+    PARTITION_BYTES,
+    Allowance,
+    ReadingLimits,
+)
+from breakglass.services.model import LogContents, PartitionEvidence, Unknown
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.ranking import rank
 from tests.lab.contents.conftest import (
     COMPRESSED,
     CORRUPT,

@@ -6,13 +6,13 @@ import struct
 from collections.abc import Callable
 from itertools import pairwise
 
-from services.divergence.entry import RecordEntry, UnreadableRange
-from services.divergence.replica_source import ReplicaSource
-from services.divergence.source import Extent, Reading
-from services.kafka.wire.deadline import Deadline
-from services.lab.produce import Pattern, produce
-from services.lab.topics import create_topic
-from services.model import TopicPartition
+from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from tests.lab.conftest import FreshCluster
 from tests.lab.product.session import reading
 

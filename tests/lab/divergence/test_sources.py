@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import NumberedPartition
-from services.divergence.address import SourceKind, parse_address
-from services.divergence.content import Content, Keep
-from services.divergence.entry import RecordEntry
-from services.divergence.opening import Opener
-from services.divergence.source import Reading
-from services.kafka.replicas.replica_records import ReplicaRecords
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic, wait_in_sync
-from services.model import TopicPartition
-from services.topic_backup.batches import decode_batch
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import NumberedPartition
+from breakglass.services.divergence.address import SourceKind, parse_address
+from breakglass.services.divergence.content import Content, Keep
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.opening import Opener
+from breakglass.services.divergence.source import Reading
+from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic, wait_in_sync
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batches import decode_batch
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.lab.product.session import reading
 from tests.program import breakglass
 from tests.unit.checkpoint.store.stores import manifest, take

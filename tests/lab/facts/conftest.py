@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from services.connection.endpoint import Endpoint
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.api_keys import READ
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.lab.cluster import Cluster
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.api_keys import READ
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 SECONDS = 20.0

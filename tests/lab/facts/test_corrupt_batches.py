@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from services.kafka.replicas.contents_reader import FETCH_VERSION
-from services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
-from services.kafka.wire.broker_errors import (
+from breakglass.services.kafka.replicas.contents_reader import FETCH_VERSION
+from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
+from breakglass.services.kafka.wire.broker_errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     UNKNOWN_SERVER_ERROR,
 )
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern, produce
-from services.lab.topics import create_topic
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from tests.lab.conftest import FreshCluster
 from tests.lab.contents.damages import HEADER_FIELDS, batches, damage_batch, flipped
 from tests.lab.product.session import reading

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, reassign_code
 from tests.lab.conftest import FreshCluster
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.kafka.cluster.broker_settings import read_broker_settings
-from services.kafka.wire.deadline import Deadline
-from services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
-from services.model import TopicPartition
+from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
+from breakglass.services.model import TopicPartition
 from tests.lab.facts.conftest import sender_to
 from tests.lab.scenarios.damaged import Damaged, damaged
 

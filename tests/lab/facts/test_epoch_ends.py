@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from services.kafka.replicas.epoch_ends import (
+from breakglass.services.kafka.replicas.epoch_ends import (
     FETCH_VERSION,
     FUTURE_REPLICA,
     PAST_EVERY_LOG,
     read_epoch_ends,
 )
-from services.kafka.replicas.epoch_walk import EpochEnd
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.lab.topics import create_topic
-from services.lab.truth import ReplicaTruth
-from services.model import TopicPartition, Unknown
+from breakglass.services.kafka.replicas.epoch_walk import EpochEnd
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.truth import ReplicaTruth
+from breakglass.services.model import TopicPartition, Unknown
 from tests.lab.facts.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 

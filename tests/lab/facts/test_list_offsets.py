@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
     EARLIEST_LOCAL,
@@ -17,11 +17,11 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.wire.broker_errors import NOT_LEADER_OR_FOLLOWER
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.lab.topics import create_topic
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.broker_errors import NOT_LEADER_OR_FOLLOWER
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from tests.lab.facts.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 

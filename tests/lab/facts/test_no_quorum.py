@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from services.errors import TimedOut
-from services.kafka.cluster.describe_cluster import QUORUM_SECONDS, describe_quorum
-from services.kafka.cluster.reassignments import REASSIGNMENT_SECONDS, read_reassignments
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.layout import Listener
-from services.lab.topics import create_topic
-from services.lab.wire import Conversation
-from services.model import TopicPartition, Unknown
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.cluster.describe_cluster import QUORUM_SECONDS, describe_quorum
+from breakglass.services.kafka.cluster.reassignments import REASSIGNMENT_SECONDS, read_reassignments
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import TopicPartition, Unknown
 from tests.lab.asking import quorum_question, unclean_election
 from tests.lab.facts.conftest import SECONDS, sender_to
 

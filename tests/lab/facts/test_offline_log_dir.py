@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import pytest
 
-from services.kafka.replicas.epoch_ends import read_epoch_ends
-from services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
-from services.kafka.replicas.log_dirs import offline_dirs, read_log_dirs
-from services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.lab.cluster import Cluster
-from services.lab.log_dir import fail_log_dir
-from services.lab.produce import produce
-from services.lab.scenarios.failed_logdir import QUICK_CHECKPOINTS
-from services.lab.topics import create_topic
-from services.model import TopicPartition, Unknown
+from breakglass.services.kafka.replicas.epoch_ends import read_epoch_ends
+from breakglass.services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
+from breakglass.services.kafka.replicas.log_dirs import offline_dirs, read_log_dirs
+from breakglass.services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.log_dir import fail_log_dir
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.scenarios.failed_logdir import QUICK_CHECKPOINTS
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition, Unknown
 from tests.lab.facts.conftest import SECONDS, sender_to
 
 pytestmark = pytest.mark.slow

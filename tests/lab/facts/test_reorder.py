@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, reassign_code, reassignments
 from tests.lab.scenarios.damaged import Damaged
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from services.lab.topics import elect_preferred, reassign, wait_in_sync
-from services.model import TopicPartition
+from breakglass.services.lab.topics import elect_preferred, reassign, wait_in_sync
+from breakglass.services.model import TopicPartition
 from tests.lab.following.lab import BROKERS, CONTROLLER, Lab
 
 DISK_BYTES = 256 * 1024

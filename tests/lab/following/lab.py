@@ -9,11 +9,11 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from services.lab.cluster import Cluster
-from services.lab.layout import Listener
-from services.lab.proxy import Proxy
-from services.lab.topics import create_topic, wait_in_sync
-from services.metastore.records import CommandRecord
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.topics import create_topic, wait_in_sync
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.asking import NO_LOG
 from tests.lab.metastore.topics import SETTINGS
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from services.backup_watch.job import read_jobs
-from services.clock import now_ms
-from services.metastore.records import CommandRecord
-from services.topic_backup.address import partition_of
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.store.form import has_manifest
-from services.topic_backup.verification import verify_files
+from breakglass.services.backup_watch.job import read_jobs
+from breakglass.services.clock import now_ms
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.topic_backup.address import partition_of
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.store.form import has_manifest
+from breakglass.services.topic_backup.verification import verify_files
 from tests.lab.following.cells import BACKUP, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab, Writer

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 from tests.lab.checkpoint.commands import Program, Running
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked
 from tests.lab.following.cells import SERVE, Report, cells

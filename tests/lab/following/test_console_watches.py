@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from services.backup_watch.watch import BackupWatch
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import BreakglassError
-from services.health.monitor import Monitor
-from services.incident.incident import Incident
-from services.incident.watch import IncidentWatch
-from services.model import Unknown
-from services.session import ReadAccess
+from breakglass.services.backup_watch.watch import BackupWatch
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BreakglassError
+from breakglass.services.health.monitor import Monitor
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.model import Unknown
+from breakglass.services.session import ReadAccess
 from tests.lab.following.cells import CONSOLE, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.topics import elect_unclean
-from services.metastore.names import command_topic
-from services.metastore.records import CommandRecord
-from services.model import TopicPartition
+from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.metastore.names import command_topic
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.model import TopicPartition
 from tests.lab.following.cells import METASTORE, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab, Writer

@@ -14,16 +14,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import BreakglassError
-from services.lab.cluster import Cluster
-from services.metastore.backup_job import BackupJob
-from services.metastore.backup_run import run_backup
-from services.metastore.events import document
-from services.session import ReadAccess
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BreakglassError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.metastore.backup_job import BackupJob
+from breakglass.services.metastore.backup_run import run_backup
+from breakglass.services.metastore.events import document
+from breakglass.services.session import ReadAccess
 from tests.lab.metastore.topics import CommandTopic
 
-PROGRAM = "import sys; from console.cli import main; sys.exit(main())"
+PROGRAM = "import sys; from breakglass.console.cli import main; sys.exit(main())"
 SECONDS = 60.0
 
 

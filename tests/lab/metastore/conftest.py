@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.metastore.topics import CommandTopic
 
 DEFAULT_CHECK_MS = "300000"

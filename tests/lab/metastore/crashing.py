@@ -14,17 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import services.metastore.restore.execution as execution
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.guard.journal import Journal
-from services.kafka.topic_client import TopicClient
-from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
-from services.metastore.restore.plan import make_plan
-from services.metastore.restore.source import Skips, read_source
-from services.metastore.settings import MetastoreSettings
-from services.metastore.topic_reader import TopicReader
-from services.metastore.transactions import Transactions
-from services.session import Power, ReadAccess
+import breakglass.services.metastore.restore.execution as execution
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.topic_client import TopicClient
+from breakglass.services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
+from breakglass.services.metastore.restore.plan import make_plan
+from breakglass.services.metastore.restore.source import Skips, read_source
+from breakglass.services.metastore.settings import MetastoreSettings
+from breakglass.services.metastore.topic_reader import TopicReader
+from breakglass.services.metastore.transactions import Transactions
+from breakglass.services.session import Power, ReadAccess
 
 OPERATIONS: tuple[tuple[Any, str], ...] = (
     (Transactions, "init"),

@@ -16,10 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from services.lab.cluster import Cluster
-from services.metastore.command import VERSION, quoted, unquoted
-from services.metastore.command_id import CommandAction, CommandId, EntityType
-from services.metastore.records import CommandRecord
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.metastore.command import VERSION, quoted, unquoted
+from breakglass.services.metastore.command_id import CommandAction, CommandId, EntityType
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.metastore.round_trip import round_trip
 from tests.lab.metastore.topics import CommandTopic
 

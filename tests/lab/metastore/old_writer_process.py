@@ -12,11 +12,11 @@ import time
 
 from confluent_kafka import Producer
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.kafka.wire.deadline import Deadline
-from services.metastore.log.reader import CommandLog
-from services.metastore.log.validator import NameValidator, Planned, StatementRejected
-from services.session import ReadAccess
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.log.reader import CommandLog
+from breakglass.services.metastore.log.validator import NameValidator, Planned, StatementRejected
+from breakglass.services.session import ReadAccess
 from tests.lab.metastore.writer_process import statement, tell
 
 SECONDS = 30.0

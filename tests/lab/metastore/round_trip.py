@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.metastore.log.reader import Replay
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.log.reader import Replay
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.metastore.commands import following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.test_live_backup import stored

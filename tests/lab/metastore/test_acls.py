@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.access import Acl, Operation, Resource, grant, revoke
-from services.lab.cluster import Cluster
-from services.lab.security import OPERATOR, write_client_properties
-from services.metastore.records import CommandRecord
+from breakglass.services.lab.access import Acl, Operation, Resource, grant, revoke
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.metastore.records import CommandRecord
 from tests.acl_page import needs_of_commands
 from tests.lab.metastore.commands import Done, run
 from tests.lab.metastore.topics import CommandTopic

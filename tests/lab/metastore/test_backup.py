@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from services.metastore import topic_run, whole_fetches
-from services.metastore.appender import side_of
-from services.metastore.log import reader
-from services.metastore.records import CommandRecord
-from services.metastore.topic_reader import TopicReader
+from breakglass.services.metastore import topic_run, whole_fetches
+from breakglass.services.metastore.appender import side_of
+from breakglass.services.metastore.log import reader
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.topic_reader import TopicReader
 from tests.lab.metastore.commands import Follower, access_to, backed_up, following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator

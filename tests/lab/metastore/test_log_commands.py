@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.lab.topics import create_topic
-from services.metastore.log.reader import Replay
-from services.metastore.records import CommandRecord
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.metastore.log.reader import Replay
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.metastore.commands import Done, backed_up, run
 from tests.lab.metastore.test_restore import consented
 from tests.lab.metastore.topics import CommandTopic

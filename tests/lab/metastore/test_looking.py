@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore.looking import NewestBackup, ServiceWatch
-from services.metastore.metastore import Metastore
-from services.model import Unknown
+from breakglass.services.metastore.looking import NewestBackup, ServiceWatch
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.model import Unknown
 from tests.lab.metastore.commands import access_to, backed_up
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator

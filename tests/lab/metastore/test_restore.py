@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.asking import NO_LOG
 from tests.lab.metastore.commands import Done, backed_up, run
 from tests.lab.metastore.topics import CommandTopic

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.metastore.commands import backed_up
 from tests.lab.metastore.crashing import restore_here
 from tests.lab.metastore.topics import CommandTopic

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from screens.metastore.restore import RestoreScreen
-from services.session import Power
+from breakglass.screens.metastore.restore import RestoreScreen
+from breakglass.services.session import Power
 from tests.incidents import incident_of
 from tests.lab.metastore.commands import access_to, backed_up
 from tests.lab.metastore.topics import CommandTopic

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.distribution import distribution
-from services.lab.tools import tool_command
+from breakglass.services.lab.distribution import distribution
+from breakglass.services.lab.tools import tool_command
 from tests.lab.metastore.commands import Done, backed_up, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = "import sys; from console.restore_command_topic import main; sys.exit(main())"
+PROGRAM = "import sys; from breakglass.console.restore_command_topic import main; sys.exit(main())"
 ENDED = "You need to restart the ksqlDB server to re-load the command topic.\n"
 
 

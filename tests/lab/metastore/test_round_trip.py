@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.metastore.round_trip import round_trip
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator

@@ -17,17 +17,21 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Producer
 
-from services.errors import OutcomeUnknown, TimedOut
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.layout import Address, Listener
-from services.lab.proxy import Proxy
-from services.lab.topics import create_topic
-from services.metastore.log.reader import MARK, CommandLog, Degradation, LogDegraded
-from services.metastore.log.validator import NameValidator, NothingToDo, StatementRejected
-from services.metastore.log.writer import CommandWriter
-from services.metastore.records import CommandRecord
-from services.metastore.transactions import Fenced, TransactionFailed, Transactions
+from breakglass.services.errors import OutcomeUnknown, TimedOut
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Address, Listener
+from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.metastore.log.reader import MARK, CommandLog, Degradation, LogDegraded
+from breakglass.services.metastore.log.validator import (
+    NameValidator,
+    NothingToDo,
+    StatementRejected,
+)
+from breakglass.services.metastore.log.writer import CommandWriter
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.transactions import Fenced, TransactionFailed, Transactions
 from tests.lab.asking import NO_LOG
 from tests.lab.metastore.commands import access_to
 from tests.lab.metastore.topics import SETTINGS, CommandTopic

@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource, ConfigSource
 
-from services.lab.cluster import Cluster
-from services.lab.topics import configure_topic, create_topic
-from services.metastore.names import command_topic
-from services.metastore.records import CommandRecord
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import configure_topic, create_topic
+from breakglass.services.metastore.names import command_topic
+from breakglass.services.metastore.records import CommandRecord
 from tests.lab.asking import NO_LOG
 
 SECONDS = 30.0

@@ -11,12 +11,12 @@ import random
 import sys
 import time
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import BreakglassError, OutcomeUnknown
-from services.metastore.log.reader import CommandLog
-from services.metastore.log.validator import NameValidator, StatementRejected
-from services.metastore.log.writer import CommandWriter
-from services.session import ReadAccess
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.metastore.log.reader import CommandLog
+from breakglass.services.metastore.log.validator import NameValidator, StatementRejected
+from breakglass.services.metastore.log.writer import CommandWriter
+from breakglass.services.session import ReadAccess
 
 SUBMIT_SECONDS = 30.0
 

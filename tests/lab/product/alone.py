@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from services.kafka.read_client import ReadClient
-from services.model import TopicPartition
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.triage import Triage, triage
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.triage import Triage, triage
 from tests.lab.product.session import Watched, judgement, watched
 from tests.lab.product.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged, damaged

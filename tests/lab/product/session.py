@@ -7,23 +7,23 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.guard.journal import Journal
-from services.incident.incident import Incident
-from services.incident.watch import IncidentWatch
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.proxy import Proxy
-from services.lab.proxy.frames import SeenRequest
-from services.model import TopicPartition
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.routes import RouteChoice, stock_route
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.triage import Triage, triage
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.guard.journal import Journal
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.proxy.frames import SeenRequest
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import ElectionTarget, PartitionOutcome
+from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.triage import Triage, triage
 from tests.waiting import wait_until
 
 ANSWER_SECONDS = 30.0

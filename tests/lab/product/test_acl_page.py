@@ -17,16 +17,16 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.guard.journal import Journal, list_journals, read
-from services.incident.watch import IncidentWatch
-from services.lab.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
-from services.lab.scenarios import find_scenarios
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.security import OPERATOR, write_client_properties
-from services.model import TopicPartition
-from services.recovery.execution.routes import ELECT
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.guard.journal import Journal, list_journals, read
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.lab.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from breakglass.services.lab.scenarios import find_scenarios
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.routes import ELECT
 from tests.acl_page import needs_of_commands
 from tests.lab.scenarios.damaged import Damaged
 from tests.program import Ended, breakglass

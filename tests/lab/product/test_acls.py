@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.lab.access import Acl, Operation, Resource, grant, revoke
-from services.lab.scenarios import find_scenarios
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.security import OPERATOR, write_client_properties
-from services.model import Denied, TopicPartition, known
-from services.recovery.triage import Triage
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.lab.access import Acl, Operation, Resource, grant, revoke
+from breakglass.services.lab.scenarios import find_scenarios
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.model import Denied, TopicPartition, known
+from breakglass.services.recovery.triage import Triage
 from tests.lab.product.session import judged, judgement
 from tests.lab.product.truths import differences
 from tests.lab.scenarios.damaged import Damaged

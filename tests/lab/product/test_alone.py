@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from services.model import EpochHistory, TopicPartition, Unknown, known
-from services.recovery.choice import recommended
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.judgement.assessment import Action, Verb, Verdict
-from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
-from services.recovery.judgement.summary import summarize
-from services.recovery.plan.elections_file import write_elections
-from services.recovery.plan.partition_file import Election
-from services.recovery.triage import triage
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown, known
+from breakglass.services.recovery.choice import recommended
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.plan.elections_file import write_elections
+from breakglass.services.recovery.plan.partition_file import Election
+from breakglass.services.recovery.triage import triage
 from tests.lab.product.alone import DURATION_SECONDS, Alone, Found, found_on
 from tests.lab.product.session import targets
 from tests.program import breakglass

@@ -15,28 +15,32 @@ from pathlib import Path
 
 import pytest
 
-from services.kafka.election_client import ElectionClient
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.properties import SMALL
-from services.lab.scenarios.damage import bring_back, make_patient
-from services.lab.scenarios.last_leaders import (
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios.damage import bring_back, make_patient
+from breakglass.services.lab.scenarios.last_leaders import (
     B1_LOST,
     B2_LOST,
     COURSE,
     LAST_LOST,
     QUICK_TO_FENCE,
 )
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.topics import configure_topic
-from services.lab.truth import Expectation
-from services.model import TopicPartition, Unknown
-from services.recovery.execution.routes import Replies, Route, stock_route
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.judgement.succession import UNCLEAN_ELECTION
-from services.recovery.triage import Triage
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.topics import configure_topic
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.execution.routes import Replies, Route, stock_route
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
+from breakglass.services.recovery.judgement.succession import UNCLEAN_ELECTION
+from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import commit
 from tests.lab.product.session import (
     ELECT_LEADERS,

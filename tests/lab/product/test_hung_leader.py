@@ -7,22 +7,22 @@ from contextlib import contextmanager
 
 import pytest
 
-from services.backup_watch import live_ends
-from services.checkpoint.kafka.log_ends import Logs
-from services.errors import Unreachable
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.scenarios.damage import make_patient
-from services.lab.topics import create_topic
-from services.model import TopicPartition, Unknown
-from services.pipeline.source import WantedTopics, read_sources
-from services.recovery import group_reset
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.ladder import seen_in
-from services.recovery.execution.target import (
+from breakglass.services.backup_watch import live_ends
+from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.scenarios.damage import make_patient
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.recovery import group_reset
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.ladder import seen_in
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.scenarios.damage import lose, lose_last
-from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
-from services.lab.topics import create_topic
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import lose, lose_last
+from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume
 from tests.lab.conftest import FreshCluster
 from tests.lab.product.writing import write

@@ -16,13 +16,17 @@ from typing import Any
 
 import pytest
 
-from services.kafka.wire.api_keys import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, LIST_OFFSETS
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.kafka.wire.messages.native import DEFAULT_API_KEY
-from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from services.lab.proxy import Native, Proxy
-from services.lab.proxy.rewriting import Offers
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.api_keys import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    LIST_OFFSETS,
+)
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY
+from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+from breakglass.services.lab.proxy import Native, Proxy
+from breakglass.services.lab.proxy.rewriting import Offers
+from breakglass.services.model import TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged
 from tests.program import Ended, breakglass
 

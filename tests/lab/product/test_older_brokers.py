@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from console.demo_check import wrong_leaders
-from services.kafka.read_client import ReadClient
-from services.model import TopicPartition
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.judgement.summary import summarize
-from services.recovery.triage import Triage
+from breakglass.console.demo_check import wrong_leaders
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import consume
 from tests.lab.product.session import (
     Watched,

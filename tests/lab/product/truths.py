@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from console.demo_check import wrong_verdicts
-from services.lab.truth import PartitionTruth, ReplicaTruth, TrueVerdict, Truth
-from services.model import EpochHistory, ReplicaLog, TopicPartition, known
-from services.recovery.judgement.assessment import Action, Assessment, Verb
-from services.recovery.triage import Triage
+from breakglass.console.demo_check import wrong_verdicts
+from breakglass.services.lab.truth import PartitionTruth, ReplicaTruth, TrueVerdict, Truth
+from breakglass.services.model import EpochHistory, ReplicaLog, TopicPartition, known
+from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb
+from breakglass.services.recovery.triage import Triage
 
 ELECTIONS = (TrueVerdict.SAFE, TrueVerdict.LOSS)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern, produce_each
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern, produce_each
+from breakglass.services.model import TopicPartition
 
 
 def write(

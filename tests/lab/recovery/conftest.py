@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.evidence.gather import Evidence, gather
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.evidence.gather import Evidence, gather
 from tests.lab.product.session import reading
 from tests.lab.scenarios.damaged import Damaged, damaged
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import Any
 
-from services.guard.journal import Journal
+from breakglass.services.guard.journal import Journal
 
 
 def main(kind: str, step: str, number: str, *arguments: str) -> None:
@@ -29,7 +29,7 @@ def main(kind: str, step: str, number: str, *arguments: str) -> None:
 
     setattr(Journal, "record", recorded)  # noqa: B010 -- a method is replaced
     sys.argv = ["breakglass", *arguments]
-    from console.cli import main as breakglass
+    from breakglass.console.cli import main as breakglass
 
     breakglass()
 

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.errors import StorageError
-from services.guard.journal import Journal, JournalView
-from services.guard.lock import operator
-from services.kafka.election_client import ElectionClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.topics import reassign
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.record import described
-from services.recovery.execution.routes import (
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal, JournalView
+from breakglass.services.guard.lock import operator
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.topics import reassign
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.routes import (
     ELECT,
     REORDER,
     Replies,
@@ -33,8 +33,12 @@ from services.recovery.execution.routes import (
     RouteChoice,
     stock_route,
 )
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 from tests.lab.console.commands import on
 from tests.lab.product.session import Watched, watched
 from tests.lab.recovery.test_elections import Change, around_election, session

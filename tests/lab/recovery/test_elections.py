@@ -10,30 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.guard.journal import Journal
-from services.kafka.election_client import ElectionClient
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.topics import configure_topic, reassign
-from services.model import PartitionEvidence, PartitionState, TopicPartition
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.ladder import climb
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.record import described
-from services.recovery.execution.routes import ELECT, Replies, Route, RouteChoice, stock_route
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import (
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.topics import configure_topic, reassign
+from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.ladder import climb
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.routes import (
+    ELECT,
+    Replies,
+    Route,
+    RouteChoice,
+    stock_route,
+)
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     Rung,
 )
-from services.recovery.judgement.assessment import Action, Verb, Verdict
-from services.recovery.resume import Resume, survey
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
+from breakglass.services.recovery.resume import Resume, survey
 from tests.lab.asking import consume
 from tests.lab.product.session import judged, judgement, targets
 from tests.lab.scenarios.damaged import Damaged, damaged

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.guard.journal import Journal, list_journals
-from services.guard.journal_view import JournalView
-from services.model import PartitionState, TopicPartition
-from services.recovery.execution.routes import route_for
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.recovery.resume import Resume, ended_as, survey
-from services.recovery.unfinished import consented
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.guard.journal import Journal, list_journals
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.execution.routes import route_for
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.resume import Resume, ended_as, survey
+from breakglass.services.recovery.unfinished import consented
 from tests.lab.product.session import (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from services.kafka.replicas.replica_reader import ReplicaReading
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.topics import create_topic, reassign, wait_in_sync
-from services.model import EpochHistory, TopicPartition
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.topics import create_topic, reassign, wait_in_sync
+from breakglass.services.model import EpochHistory, TopicPartition
 from tests.lab.asking import EARLIEST, list_offset
 from tests.lab.product.session import reading
 

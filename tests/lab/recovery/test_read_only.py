@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.model import TopicPartition
 from scripts import cli_reference
-from services.kafka.wire import api_keys
-from services.model import TopicPartition
 from tests.lab.product.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
 from tests.program import Ended, breakglass

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from console.app import MODES, BreakglassApp
-from console.console import make_context
-from console.look import LookOptions, decide_look
-from console.wiring import Connection
-from services.connection.profiles import default_folder
-from services.connection.sources import ConnectionOptions
-from services.kafka.wire import api_keys
+from breakglass.console.app import MODES, BreakglassApp
+from breakglass.console.console import make_context
+from breakglass.console.look import LookOptions, decide_look
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.profiles import default_folder
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.kafka.wire import api_keys
 from tests.lab.product.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.every_key import press_every_key

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.lab.cluster import Cluster
-from services.lab.segments import high_watermark_on_disk, read_log
-from services.model import EpochHistory, PartitionEvidence, TopicPartition, Unknown, known
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.segments import high_watermark_on_disk, read_log
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    TopicPartition,
+    Unknown,
+    known,
+)
 from tests.lab.recovery.conftest import DURATION, read_all
 from tests.lab.scenarios.damaged import Damaged
 

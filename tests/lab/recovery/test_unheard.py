@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.incident.incident import Incident
-from services.incident.watch import IncidentWatch
-from services.lab.cluster import Cluster
-from services.lab.scenarios.damage import lose_last, wait_left
-from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
-from services.lab.scenarios.logs import wait_high_watermark, wait_log_end
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.scenario import Scenario, Shape, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.segments import read_log
-from services.lab.truth import Expectation
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.guarded.election_quote import frozen, groups_of
-from services.recovery.judgement.assessment import Verdict
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import lose_last, wait_left
+from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.logs import wait_high_watermark, wait_log_end
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.guarded.election_quote import frozen, groups_of
+from breakglass.services.recovery.judgement.assessment import Verdict
 from tests.lab.console.commands import last_journal, leader, on
 from tests.program import Ended, breakglass
 

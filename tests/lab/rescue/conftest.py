@@ -14,16 +14,22 @@ import pytest
 from confluent_kafka import Producer
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
-from services.lab.properties import SMALL
-from services.lab.scenarios import diverged
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
-from services.lab.scenarios.logs import wait_log_end
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.scenario import Scenario, Script
-from services.lab.scenarios.stage import Stage
-from services.lab.segments import read_log
-from services.lab.truth import Expectation
-from services.model import TopicPartition
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios import diverged
+from breakglass.services.lab.scenarios.last_leaders import (
+    B1_LOST,
+    B2_LOST,
+    COURSE,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+)
+from breakglass.services.lab.scenarios.logs import wait_log_end
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario, Script
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition
 from tests.lab.scenarios.damaged import Damaged
 
 SHARED, B1_ALSO = 40, 25

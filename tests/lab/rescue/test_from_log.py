@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.lab.segments import read_log
-from services.model import TopicPartition
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import read_manifest
+from breakglass.services.lab.segments import read_log
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import read_manifest
 from tests.lab.rescue.conftest import (
     AGED,
     B1_ALSO,

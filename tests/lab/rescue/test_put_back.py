@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
 
-from services.lab.cluster import Cluster
+from breakglass.services.lab.cluster import Cluster
 from tests.lab.console.commands import agreeing, on
 from tests.lab.rescue.conftest import ABORTED, COMMITTED, OPEN, REFUNDS, SECONDS, SHARED
 from tests.lab.rescue.test_rescue import cat, elect, elections, only_place

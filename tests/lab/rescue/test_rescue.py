@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from services.guard.journal_view import JournalStep
-from services.lab.cluster import Cluster
-from services.lab.segments import DiskLog, read_log
-from services.model import TopicPartition
-from services.state_folder import state_folder
-from services.topic_backup.batch_log import BatchState, read_batch_log
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.guard.journal_view import JournalStep
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.segments import DiskLog, read_log
+from breakglass.services.model import TopicPartition
+from breakglass.services.state_folder import state_folder
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from tests.lab.asking import list_offset
 from tests.lab.console.commands import agreeing, last_journal, leader, on
 from tests.lab.product.session import watched

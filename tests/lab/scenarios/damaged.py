@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from services.lab.cluster import Cluster
-from services.lab.distribution import DEFAULT_VERSION
-from services.lab.scenarios import find_scenarios
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.scenario import Scenario
-from services.lab.truth import PartitionTruth, Truth
-from services.model import PartitionState, TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import DEFAULT_VERSION
+from breakglass.services.lab.scenarios import find_scenarios
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario
+from breakglass.services.lab.truth import PartitionTruth, Truth
+from breakglass.services.model import PartitionState, TopicPartition
 from tests.lab.asking import list_offset
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.produce import produce
-from services.model import TopicPartition
+from breakglass.services.lab.produce import produce
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import committed_offset, list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged
 

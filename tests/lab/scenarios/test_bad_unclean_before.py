@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.segments import high_watermark_on_disk
-from services.lab.truth import CountedLoss, TrueVerdict
-from services.model import EpochRange, Role, TopicPartition
+from breakglass.services.lab.segments import high_watermark_on_disk
+from breakglass.services.lab.truth import CountedLoss, TrueVerdict
+from breakglass.services.model import EpochRange, Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
 
 pytestmark = pytest.mark.slow

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from console.lab import app
-from services.errors import LabError
-from services.lab.cluster import Cluster
-from services.lab.scenarios.play import perform
-from services.lab.scenarios.scenario import Scenario, alone
-from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, from_json, load_truth
+from breakglass.console.lab import app
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.play import perform
+from breakglass.services.lab.scenarios.scenario import Scenario, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.truth import Expectation, from_json, load_truth
 
 
 def run(*words: str) -> None:

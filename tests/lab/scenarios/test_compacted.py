@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.segments import read_log
-from services.lab.topics import elect_unclean
-from services.model import TopicPartition
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from services.errors import TimedOut
-from services.lab.layout import Listener
-from services.lab.wire import Conversation
-from services.model import TopicPartition
+from breakglass.services.errors import TimedOut
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import quorum_question, unclean_election
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

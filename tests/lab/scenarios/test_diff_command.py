@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 from tests.lab.scenarios.damaged import Damaged
 from tests.program import breakglass
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from services.lab.tools import run_tool
-from services.lab.truth import CountedLoss, TrueVerdict
-from services.model import EpochRange, Role, TopicPartition
+from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.truth import CountedLoss, TrueVerdict
+from breakglass.services.model import EpochRange, Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, ends_told
 
 LEDGER = TopicPartition("ledger", 0)

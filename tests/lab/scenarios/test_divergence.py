@@ -7,22 +7,22 @@ from itertools import combinations
 
 import pytest
 
-from console import app
-from console.wiring import Connection
-from screens.messages import DiffAsked
-from services.connection.sources import ConnectionOptions
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.content import Content
-from services.divergence.entry import Item, RecordEntry, RecordField
-from services.divergence.hunks import hunks
-from services.divergence.replicas import comparison_of, default_pair, face
-from services.divergence.search import next_difference, previous_difference
-from services.divergence.source import Reading
-from services.incident.incident import Incident
-from services.kafka.read_client import ReadClient
-from services.lab.segments import read_log
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.triage import Triage
+from breakglass.console import app
+from breakglass.console.wiring import Connection
+from breakglass.screens.messages import DiffAsked
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.content import Content
+from breakglass.services.divergence.entry import Item, RecordEntry, RecordField
+from breakglass.services.divergence.hunks import hunks
+from breakglass.services.divergence.replicas import comparison_of, default_pair, face
+from breakglass.services.divergence.search import next_difference, previous_difference
+from breakglass.services.divergence.source import Reading
+from breakglass.services.incident.incident import Incident
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.lab.segments import read_log
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.triage import Triage
 from tests.lab.product.session import judged, judgement, reading
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.consoles import console_on

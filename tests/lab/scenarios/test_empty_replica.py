@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.topics import elect_unclean
-from services.lab.truth import CountedLoss
-from services.model import Role, TopicPartition
+from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.lab.truth import CountedLoss
+from breakglass.services.model import Role, TopicPartition
 from tests.lab.asking import list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.controller_link import ControllerLink
-from services.lab.topics import elect_unclean, reassign
-from services.model import TopicPartition
+from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.topics import elect_unclean, reassign
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import LATEST, client_conversation, list_offset, offset_question
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

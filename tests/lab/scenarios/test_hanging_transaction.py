@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.produce import produce
-from services.lab.segments import read_log
-from services.lab.topics import elect_unclean
-from services.model import TopicPartition
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume, open_transactions
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.errors import TimedOut
-from services.lab.layout import Listener
-from services.lab.topics import elect_unclean, reassign
-from services.lab.truth import Condition
-from services.lab.wire import Conversation
-from services.model import TopicPartition
+from breakglass.services.errors import TimedOut
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.topics import elect_unclean, reassign
+from breakglass.services.lab.truth import Condition
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.model import Role
+from breakglass.services.model import Role
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

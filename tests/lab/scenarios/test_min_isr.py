@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.segments import high_watermark_on_disk
-from services.lab.topics import elect_unclean, reassign
-from services.lab.truth import Condition
-from services.model import Role, TopicPartition
+from breakglass.services.lab.segments import high_watermark_on_disk
+from breakglass.services.lab.topics import elect_unclean, reassign
+from breakglass.services.lab.truth import Condition
+from breakglass.services.model import Role, TopicPartition
 from tests.lab.asking import CONSUMER, list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.truth import Condition, TrueVerdict
-from services.model import Role, TopicPartition
+from breakglass.services.lab.truth import Condition, TrueVerdict
+from breakglass.services.model import Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
 CARTS = [TopicPartition("carts", number) for number in range(3)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.lab.truth import Condition, TrueVerdict
-from services.model import EpochRange, Role, TopicPartition
+from breakglass.services.lab.truth import Condition, TrueVerdict
+from breakglass.services.model import EpochRange, Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, ends_on_disk, ends_told
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]

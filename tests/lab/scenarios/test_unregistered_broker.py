@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, reassign_code
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

@@ -10,19 +10,19 @@ import pytest
 from confluent_kafka import TopicPartition as Numbered
 from confluent_kafka.admin import AdminClient
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import LogBeginsLater, LogTruncated, TopicRecreated
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.topics import create_topic, elect_preferred, elect_unclean, reassign
-from services.model import TopicPartition
-from services.pipeline.batches import converting
-from services.pipeline.batches.converting import chunks_of
-from services.pipeline.batches.reader import BatchReader
-from services.pipeline.part_writer import RecordChunk
-from services.session import ReadAccess
-from services.topic_backup.compression import Compression
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import LogBeginsLater, LogTruncated, TopicRecreated
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic, elect_preferred, elect_unclean, reassign
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.batches import converting
+from breakglass.services.pipeline.batches.converting import chunks_of
+from breakglass.services.pipeline.batches.reader import BatchReader
+from breakglass.services.pipeline.part_writer import RecordChunk
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.compression import Compression
 from tests.lab.conftest import FreshCluster
 from tests.pipeline.producing import (
     FOR_EVER,

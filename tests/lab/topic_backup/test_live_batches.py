@@ -19,18 +19,18 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from services.lab.cluster import Cluster
-from services.lab.layout import Listener
-from services.lab.topics import create_topic
-from services.lab.wire import Conversation
-from services.topic_backup.batch_header import read_headers
-from services.topic_backup.batches import ControlType, RecordBatch, decode_batches
-from services.topic_backup.compression import Compression
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import Record, TimestampType
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.topic_backup.batch_header import read_headers
+from breakglass.services.topic_backup.batches import ControlType, RecordBatch, decode_batches
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.verification import verify_files
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.verification import verify_files
 from tests.pipeline.independent import Content, committed, delivered, stored
 from tests.pipeline.producing import make, numbered, produce
 from tests.pipeline.test_restore import without_offsets
@@ -36,7 +36,7 @@ def started(
     *before* is a command that starts it.
     """
     where = ["--bootstrap-server", broker.bootstrap_servers]
-    program = "import sys; from console.cli import main; sys.exit(main())"
+    program = "import sys; from breakglass.console.cli import main; sys.exit(main())"
     with subprocess.Popen(
         [*before, sys.executable, "-c", program, "backup", *words, *where],
         stdout=subprocess.PIPE,

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import Unreachable
-from services.kafka.wire.api_keys import FETCH
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.layout import Address, Listener
-from services.lab.produce import produce
-from services.lab.proxy.proxy import Proxy
-from services.model import Unknown
-from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.report import BackupReport
-from services.pipeline.session import Spark
-from services.pipeline.source import WantedTopics
-from services.session import ReadAccess
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.wire.api_keys import FETCH
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Address, Listener
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.model import Unknown
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.report import BackupReport
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.lab.test_secure_connection import LOGINS, Secured, one_secured
 from tests.pipeline.backups import unheard
 from tests.pipeline.independent import stored

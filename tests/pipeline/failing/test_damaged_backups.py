@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from services.divergence.backup_opening import open_backup
-from services.divergence.entry import RecordEntry, UnreadableRange
-from services.divergence.source import Reading
-from services.errors import Refused
-from services.guard.journal import list_journals
-from services.guard.journal_view import JournalView
-from services.lab.cluster import Cluster
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import encode
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import Refused
+from breakglass.services.guard.journal import list_journals
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import encode
 from tests.pipeline.backups import BackUp
 from tests.pipeline.failing.test_commands import finish
 from tests.pipeline.producing import make, numbered, produce

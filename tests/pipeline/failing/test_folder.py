@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.topic_backup.verification import verify_files
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.topic_backup.verification import verify_files
 from tests.pipeline.backups import BackUp
 from tests.pipeline.failing.test_commands import DEADLINE_SECONDS, finish, last_line, started
 from tests.pipeline.independent import committed, delivered, stored

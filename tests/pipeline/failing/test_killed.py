@@ -19,10 +19,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.pipeline.java import find_java
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.pipeline.java import find_java
 from tests.pipeline.failing.test_commands import finish
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.killed_jobs import PARTITIONS, KilledBackup, KilledRestore

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.lab.cluster import Cluster
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.session import Spark
-from services.pipeline.verify import verify_content
-from services.session import ReadAccess
-from services.topic_backup.compression import Compression
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.verification import verify_files
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.verify import verify_content
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.verification import verify_files
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.producing import make, numbered, produce

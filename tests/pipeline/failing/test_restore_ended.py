@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.errors import Refused, UsageError
-from services.kafka.cluster.coordinators import find_coordinator
-from services.kafka.cluster.topic_config import read_topic_configs
-from services.kafka.wire.deadline import Deadline
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.pipeline.report import CopyProgress
-from services.pipeline.restore.state import read_state
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.restore.state import read_state
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import SECONDS, make, numbered, produce
 from tests.pipeline.restores import Restore

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.lab.security import (
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.lab.security import (
     SUPER_USER,
     lab_password,
     security_folder,

@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.settings import ConnectionSettings
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.guard.journal import Journal
-from services.lab.access import Acl, Operation, Resource, grant
-from services.lab.cluster import Cluster
-from services.lab.produce import produce
-from services.lab.security import OPERATOR, SUPER_USER, write_client_properties
-from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.report import BackupReport
-from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.restore.plan import make_plan
-from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
-from services.pipeline.session import Spark
-from services.pipeline.source import WantedTopics
-from services.session import Power, ReadAccess
-from services.topic_backup.catalog import held_topics
-from services.topic_backup.store.store import LocalStore
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.guard.journal import Journal
+from breakglass.services.lab.access import Acl, Operation, Resource, grant
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.security import OPERATOR, SUPER_USER, write_client_properties
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.report import BackupReport
+from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.plan import make_plan
+from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.session import Power, ReadAccess
+from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import unheard
 from tests.pipeline.producing import make
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern
-from services.lab.produce import produce as produce_many
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.verification import verify_files
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.verification import verify_files
 from tests.pipeline.failing.test_commands import finish, last_line
 from tests.pipeline.producing import make
 from tests.pipeline.spark_cluster import LOOPBACK, SECONDS, SparkCluster

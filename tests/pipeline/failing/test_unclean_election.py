@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.lab.cluster import Cluster
-from services.lab.produce import Pattern, produce
-from services.lab.topics import create_topic, elect_unclean
-from services.model import TopicPartition
-from services.pipeline.session import Spark
-from services.session import Power, ReadAccess
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.topics import create_topic, elect_unclean
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power, ReadAccess
 from tests.pipeline.backups import BackUp
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.restores import Restore

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.backup_watch.live_ends import LiveEnds
-from services.errors import BreakglassError
+from breakglass.services.backup_watch.live_ends import LiveEnds
+from breakglass.services.errors import BreakglassError
 from tests.screens.backups.held import ENDS
 
 SetEnds = Callable[[LiveEnds | BreakglassError], None]
@@ -24,5 +24,5 @@ def live_ends(monkeypatch: pytest.MonkeyPatch) -> SetEnds:
             raise told[-1]
         return told[-1]
 
-    monkeypatch.setattr("services.backup_watch.live_ends.read_ends", read)
+    monkeypatch.setattr("breakglass.services.backup_watch.live_ends.read_ends", read)
     return told.append

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from console.app import BreakglassApp
-from screens.backups.screen import BackupsScreen
-from services.backup_watch.job import Job, Life, SeenJob
-from services.backup_watch.live_ends import LiveEnds
-from services.backup_watch.location import LocationHeld, TopicHeld
-from services.backup_watch.watch import BackupWatch
-from services.errors import StorageError
-from services.model import TopicPartition, Unknown
-from services.topic_backup.status import PartitionStatus, TopicStatus
-from services.topic_backup.verified import Verified
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.backups.screen import BackupsScreen
+from breakglass.services.backup_watch.job import Job, Life, SeenJob
+from breakglass.services.backup_watch.live_ends import LiveEnds
+from breakglass.services.backup_watch.location import LocationHeld, TopicHeld
+from breakglass.services.backup_watch.watch import BackupWatch
+from breakglass.services.errors import StorageError
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
+from breakglass.services.topic_backup.verified import Verified
 from tests.incidents import CLUSTER, nothing_offline
 from tests.screens.consoles import console_on
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.help import HelpScreen
-from screens.messages import BrowseAsked
-from services.backup_watch.job import Life, announced, read_jobs
-from services.backup_watch.location import LocationHeld
-from services.backup_watch.watch import BackupWatch
-from services.errors import ClusterError, StorageError
-from services.pipeline.report import CopyProgress
-from services.topic_backup import verified
-from services.topic_backup.folder import LocalFolder
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.help import HelpScreen
+from breakglass.screens.messages import BrowseAsked
+from breakglass.services.backup_watch.job import Life, announced, read_jobs
+from breakglass.services.backup_watch.location import LocationHeld
+from breakglass.services.backup_watch.watch import BackupWatch
+from breakglass.services.errors import ClusterError, StorageError
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.topic_backup import verified
+from breakglass.services.topic_backup.folder import LocalFolder
 from tests.screens.backups.conftest import SetEnds
 from tests.screens.backups.held import (
     ENDS,

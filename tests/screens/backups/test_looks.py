@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.backup_watch.job import Life
-from services.errors import StorageError
+from breakglass.services.backup_watch.job import Life
+from breakglass.services.errors import StorageError
 from tests.screens.backups.held import (
     FAR,
     MAIN,

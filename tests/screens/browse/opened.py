@@ -18,18 +18,18 @@ from unittest.mock import patch
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.app import BreakglassApp
-from screens.browse import BrowseScreen, RecordsScreen
-from screens.diff.pair_list import PairList
-from screens.messages import BrowseAsked
-from screens.widgets.line_table import LineTable
-from services.backup_watch.watch import BackupWatch
-from services.divergence.address import SourceAddress, parse_address
-from services.topic_backup import verified
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import segment_prefix
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record, TimestampType
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.browse import BrowseScreen, RecordsScreen
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.messages import BrowseAsked
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.backup_watch.watch import BackupWatch
+from breakglass.services.divergence.address import SourceAddress, parse_address
+from breakglass.services.topic_backup import verified
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import segment_prefix
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.incidents import nothing_offline
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest, stopped_clock
@@ -213,7 +213,7 @@ async def at_sides(
 @contextmanager
 def within(folder: str | Path) -> Iterator[None]:
     """Work in *folder*; while entered, places are shown as they were given."""
-    with chdir(folder), patch("services.backup_watch.watch.full_address", str):
+    with chdir(folder), patch("breakglass.services.backup_watch.watch.full_address", str):
         yield
 
 

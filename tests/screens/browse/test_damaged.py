@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from screens.diff.pair_list import PairList
-from services.divergence.address import SourceAddress, parse_address
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.entry import UnreadableRange
-from services.topic_backup.layout import records_name
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.services.divergence.address import SourceAddress, parse_address
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.topic_backup.layout import records_name
 from tests.screens.browse.opened import (
     at_offset,
     browser,

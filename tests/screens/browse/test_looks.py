@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from breakglass.themes.palettes import PALETTES
 from tests.screens.browse.opened import at_records, at_segments, at_sides
 from tests.screens.drawing import Drawn, Look
-from themes.palettes import PALETTES
 
 SIZES = ((80, 24), (160, 48))
 LOOKS = [

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from screens.browse.one_record import OneRecordScreen
-from screens.browse.records import RecordsScreen
-from screens.diff.pair_list import PairList
-from screens.messages import CopyAsked
-from screens.screenshot import hide_records
-from services.browse.schemas import Schemas
-from services.divergence.address import parse_address
-from services.divergence.entry import RecordEntry
-from services.divergence.window import around
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.record import Record
-from services.topic_backup.segment_index import SegmentIndex
+from breakglass.screens.browse.one_record import OneRecordScreen
+from breakglass.screens.browse.records import RecordsScreen
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.screenshot import hide_records
+from breakglass.services.browse.schemas import Schemas
+from breakglass.services.divergence.address import parse_address
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.window import around
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.segment_index import SegmentIndex
 from tests.screens.browse.opened import (
     BEGAN_MS,
     at_offset,
@@ -119,7 +119,7 @@ async def test_the_field_is_left_though_the_answer_takes_its_time(
         return around(*arguments)
 
     async with reading(tmp_path, orders(0, 2_000)) as pilot:
-        monkeypatch.setattr("screens.diff.reader.around", hang)
+        monkeypatch.setattr("breakglass.screens.diff.reader.around", hang)
         await fill(pilot, "g", "1999")
         await until(pilot, shows(pilot, "Reading about offset 1,999. Esc ends it."), "the reading")
         assert pilot.app.focused is pilot.app.screen.query_one(PairList)
@@ -173,7 +173,7 @@ async def test_a_search_can_be_given_up(tmp_path: Path, monkeypatch: pytest.Monk
             time.sleep(0.01)
 
     async with reading(tmp_path, orders(0, 10)) as pilot:
-        monkeypatch.setattr("screens.browse.reader.next_match", endless)
+        monkeypatch.setattr("breakglass.screens.browse.reader.next_match", endless)
         await fill(pilot, "slash", "x")
         await until(pilot, shows(pilot, "at offset 77. Esc ends it."), "the progress")
         await pilot.press("escape")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from screens.browse.one_record import OneRecordScreen
-from services.divergence.address import parse_address
+from breakglass.screens.browse.one_record import OneRecordScreen
+from breakglass.services.divergence.address import parse_address
 from tests.screens.browse.opened import at_offset, browser, edited, idle, orders, pair, shown
 from tests.screens.turns import lines, text, until
 from tests.unit.divergence.test_log_source import tens, write
@@ -91,7 +91,7 @@ async def test_a_record_of_both_sides_is_shown_beside_each_other(tmp_path: Path)
 async def test_counting_can_be_given_up_and_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("screens.browse.records.COUNTED_AT_ONCE", 0)
+    monkeypatch.setattr("breakglass.screens.browse.records.COUNTED_AT_ONCE", 0)
     async with comparing(tmp_path) as pilot:
         assert "Not counted yet: c counts." in told(pilot)
         await pilot.press("c", "c")

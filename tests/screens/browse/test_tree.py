@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from console.app import BreakglassApp
-from screens.browse import RecordsScreen
-from screens.help import HelpScreen
-from screens.messages import BrowseAsked, CopyAsked
-from screens.widgets.prompt import Prompt
-from services.browse.tree import TopicNode
-from services.topic_backup.layout import segment_prefix
-from services.topic_backup.manifest import TopicIdentity
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.browse import RecordsScreen
+from breakglass.screens.help import HelpScreen
+from breakglass.screens.messages import BrowseAsked, CopyAsked
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.services.browse.tree import TopicNode
+from breakglass.services.topic_backup.layout import segment_prefix
+from breakglass.services.topic_backup.manifest import TopicIdentity
 from tests import waiting
 from tests.screens.browse.opened import a_place, browser, idle, orders, under, within
 from tests.screens.every_key import press_every_key
@@ -158,7 +158,7 @@ async def test_a_branch_that_hangs_keeps_neither_keys_nor_the_end(
     def hang(_: TopicNode) -> Any:
         released.wait(30.0)
 
-    monkeypatch.setattr("screens.browse.screen.partitions_in", hang)
+    monkeypatch.setattr("breakglass.screens.browse.screen.partitions_in", hang)
     try:
         async with console.run_test(size=(120, 40)) as pilot:
             await under(pilot, str(place), "orders")

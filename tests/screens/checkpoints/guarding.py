@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from console.app import BreakglassApp
-from services.errors import BreakglassError
-from services.guard.act import (
+from breakglass.console.app import BreakglassApp
+from breakglass.services.errors import BreakglassError
+from breakglass.services.guard.act import (
     Act,
     ActEvent,
     Ending,
@@ -20,9 +20,9 @@ from services.guard.act import (
     TargetOutcome,
     TargetResult,
 )
-from services.guard.consent import ConsentPhrase
-from services.guard.journal import Journal
-from services.session import Power, ReadAccess
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import Journal
+from breakglass.services.session import Power, ReadAccess
 from tests.screens.checkpoints.held import Canned, checkpoints_of
 
 ARMED = cast("Power", object())

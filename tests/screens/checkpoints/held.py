@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from console.app import BreakglassApp
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import (
+from breakglass.console.app import BreakglassApp
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
     GroupPolicy,
@@ -22,8 +22,8 @@ from services.checkpoint.store.documents import (
     TakeDocument,
     VerifiedDocument,
 )
-from services.checkpoint.watch import CheckpointWatch, SeenStore
-from services.model import Unknown
+from breakglass.services.checkpoint.watch import CheckpointWatch, SeenStore
+from breakglass.services.model import Unknown
 from tests.incidents import nothing_offline
 from tests.screens.consoles import console_on
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from screens.checkpoints.columns import columns
-from screens.checkpoints.facts import line_facts
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument
-from services.checkpoint.watch import (
+from breakglass.screens.checkpoints.columns import columns
+from breakglass.screens.checkpoints.facts import line_facts
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import CutDocument
+from breakglass.services.checkpoint.watch import (
     CheckpointLine,
     CheckpointPartitionLine,
     CheckpointWatch,
     Line,
     lines,
 )
-from services.topic_backup.part import part_names
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.segment_reader import MAGIC
+from breakglass.services.topic_backup.part import part_names
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import MAGIC
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, reserved
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from screens.messages import CopyAsked
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.checkpoint.watch import CheckpointWatch
+from breakglass.screens.messages import CopyAsked
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.watch import CheckpointWatch
 from tests.screens.checkpoints.held import (
     BANK,
     Canned,

@@ -14,18 +14,24 @@ import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
-from screens.guard.page import ActPage
-from screens.messages import CopyAsked, MutationBegan, MutationEnded
-from screens.widgets.cancel import Cancel
-from screens.widgets.consent_field import ConsentField
-from screens.widgets.prompt import Prompt
-from services.checkpoint.store.backup_store import BackupStore
-from services.errors import AlreadyRunning, ClusterError, OutcomeUnknown, Refused, StorageError
-from services.guard.act import TargetOutcome, TargetResult, Underway
-from services.guard.consent import ConsentPhrase
-from services.guard.journal import Journal
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.checkpoints.acts import DeletePage, RestorePage, TakePage
+from breakglass.screens.guard.page import ActPage
+from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
+from breakglass.screens.widgets.cancel import Cancel
+from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.errors import (
+    AlreadyRunning,
+    ClusterError,
+    OutcomeUnknown,
+    Refused,
+    StorageError,
+)
+from breakglass.services.guard.act import TargetOutcome, TargetResult, Underway
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import Journal
 from tests.screens.checkpoints.guarding import (
     FROZEN,
     PHRASE,

@@ -11,15 +11,15 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from screens.diff import DiffScreen
-from screens.diff.pair_list import PairList
-from screens.diff.reader import Compare
-from services.divergence.comparison import Comparison
-from services.divergence.entry import Item
-from services.divergence.replicas import Facing
-from services.divergence.source import Reading
-from services.errors import BreakglassError
-from services.incident.incident import Incident
+from breakglass.screens.diff import DiffScreen
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.reader import Compare
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import Item
+from breakglass.services.divergence.replicas import Facing
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import BreakglassError
+from breakglass.services.incident.incident import Incident
 from tests.incidents import diverged_incident
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until

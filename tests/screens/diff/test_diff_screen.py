@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
-from screens.diff.record_screen import RecordScreen
-from screens.help import HelpScreen
-from services.divergence.entry import Item, UnreadableRange
-from services.errors import TimedOut
-from services.model import TopicPartition
+from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.screens.help import HelpScreen
+from breakglass.services.divergence.entry import Item, UnreadableRange
+from breakglass.services.errors import TimedOut
+from breakglass.services.model import TopicPartition
 from tests.incidents import LEDGER, incident_of, nothing_offline, unread
 from tests.screens.diff.opened import LEDGER_LOGS, opened
 from tests.screens.turns import lines

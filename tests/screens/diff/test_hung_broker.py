@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from screens.diff import DiffScreen
-from services.connection.settings import ConnectionSettings
-from services.session import ReadAccess
+from breakglass.screens.diff import DiffScreen
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.session import ReadAccess
 from tests.fake_broker import FakeBroker
 from tests.incidents import diverged_incident
 from tests.screens.consoles import console_on, watch_of

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from screens.diff.record_screen import RecordScreen
-from services.divergence.content import ROWS, content_of, headers_of
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.topic_backup.batches import ControlType, Marker
+from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.services.divergence.content import ROWS, content_of, headers_of
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.topic_backup.batches import ControlType, Marker
 from tests.screens.diff.opened import opened
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
 from tests.unit.divergence.streams import entry

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from screens.diff.record_screen import RecordScreen
-from screens.diff.record_view import RecordView
-from services.divergence.content import content_of
-from services.divergence.entry import Item, RecordEntry
+from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.screens.diff.record_view import RecordView
+from breakglass.services.divergence.content import content_of
+from breakglass.services.divergence.entry import Item, RecordEntry
 from tests.screens.diff.opened import LEDGER_LOGS, Opened, opened
 from tests.screens.turns import lines, text
 from tests.unit.divergence.streams import entries, entry

@@ -9,15 +9,15 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from screens.diff.drawing import line_segments
-from screens.diff.pieces import Manner, clock_text, marker_text, pieces
-from screens.diff.record_lines import BEHIND, RecordLine, Writing, record_lines
-from services.divergence.align import compared
-from services.divergence.content import ROWS, Keep, content_of, headers_of
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.topic_backup.batches import ControlType, Marker
-from services.topic_backup.record import TimestampType
-from services.words.record_text import TextForm
+from breakglass.screens.diff.drawing import line_segments
+from breakglass.screens.diff.pieces import Manner, clock_text, marker_text, pieces
+from breakglass.screens.diff.record_lines import BEHIND, RecordLine, Writing, record_lines
+from breakglass.services.divergence.align import compared
+from breakglass.services.divergence.content import ROWS, Keep, content_of, headers_of
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.topic_backup.batches import ControlType, Marker
+from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.words.record_text import TextForm
 from tests.unit.divergence.streams import entry
 
 PLAIN, DIFFERENT = Style(), Style(bold=True)

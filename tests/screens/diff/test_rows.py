@@ -5,14 +5,22 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from screens.diff.rows import DiffRow, OffsetMark, Side, about, letters, marks_of, rows_of
-from screens.diff.summary import counted_from, prefix_text, side_title, totals_text
-from services.divergence.align import PairKind
-from services.divergence.entry import Item, UnreadableRange
-from services.divergence.hunks import HunkTotals
-from services.divergence.replicas import Facing, face
-from services.divergence.source import Reading
-from services.model import PartitionEvidence, Unknown
+from breakglass.screens.diff.rows import (
+    DiffRow,
+    OffsetMark,
+    Side,
+    about,
+    letters,
+    marks_of,
+    rows_of,
+)
+from breakglass.screens.diff.summary import counted_from, prefix_text, side_title, totals_text
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.entry import Item, UnreadableRange
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.replicas import Facing, face
+from breakglass.services.divergence.source import Reading
+from breakglass.services.model import PartitionEvidence, Unknown
 from tests.incidents import LEDGER, internal
 from tests.unit.divergence.streams import Edited, compare, edited, entries, entry
 from tests.unit.recovery.replicas import log, offline, without_epochs

@@ -12,15 +12,15 @@ from typing import Any, cast
 import pytest
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.elect import ElectScreen
-from screens.elect.page import GuardedPage
-from screens.elect.phase import Phase
-from screens.messages import ElectionAsked, ResumeAsked
-from screens.widgets.consent_field import ConsentField
-from services.incident.incident import Incident
-from services.model import TopicPartition
-from services.recovery.triage import triage
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.elect import ElectScreen
+from breakglass.screens.elect.page import GuardedPage
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.messages import ElectionAsked, ResumeAsked
+from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.services.incident.incident import Incident
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.triage import triage
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 from tests.unit.recovery.guarded.conftest import Session, session

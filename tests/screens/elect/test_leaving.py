@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from screens.elect.phase import Phase
-from screens.messages import Interrupted
-from services.errors import AlreadyRunning
-from services.guard.lock import ClusterLock
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.messages import Interrupted
+from breakglass.services.errors import AlreadyRunning
+from breakglass.services.guard.lock import ClusterLock
 from tests.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing, Screen
 from tests.screens.elect.test_run import Gate, gated

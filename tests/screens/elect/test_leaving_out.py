@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 import pytest
 
-from screens.elect.phase import Phase
-from services.model import TopicPartition
-from services.recovery.guarded.subject import ElectionSubject
+from breakglass.screens.elect.phase import Phase
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.screens.elect.conftest import Electing
 
 

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from screens.elect import ElectScreen
-from screens.elect.phase import Phase
-from screens.elect.unfinished import UnfinishedScreen
-from screens.messages import ElectionAsked
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.guard.act import Ending, JournalOpened
-from services.incident.incident import Incident
-from services.model import TopicPartition
-from services.recovery.acts.events import BatchBegun, OutcomesReported
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
-from services.recovery.timeline.account import Brief, ExecutionState
-from services.recovery.timeline.stake import stake_of
-from services.session import Power, ReadAccess
+from breakglass.screens.elect import ElectScreen
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.unfinished import UnfinishedScreen
+from breakglass.screens.messages import ElectionAsked
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.act import Ending, JournalOpened
+from breakglass.services.incident.incident import Incident
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
+from breakglass.services.recovery.timeline.account import Brief, ExecutionState
+from breakglass.services.recovery.timeline.stake import stake_of
+from breakglass.services.session import Power, ReadAccess
 from tests.incidents import diverged_incident, every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from screens.elect.phase import Phase
-from services.recovery.plan.approvals import approve
-from services.recovery.plan.document import Plan, PlanEntry
-from services.recovery.plan.edit import set_leader
-from services.recovery.plan.make import make_plan
+from breakglass.screens.elect.phase import Phase
+from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import set_leader
+from breakglass.services.recovery.plan.make import make_plan
 from tests.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing
 

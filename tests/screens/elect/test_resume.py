@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from screens.elect.phase import Phase
-from services.guard.journal import read
-from services.kafka.election_client import ElectionClient
+from breakglass.screens.elect.phase import Phase
+from breakglass.services.guard.journal import read
+from breakglass.services.kafka.election_client import ElectionClient
 from tests.screens.elect.conftest import Electing
 
 PHRASE = "2 partitions lose 0 and abandon b3"

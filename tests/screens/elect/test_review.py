@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from screens.elect.phase import Phase
-from screens.widgets.cancel import Cancel
-from screens.widgets.consent_field import ConsentField
-from services.incident.incident import Incident
-from services.incident.row import IncidentRow
-from services.model import TopicPartition
-from services.recovery.judgement.circumstances import Circumstances
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.widgets.cancel import Cancel
+from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.circumstances import Circumstances
 from tests.incidents import every_verdict
 from tests.screens.consoles import watch_of
 from tests.screens.drawing import Look

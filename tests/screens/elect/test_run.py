@@ -10,17 +10,17 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from screens.elect.page import GuardedPage
-from screens.elect.phase import Phase
-from screens.elect.screen import ElectScreen, ResumeScreen
-from screens.messages import ElectionAsked
-from screens.widgets.line_table import LineTable
-from services.guard.lock import ClusterLock
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.model import TopicPartition
-from services.recovery.acts import elect
-from services.recovery.execution.routes import plain_unclean_route
-from services.recovery.execution.run import Recovery
+from breakglass.screens.elect.page import GuardedPage
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
+from breakglass.screens.messages import ElectionAsked
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.guard.lock import ClusterLock
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts import elect
+from breakglass.services.recovery.execution.routes import plain_unclean_route
+from breakglass.services.recovery.execution.run import Recovery
 from tests.fake_broker import Reply
 from tests.fake_controller import Answer, after, failing, unanswered, unheard
 from tests.fake_metadata import CLUSTER_ID

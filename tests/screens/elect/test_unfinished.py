@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from console.app import BreakglassApp
-from screens.elect.phase import Phase
-from screens.elect.screen import ResumeScreen
-from screens.elect.unfinished import UnfinishedScreen, unfinished
-from services.guard.journal import Journal
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.screen import ResumeScreen
+from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from tests.fake_broker import Reply
 from tests.fake_controller import Answer, unanswered
 from tests.fake_metadata import CLUSTER_ID

@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from screens.elect import wording
-from screens.elect.evidence import evidence_told
-from screens.elect.progress import ElectionProgress
-from screens.elect.standing import standing_of
-from services.guard.act import Ending, JournalOpened
-from services.guard.consent import ConsentPhrase
-from services.kafka.cluster.open_transactions import OpenTransaction
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.acts.events import (
+from breakglass.screens.elect import wording
+from breakglass.screens.elect.evidence import evidence_told
+from breakglass.screens.elect.progress import ElectionProgress
+from breakglass.screens.elect.standing import standing_of
+from breakglass.services.guard.act import Ending, JournalOpened
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.acts.events import (
     BatchBegun,
     OutcomesReported,
     RescueEnded,
     RescueProgressed,
 )
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
-from services.recovery.guarded.election_quote import frozen
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject, subject_of
-from services.recovery.judgement.verdict import assess
-from services.recovery.rescue.results import RescueProgress
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
+from breakglass.services.recovery.guarded.election_quote import frozen
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.rescue.results import RescueProgress
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.plans import LOSS, SAFE, UNPROVEN, WAITING
 from tests.unit.recovery.replicas import HEALTHY

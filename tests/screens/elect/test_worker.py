@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from screens.context import Context
-from screens.elect.messages import SubjectFrozen
-from screens.elect.proposals import PickedPartitions
-from screens.elect.worker import ElectionWorker, subject_in
-from screens.guard.messages import ActReported
-from screens.terminal import Terminal
-from services.recovery.acts.elect import Elect
-from services.recovery.acts.events import OutcomesReported
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject
+from breakglass.screens.context import Context
+from breakglass.screens.elect.messages import SubjectFrozen
+from breakglass.screens.elect.proposals import PickedPartitions
+from breakglass.screens.elect.worker import ElectionWorker, subject_in
+from breakglass.screens.guard.messages import ActReported
+from breakglass.screens.terminal import Terminal
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.events import OutcomesReported
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.screens.consoles import CannedWatch
 from tests.screens.elect.conftest import Electing
 

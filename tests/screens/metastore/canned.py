@@ -11,12 +11,12 @@ from unittest.mock import patch
 
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from services.metastore.compared import counted, pairs
-from services.metastore.lines import read_lines
-from services.metastore.log.reader import AppliedCommand, Replay
-from services.metastore.looking import NewestBackup, ServiceLook
-from services.metastore.records import CommandRecord
+from breakglass.console.app import BreakglassApp
+from breakglass.services.metastore.compared import counted, pairs
+from breakglass.services.metastore.lines import read_lines
+from breakglass.services.metastore.log.reader import AppliedCommand, Replay
+from breakglass.services.metastore.looking import NewestBackup, ServiceLook
+from breakglass.services.metastore.records import CommandRecord
 from tests.incidents import incident_of, online_partition
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
@@ -142,8 +142,8 @@ async def at_view(
 ) -> AsyncIterator[Pilot[None]]:
     """The screen once these *keys* were pressed and *words* are there."""
     with (
-        patch("screens.metastore.screen.ServiceWatch", watch_that(look)),
-        patch("services.connection.security.confluent_config", lambda _: {}),
+        patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look)),
+        patch("breakglass.services.connection.security.confluent_config", lambda _: {}),
     ):
         console = console_seeing(theme=theme, clock=stopped_clock)
         async with console.run_test(size=size) as pilot:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from console.app import BreakglassApp
-from screens.metastore.restore import RestoreScreen
-from services.metastore.acts.restore import RestoreCommandTopic, frozen_plan
-from services.metastore.restore.live_servers import LiveServers
-from services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
-from services.metastore.restore.source import Offsets, RestoreSource
-from services.metastore.settings import MetastoreSettings
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.metastore.restore import RestoreScreen
+from breakglass.services.metastore.acts.restore import RestoreCommandTopic, frozen_plan
+from breakglass.services.metastore.restore.live_servers import LiveServers
+from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
+from breakglass.services.metastore.restore.source import Offsets, RestoreSource
+from breakglass.services.metastore.settings import MetastoreSettings
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest
 from tests.screens.metastore.canned import FILE, TOPIC, accident, at_view, look_of, shop
 from tests.screens.turns import text, until

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.metastore.restore import RestoreScreen
-from screens.widgets.consent_field import ConsentField
-from services.errors import ClusterError
-from services.metastore.log.reader import Degradation
-from services.metastore.looking import ServiceLook, command_topics
-from services.metastore.records import CommandRecord
-from services.model import Unknown
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.metastore.restore import RestoreScreen
+from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.services.errors import ClusterError
+from breakglass.services.metastore.log.reader import Degradation
+from breakglass.services.metastore.looking import ServiceLook, command_topics
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.model import Unknown
 from tests.incidents import incident_of
 from tests.screens.consoles import console_on
 from tests.screens.metastore.canned import FILE, TOPIC, console_seeing, look_of, watch_that
@@ -36,8 +36,10 @@ def seeing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Looks], BreakglassApp]:
     """A console on the screen, whose service looks as it is told."""
 
     def made(look: Looks) -> BreakglassApp:
-        monkeypatch.setattr("screens.metastore.screen.ServiceWatch", watch_that(look))
-        monkeypatch.setattr("services.connection.security.confluent_config", lambda _: {})
+        monkeypatch.setattr("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look))
+        monkeypatch.setattr(
+            "breakglass.services.connection.security.confluent_config", lambda _: {}
+        )
         return console_seeing()
 
     return made

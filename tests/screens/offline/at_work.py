@@ -9,10 +9,10 @@ from typing import Any
 from textual.message import Message
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.offline.partition_list import PartitionList
-from services.errors import BreakglassError
-from services.incident.incident import Incident
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.offline.partition_list import PartitionList
+from breakglass.services.errors import BreakglassError
+from breakglass.services.incident.incident import Incident
 from tests.screens.consoles import console_on
 from tests.screens.turns import lines, until
 

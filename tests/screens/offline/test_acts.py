@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from screens.help import HelpScreen
-from screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
-from screens.offline import partition_list
-from screens.offline.forecast import ForecastScreen
-from screens.offline.partition import PartitionScreen
-from services.incident.listing import listing
-from services.model import TopicPartition
+from breakglass.screens.help import HelpScreen
+from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
+from breakglass.screens.offline import partition_list
+from breakglass.screens.offline.forecast import ForecastScreen
+from breakglass.screens.offline.partition import PartitionScreen
+from breakglass.services.incident.listing import listing
+from breakglass.services.model import TopicPartition
 from tests.incidents import (
     LEDGER,
     bomb,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from screens.offline.gone import fault_in
-from screens.widgets.prompt import Prompt
-from services.words.broker_ids import brokers_in
+from breakglass.screens.offline.gone import fault_in
+from breakglass.screens.widgets.prompt import Prompt
+from breakglass.services.words.broker_ids import brokers_in
 from tests.incidents import every_verdict
 from tests.screens.consoles import watch_of
 from tests.screens.offline.at_work import opened

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from screens.offline import partition_list
-from screens.terminal import Terminal
-from services.errors import TimedOut
-from services.incident.incident import Incident
-from services.incident.order import RowOrder
-from services.incident.row import IncidentRow
+from breakglass.screens.offline import partition_list
+from breakglass.screens.terminal import Terminal
+from breakglass.services.errors import TimedOut
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.order import RowOrder
+from breakglass.services.incident.row import IncidentRow
 from tests.incidents import (
     LEDGER,
     bomb,

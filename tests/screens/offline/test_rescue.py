@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from screens.messages import CopyAsked
-from screens.offline.rescue import RescueScreen, prepare
-from services.recovery.guarded import rescuing
-from services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
-from services.recovery.rescue.spans import AtRisk, Span
+from breakglass.screens.messages import CopyAsked
+from breakglass.screens.offline.rescue import RescueScreen, prepare
+from breakglass.services.recovery.guarded import rescuing
+from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
+from breakglass.services.recovery.rescue.spans import AtRisk, Span
 from tests.incidents import LEDGER, every_verdict, incident_of, lossless, waiting
 from tests.screens.offline.at_work import Asked, opened, shown_list
 from tests.screens.turns import text, until

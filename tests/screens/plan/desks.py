@@ -7,14 +7,14 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from console.app import BreakglassApp
-from screens.plan import PlanScreen
-from screens.plan.summary import PlanSummary
-from screens.plan.view import PlanView
-from screens.widgets.dialog import Dialog
-from screens.widgets.line_table import LineTable
-from services.incident.incident import Incident
-from services.model import TopicPartition
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.plan import PlanScreen
+from breakglass.screens.plan.summary import PlanSummary
+from breakglass.screens.plan.view import PlanView
+from breakglass.screens.widgets.dialog import Dialog
+from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.incident.incident import Incident
+from breakglass.services.model import TopicPartition
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 

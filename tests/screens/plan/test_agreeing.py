@@ -8,14 +8,14 @@ from typing import Any
 from textual.message import Message
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.messages import ElectionAsked
-from screens.plan.approve_dialog import ApproveDialog
-from screens.plan.leader_dialog import LeaderDialog
-from screens.plan.notes_dialog import NotesDialog
-from screens.plan.rules_dialog import RulesDialog
-from services.errors import TimedOut
-from services.recovery.plan.check import CheckStatus
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.messages import ElectionAsked
+from breakglass.screens.plan.approve_dialog import ApproveDialog
+from breakglass.screens.plan.leader_dialog import LeaderDialog
+from breakglass.screens.plan.notes_dialog import NotesDialog
+from breakglass.screens.plan.rules_dialog import RulesDialog
+from breakglass.services.errors import TimedOut
+from breakglass.services.recovery.plan.check import CheckStatus
 from tests.incidents import LEDGER, diverged_incident, every_verdict, incident_of, lossless
 from tests.screens.plan.desks import (
     LEDGER_3,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from textual.message import Message
 
-from screens.messages import ElectionAsked
-from screens.plan.editor import editor_command
-from services.errors import UsageError
+from breakglass.screens.messages import ElectionAsked
+from breakglass.screens.plan.editor import editor_command
+from breakglass.services.errors import UsageError
 from tests.incidents import diverged_incident
 from tests.screens.offline.at_work import Asked
 from tests.screens.plan.desks import idle, made, plan_console, screen_of, told, view_of

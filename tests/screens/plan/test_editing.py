@@ -8,14 +8,15 @@ import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from screens.messages import DiffAsked, PlanAsked
-from screens.plan import PlanScreen
-from screens.plan.leader_dialog import LeaderDialog
-from screens.plan.rules_dialog import BrokersDialog, RulesDialog
-from screens.terminal import Terminal
-from screens.widgets.prompt import Prompt, Question
-from services.recovery.plan.document import ChosenBy
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.messages import DiffAsked, PlanAsked
+from breakglass.screens.plan import PlanScreen
+from breakglass.screens.plan.leader_dialog import LeaderDialog
+from breakglass.screens.plan.rules_dialog import BrokersDialog, RulesDialog
+from breakglass.screens.terminal import Terminal
+from breakglass.screens.widgets.prompt import Prompt, Question
+from breakglass.services.recovery.plan.document import ChosenBy
+from breakglass.themes.roles import Role, role_style
 from tests.incidents import (
     diverged_incident,
     every_verdict,
@@ -47,7 +48,6 @@ from tests.screens.plan.desks import (
 )
 from tests.screens.turns import lines, text, until
 from tests.unit.recovery.replicas import log, offline, silent
-from themes.roles import Role, role_style
 
 
 async def test_without_a_plan_it_says_how_to_get_one_and_every_edit_is_off() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from console.app import BreakglassApp
-from screens.plan.problems_dialog import ProblemsDialog
-from screens.widgets.prompt import Prompt, Question
-from services.recovery.plan.elections_file import write_elections
-from services.recovery.plan.file import read_plan, render_plan, write_plan
-from services.recovery.plan.partition_file import Election
+from breakglass.console.app import BreakglassApp
+from breakglass.screens.plan.problems_dialog import ProblemsDialog
+from breakglass.screens.widgets.prompt import Prompt, Question
+from breakglass.services.recovery.plan.elections_file import write_elections
+from breakglass.services.recovery.plan.file import read_plan, render_plan, write_plan
+from breakglass.services.recovery.plan.partition_file import Election
 from tests.incidents import every_verdict
 from tests.screens.consoles import watch_of
 from tests.screens.plan.desks import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.app import WARNED_SECONDS
+from breakglass.console.app import WARNED_SECONDS
 from tests.incidents import diverged_incident
 from tests.screens.plan.desks import idle, made, plan_console
 from tests.screens.turns import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from screens.plan.leader_dialog import LeaderDialog
+from breakglass.screens.plan.leader_dialog import LeaderDialog
 from tests.incidents import every_verdict
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
 from tests.screens.plan.desks import (

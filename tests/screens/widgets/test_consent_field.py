@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.events import Paste
 from textual.pilot import Pilot
 
-from screens.widgets.consent_field import LONGEST, ConsentField
+from breakglass.screens.widgets.consent_field import LONGEST, ConsentField
 from tests.screens.turns import text, until
 
 PHRASE = "orders-3 lose 50"

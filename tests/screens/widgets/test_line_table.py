@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.app import App, ComposeResult
 
-from screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 from tests.screens.turns import lines, text
 
 HUNDRED_THOUSAND = 100_000

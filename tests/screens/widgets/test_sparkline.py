@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from screens.ascii import in_ascii
-from screens.widgets.sparkline import LEVELS, sparkline
+from breakglass.screens.ascii import in_ascii
+from breakglass.screens.widgets.sparkline import LEVELS, sparkline
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import partial
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from screens.widgets.told import StyledLines
+from breakglass.screens.widgets.told import StyledLines
 from tests.screens.turns import lines, until
 
 

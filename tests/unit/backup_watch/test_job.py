@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from services.backup_watch import job as jobs
-from services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
-from services.clock import now_ms
-from services.lag import Behind, CaughtUpAgain
-from services.pipeline.report import CopyProgress
+from breakglass.services.backup_watch import job as jobs
+from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
+from breakglass.services.clock import now_ms
+from breakglass.services.lag import Behind, CaughtUpAgain
+from breakglass.services.pipeline.report import CopyProgress
 from tests.waiting import wait_until
 
 SECONDS = 10.0
@@ -23,7 +23,7 @@ HALF = CopyProgress("orders", 50, 100, 5_000, 2.0)
 ELSEWHERE = """
 import sys, time
 from pathlib import Path
-from services.backup_watch.job import announced
+from breakglass.services.backup_watch.job import announced
 with announced("backup", "/b", Path(sys.argv[1])):
     print("told", flush=True)
     time.sleep(60)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.backup_watch.job import Life
-from services.backup_watch.lines import (
+from breakglass.services.backup_watch.job import Life
+from breakglass.services.backup_watch.lines import (
     BackupPartitionLine,
     BackupSurvey,
     BackupsView,
@@ -17,10 +17,10 @@ from services.backup_watch.lines import (
     lines,
     survey,
 )
-from services.backup_watch.live_ends import ABSENT, NO_MANIFEST, LiveEnds
-from services.backup_watch.watch import BackupStanding, WatchedLocation
-from services.health.figure import Figure
-from services.model import Unknown
+from breakglass.services.backup_watch.live_ends import ABSENT, NO_MANIFEST, LiveEnds
+from breakglass.services.backup_watch.watch import BackupStanding, WatchedLocation
+from breakglass.services.health.figure import Figure
+from breakglass.services.model import Unknown
 from tests.screens.backups.held import ENDS, FAR, MAIN, NOW_MS, every_state, job, seen
 
 STANDING = BackupStanding(

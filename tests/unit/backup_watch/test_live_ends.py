@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from services.backup_watch.live_ends import read_ends
-from services.kafka.replicas.leader_ends import NO_LEADER
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition, Unknown
+from breakglass.services.backup_watch.live_ends import read_ends
+from breakglass.services.kafka.replicas.leader_ends import NO_LEADER
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
 

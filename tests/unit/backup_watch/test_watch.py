@@ -6,16 +6,16 @@ import threading
 import time
 from pathlib import Path
 
-from services.backup_watch.job import Life
-from services.backup_watch.location import LocationHeld, read_location
-from services.backup_watch.states import BackupState, state_of
-from services.backup_watch.watch import EVERY_MS, BackupStanding, BackupWatch
-from services.errors import StorageError
-from services.kafka.wire.deadline import Deadline
-from services.model import Unknown
-from services.topic_backup import verified
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import MANIFEST
+from breakglass.services.backup_watch.job import Life
+from breakglass.services.backup_watch.location import LocationHeld, read_location
+from breakglass.services.backup_watch.states import BackupState, state_of
+from breakglass.services.backup_watch.watch import EVERY_MS, BackupStanding, BackupWatch
+from breakglass.services.errors import StorageError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup import verified
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
 from tests.screens.backups.held import FAR, MAIN, CannedBackups, Places, every_state, job, seen
 from tests.unit.topic_backup.backups import as_the_originals, back_up
 from tests.unit.topic_backup.shapes import run

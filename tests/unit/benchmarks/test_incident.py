@@ -7,12 +7,12 @@ from collections import Counter
 from benchmarks._incident import KINDS, LARGEST, incident_served, tell
 from benchmarks._metadata import serve_metadata
 from benchmarks._replay import Replay
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.incident.incident import Incident
-from services.recovery.judgement.assessment import Verdict
-from services.recovery.triage import triage
-from services.session import ReadAccess
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.incident.incident import Incident
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.triage import triage
+from breakglass.services.session import ReadAccess
 from tests.fake_cluster import FakeCluster
 
 COUNT = 200

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from services.browse.export import export, runs
-from services.divergence.backup_opening import open_backup
-from services.divergence.backup_source import BackupSource
-from services.divergence.source import Reading
-from services.errors import UsageError
-from services.model import TopicPartition
-from services.topic_backup.folder import LocalFolder
+from breakglass.services.browse.export import export, runs
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.folder import LocalFolder
 from tests.unit.topic_backup.backups import back_up, read
 from tests.unit.topic_backup.shapes import plain, run
 

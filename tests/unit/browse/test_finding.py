@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.browse.finding import first_at, next_match, previous_match
-from services.browse.query import parse_query
-from services.divergence.comparison import Alone, Comparison
-from services.divergence.entry import RecordEntry, UnreadableRange
-from services.divergence.source import Abandoned, Reading
+from breakglass.services.browse.finding import first_at, next_match, previous_match
+from breakglass.services.browse.query import parse_query
+from breakglass.services.divergence.comparison import Alone, Comparison
+from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.source import Abandoned, Reading
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry
 
 READING = Reading()

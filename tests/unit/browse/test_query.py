@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from services.browse.finding import WHOLE
-from services.browse.query import parse_query, parse_time
-from services.divergence.content import content_of, headers_of
-from services.divergence.entry import RecordEntry
-from services.errors import UsageError
-from services.topic_backup.record import TimestampType
+from breakglass.services.browse.finding import WHOLE
+from breakglass.services.browse.query import parse_query, parse_time
+from breakglass.services.divergence.content import content_of, headers_of
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.record import TimestampType
 from tests.unit.divergence.streams import entry
 
 VALUE = b'{"user": {"id": 17, "names": ["Ann", "B"]}, "ok": true, "note": "card declined"}'

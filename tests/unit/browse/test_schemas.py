@@ -14,11 +14,11 @@ from fastavro import schemaless_writer
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from services.browse.schemas import Decoded, Schemas, message_indexes
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.content import content_of
-from services.divergence.entry import RecordEntry
-from services.errors import UsageError
+from breakglass.services.browse.schemas import Decoded, Schemas, message_indexes
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.content import content_of
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.errors import UsageError
 from tests.unit.browse.registry import registry
 from tests.unit.divergence.streams import entry
 

@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from services.browse.tree import TopicContents, TopicNode, partitions_in, topics_at, total
-from services.errors import MalformedInput, UsageError
-from services.model import Unknown
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.segment_index import IndexedRecord, encode_entry
+from breakglass.services.browse.tree import (
+    TopicContents,
+    TopicNode,
+    partitions_in,
+    topics_at,
+    total,
+)
+from breakglass.services.errors import MalformedInput, UsageError
+from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
 from tests.unit.topic_backup.backups import as_the_originals, back_up, segments
 from tests.unit.topic_backup.shapes import run
 from tests.waiting import within

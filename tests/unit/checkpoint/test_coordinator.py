@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import GroupPolicy, NumberedPartition
-from services.checkpoint.store.retention import Retention
-from services.clock import now_ms
-from services.errors import (
+from breakglass.services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import GroupPolicy, NumberedPartition
+from breakglass.services.checkpoint.store.retention import Retention
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import (
     BreakglassError,
     EvidenceChanged,
     NotAuthorized,
@@ -29,7 +29,7 @@ from services.errors import (
     TimedOut,
     UsageError,
 )
-from services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest, take
 from tests.unit.checkpoint.topics import EPOCH, Logs
 

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.copying import take_copy
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import ManifestDocument, StoredFile
-from services.errors import BreakglassError, ClusterError, PipelineError, Refused, StorageError
+from breakglass.services.checkpoint.copying import take_copy
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import ManifestDocument, StoredFile
+from breakglass.services.errors import (
+    BreakglassError,
+    ClusterError,
+    PipelineError,
+    Refused,
+    StorageError,
+)
 from tests.unit.checkpoint.store.stores import POSITION, copied, manifest, reserved
 
 ID = CopyId(1, 2, 0)

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.backup_info import backup_info
-from services.checkpoint.failure_text import (
+from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.failure_text import (
     ANOTHER_FAILED,
     not_higher,
     overtaken,
     reasons,
     why_failed,
 )
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import NumberedPartition
-from services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import NumberedPartition
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from tests.unit.checkpoint.store.stores import POSITION, copied, reserved, take
 
 SUBJECTS = (

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.copying import PartitionCopier
-from services.checkpoint.finishing import Finisher, unfinished
-from services.checkpoint.node_lock import alone
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.copying import PartitionCopier
+from breakglass.services.checkpoint.finishing import Finisher, unfinished
+from breakglass.services.checkpoint.node_lock import alone
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     ManifestDocument,
     NumberedPartition,
     StartedDocument,
     TakeDocument,
 )
-from services.errors import (
+from breakglass.services.errors import (
     AlreadyRunning,
     ClusterError,
     EvidenceChanged,

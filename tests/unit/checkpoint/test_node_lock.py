@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.node_lock import alone
-from services.errors import AlreadyRunning, StorageError
+from breakglass.services.checkpoint.node_lock import alone
+from breakglass.services.errors import AlreadyRunning, StorageError
 
 HOLDING = """
 import sys
 from pathlib import Path
-from services.checkpoint.node_lock import alone
+from breakglass.services.checkpoint.node_lock import alone
 with alone(sys.argv[1], 0, Path(sys.argv[2]), 7):
     print("held", flush=True)
     sys.stdin.read()

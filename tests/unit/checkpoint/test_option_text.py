@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.option_text import (
+from breakglass.services.checkpoint.option_text import (
     RestoreAsked,
     TakeAsked,
     new_names,
@@ -14,9 +14,9 @@ from services.checkpoint.option_text import (
     same_again,
     take_asked,
 )
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import GroupPolicy, Level
-from services.errors import UsageError
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.errors import UsageError
 from tests.unit.checkpoint.store.stores import completed
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.progress import SoFar, so_far, whole_size
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument
-from services.checkpoint.store.stored import StoredCheckpoint
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.part import part_names
-from services.topic_backup.segment_index import ENTRY
-from services.topic_backup.segment_reader import MAGIC
+from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import CutDocument
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.part import part_names
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import MAGIC
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, reserved
 
 FIRST = 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.checkpoint.restore_notes import (
+from breakglass.services.checkpoint.restore_notes import (
     KEPT,
     REMOVED,
     SettingsGiven,
@@ -10,7 +10,7 @@ from services.checkpoint.restore_notes import (
     settings_told,
     told_of,
 )
-from services.pipeline.restore.restore import TopicRestored
+from breakglass.services.pipeline.restore.restore import TopicRestored
 
 SAVED = {"retention.ms": "1000", "message.format.version": "2.8", "min.insync.replicas": "2"}
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
-from services.checkpoint.background_errors import Doing, ErrorKind, Troubles
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.serving import AGAIN_MS, Schedule, Serving, due
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.retention import Retention
-from services.clock import now_ms
-from services.errors import ClusterError, StorageError
+from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.serving import AGAIN_MS, Schedule, Serving, due
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.retention import Retention
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import ClusterError, StorageError
 from tests.unit.checkpoint.store.stores import completed, take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
@@ -191,7 +191,7 @@ def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) ->
 def test_an_error_that_nobody_expected_does_not_end_the_schedule(
     store: BackupStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.checkpoint.serving.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("breakglass.services.checkpoint.serving.LOOK_SECONDS", 0.01)
     heard, logs = Heard(), Broken()
     logs.error = TypeError("an id is None")
     found = serving(store, heard, World(), DAILY, logs)

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store_address import require_no_file, require_there
-from services.checkpoint.watch import CheckpointWatch
-from services.errors import UsageError
-from services.model import Unknown
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store_address import require_no_file, require_there
+from breakglass.services.checkpoint.watch import CheckpointWatch
+from breakglass.services.errors import UsageError
+from breakglass.services.model import Unknown
 from tests.unit.checkpoint.store.stores import completed
 
 

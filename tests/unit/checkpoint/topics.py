@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.checkpoint.interfaces import Scope
-from services.checkpoint.protocol.cut import cut
-from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
+from breakglass.services.checkpoint.interfaces import Scope
+from breakglass.services.checkpoint.protocol.cut import cut
+from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from breakglass.services.checkpoint.store.documents import (
+    GroupPolicy,
+    Level,
+    NumberedPartition,
+    TakeDocument,
+)
 from tests.unit.checkpoint.store.stores import SUBJECTS
 
 EPOCH = 7

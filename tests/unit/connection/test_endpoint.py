@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.connection.endpoint import (
+from breakglass.services.connection.endpoint import (
     Endpoint,
     listener_endpoints,
     parse_broker_addresses,
     parse_endpoint,
     parse_endpoints,
 )
-from services.errors import BadConnectionSettings
+from breakglass.services.errors import BadConnectionSettings
 
 
 @pytest.mark.parametrize(

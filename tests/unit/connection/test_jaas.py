@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.connection.jaas import JaasEntry, JaasProblem, parse_jaas
-from services.connection.secret import Secret
+from breakglass.services.connection.jaas import JaasEntry, JaasProblem, parse_jaas
+from breakglass.services.connection.secret import Secret
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

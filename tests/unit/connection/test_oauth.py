@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.oauth import TokenSource, obtain
-from services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
-from services.connection.secret import Secret
-from services.errors import AuthenticationFailed, ConnectFailed
+from breakglass.services.connection.oauth import TokenSource, obtain
+from breakglass.services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
+from breakglass.services.connection.secret import Secret
+from breakglass.services.errors import AuthenticationFailed, ConnectFailed
 
 NOW = 1_700_000_000.0
 

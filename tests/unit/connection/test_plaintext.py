@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from services.connection.plaintext import Plaintext
+from breakglass.services.connection.plaintext import Plaintext
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,13 +21,15 @@ def test_a_socket_stays_as_it_is_and_nobody_logs_in() -> None:
 def test_reading_plaintext_imports_nothing_of_tls_and_logins() -> None:
     probe = """
 import sys
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.session import ReadAccess
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.session import ReadAccess
 ReadAccess(ConnectionSettings((Endpoint("127.0.0.1", 9092),))).client().close()
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    needless = {f"services.connection.{name}" for name in ("tls", "sasl", "oauth", "security")}
+    needless = {
+        f"breakglass.services.connection.{name}" for name in ("tls", "sasl", "oauth", "security")
+    }
     assert not needless & set(done.stdout.split())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.profiles import default_folder, load_profile
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.profiles import default_folder, load_profile
+from breakglass.services.errors import BadConnectionSettings
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.connection.properties import Properties, Property, overlay, read_properties
-from services.connection.secret import Secret
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.properties import Properties, Property, overlay, read_properties
+from breakglass.services.connection.secret import Secret
+from breakglass.services.errors import BadConnectionSettings
 
 
 def properties(name: str = "here", **values: str) -> Properties:
@@ -87,7 +87,7 @@ def test_a_missing_file_is_refused_with_its_path(file: Path) -> None:
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=5))
 def test_what_java_would_write_is_read_back(values: dict[str, str]) -> None:
     written = "\n".join(f"{_escaped(key)}={_escaped(value)}" for key, value in values.items())
-    from services.connection.properties import _parse
+    from breakglass.services.connection.properties import _parse
 
     entries, broken_line = _parse(written.encode("latin-1"), "f")
     assert broken_line == 0

@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.oauth_settings import OAuthLogin, TokenEndpoint, TokenFile, UnsecuredToken
-from services.connection.properties import Properties, Property
-from services.connection.sasl import KerberosLogin, PasswordLogin, SaslSettings, read_sasl
-from services.connection.secret import Secret
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.oauth_settings import (
+    OAuthLogin,
+    TokenEndpoint,
+    TokenFile,
+    UnsecuredToken,
+)
+from breakglass.services.connection.properties import Properties, Property
+from breakglass.services.connection.sasl import (
+    KerberosLogin,
+    PasswordLogin,
+    SaslSettings,
+    read_sasl,
+)
+from breakglass.services.connection.secret import Secret
+from breakglass.services.errors import BadConnectionSettings
 
 PACKAGE = "org.apache.kafka.common.security"
 PLAIN = f"{PACKAGE}.plain.PlainLoginModule required"

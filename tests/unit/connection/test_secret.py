@@ -9,7 +9,7 @@ import pickle
 
 import pytest
 
-from services.connection.secret import Secret
+from breakglass.services.connection.secret import Secret
 
 SENTINEL = "s3ntinel-password"
 

@@ -13,14 +13,14 @@ from types import TracebackType
 
 import pytest
 
-from services.connection.oauth import obtain
-from services.connection.oauth_settings import OAuthLogin
-from services.connection.security import ClientSecurity, confluent_config
-from services.connection.settings import ConnectionSettings
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import BadConnectionSettings, BreakglassError
-from services.guard.journal import Journal
-from services.model import TopicPartition
+from breakglass.services.connection.oauth import obtain
+from breakglass.services.connection.oauth_settings import OAuthLogin
+from breakglass.services.connection.security import ClientSecurity, confluent_config
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BadConnectionSettings, BreakglassError
+from breakglass.services.guard.journal import Journal
+from breakglass.services.model import TopicPartition
 from tests.unit.connection.certificates import Identity
 
 SENTINEL = "s3ntinel-of-the-secrets"

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from services.connection.oauth_settings import OAuthLogin, UnsecuredToken
-from services.connection.sasl import KerberosLogin, PasswordLogin, SaslSettings
-from services.connection.secret import Secret
-from services.connection.security import ClientSecurity, SaslExchange, confluent_config
-from services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
-from services.connection.tls import TlsSettings
-from services.errors import AuthenticationFailed, BadConnectionSettings
+from breakglass.services.connection.oauth_settings import OAuthLogin, UnsecuredToken
+from breakglass.services.connection.sasl import KerberosLogin, PasswordLogin, SaslSettings
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.security import ClientSecurity, SaslExchange, confluent_config
+from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
+from breakglass.services.connection.tls import TlsSettings
+from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings
 
 SALT = b"salt"
 ROUNDS = 4096
@@ -191,7 +191,7 @@ def test_confluent_kafka_cannot_do_kerberos() -> None:
 
 def test_settings_are_read_without_loading_a_client() -> None:
     probe = (
-        "import services.connection.sources as s, sys;"
+        "import breakglass.services.connection.sources as s, sys;"
         "s.connection_settings(s.ConnectionOptions(bootstrap_server='b:1'), {});"
         "print(*sys.modules)"
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
-from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BadConnectionSettings
 
 SASL = (
     "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"

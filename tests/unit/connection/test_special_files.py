@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from console.settings import FILE, read_settings
-from services.connection.keystore import StoreProblem, trusted_from_file
-from services.connection.oauth import obtain
-from services.connection.oauth_settings import TokenFile
-from services.connection.profiles import FOLDER, load_profile
-from services.connection.properties import Properties, Property, read_properties
-from services.connection.secret import Secret
-from services.connection.variables import BUILT_IN_PROVIDERS, expand
-from services.errors import AuthenticationFailed, BadConnectionSettings
-from services.regular_file import SETTINGS_BYTES
+from breakglass.console.settings import FILE, read_settings
+from breakglass.services.connection.keystore import StoreProblem, trusted_from_file
+from breakglass.services.connection.oauth import obtain
+from breakglass.services.connection.oauth_settings import TokenFile
+from breakglass.services.connection.profiles import FOLDER, load_profile
+from breakglass.services.connection.properties import Properties, Property, read_properties
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.variables import BUILT_IN_PROVIDERS, expand
+from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings
+from breakglass.services.regular_file import SETTINGS_BYTES
 
 pytestmark = pytest.mark.timeout(20)
 """A reader that waits for a FIFO's writer is stopped before the suite's own limit."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.properties import Properties, Property
-from services.connection.secret import Secret
-from services.connection.tls import TlsSettings, read_tls
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.properties import Properties, Property
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.tls import TlsSettings, read_tls
+from breakglass.services.errors import BadConnectionSettings
 from tests.unit.connection.certificates import Identity
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from services.connection.keystore import ClientCertificate
-from services.connection.properties import read_properties
-from services.connection.secret import Secret
-from services.connection.security import ClientSecurity, confluent_config
-from services.connection.settings import ConnectionSettings, settings_from
-from services.connection.tls import TlsSettings
-from services.connection.tls_context import client_context
-from services.errors import BadConnectionSettings, ConnectFailed
+from breakglass.services.connection.keystore import ClientCertificate
+from breakglass.services.connection.properties import read_properties
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.security import ClientSecurity, confluent_config
+from breakglass.services.connection.settings import ConnectionSettings, settings_from
+from breakglass.services.connection.tls import TlsSettings
+from breakglass.services.connection.tls_context import client_context
+from breakglass.services.errors import BadConnectionSettings, ConnectFailed
 from tests.unit.connection.certificates import Identity
 from tests.unit.connection.stores import Stores, pem_files, pem_inline, pkcs12, pkcs12_legacy
 from tests.unit.connection.tls_server import DEADLINE_SECONDS, GREETING, TlsServer, serving

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.properties import Properties, Property
-from services.connection.secret import Secret
-from services.connection.variables import BUILT_IN_PROVIDERS, expand
-from services.errors import BadConnectionSettings
+from breakglass.services.connection.properties import Properties, Property
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.variables import BUILT_IN_PROVIDERS, expand
+from breakglass.services.errors import BadConnectionSettings
 
 PREFIX = "org.apache.kafka.common.config.provider."
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
 from tests.program import Ended, breakglass

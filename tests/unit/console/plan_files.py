@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from services.model import PartitionEvidence
-from services.recovery.plan.file import read_plan, write_plan
+from breakglass.services.model import PartitionEvidence
+from breakglass.services.recovery.plan.file import read_plan, write_plan
 from tests.unit.recovery.plans import planned
 
 BARE = """{"partitions": [

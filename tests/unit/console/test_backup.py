@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from console.backup import app
-from services.errors import BreakglassError, ReadOnly, UsageError
+from breakglass.console.backup import app
+from breakglass.services.errors import BreakglassError, ReadOnly, UsageError
 from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, overwrite
 from tests.unit.topic_backup.golden import CASES, GOLDEN, GoldenPartition, partitions
 from tests.unit.topic_backup.shapes import plain, run

@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from console.checkpoint import app
-from services.checkpoint.option_text import bytes_per_second, policies
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, GroupPolicy
-from services.errors import BreakglassError, ConsentMissing, ReadOnly, Refused, UsageError
+from breakglass.console.checkpoint import app
+from breakglass.services.checkpoint.option_text import bytes_per_second, policies
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy
+from breakglass.services.errors import (
+    BreakglassError,
+    ConsentMissing,
+    ReadOnly,
+    Refused,
+    UsageError,
+)
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, copied, reserved
 
 

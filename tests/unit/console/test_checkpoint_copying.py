@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from console.checkpoint import app
-from console.checkpoint_copying import SIGNALS, copied, failure_printed
-from console.checkpoint_options import CONTROL
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.finishing import Finisher
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import (
+from breakglass.console.checkpoint import app
+from breakglass.console.checkpoint_copying import SIGNALS, copied, failure_printed
+from breakglass.console.checkpoint_options import CONTROL
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     Level,
     StartedDocument,
     TakeDocument,
 )
-from services.errors import ClusterError, ReadOnly, Refused
+from breakglass.services.errors import ClusterError, ReadOnly, Refused
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
 

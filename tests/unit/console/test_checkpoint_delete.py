@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.store.backup_store import BackupStore
-from services.errors import ReadOnly, UsageError
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.errors import ReadOnly, UsageError
 from tests.unit.checkpoint.store.stores import completed
 from tests.unit.console.test_checkpoint import checkpoint, document
 

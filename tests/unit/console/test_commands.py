@@ -12,8 +12,9 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from console import __version__, cli, commands
-from console.commands import COMMANDS, CommandEntry, Deferred, new_app
+from breakglass import __version__
+from breakglass.console import cli, commands
+from breakglass.console.commands import COMMANDS, CommandEntry, Deferred, new_app
 from tests.program import breakglass
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from console.commands import COMMANDS
-from console.console import SCREENS
+from breakglass.console.commands import COMMANDS
+from breakglass.console.console import SCREENS
 
-RUN = "from console.cli import main; raise SystemExit(main())"
+RUN = "from breakglass.console.cli import main; raise SystemExit(main())"
 
 
 def offered(line: str) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from console.demo_console import how_it_was_left
-from services.model import TopicPartition
+from breakglass.console.demo_console import how_it_was_left
+from breakglass.services.model import TopicPartition
 
 
 def truth_of(designee: int) -> SimpleNamespace:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from console.exits import guarded, run_app
-from services import errors
+from breakglass.console.exits import guarded, run_app
+from breakglass.services import errors
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +112,7 @@ def test_an_interrupt_ends_with_130() -> None:
 
 SIGNALLED = """
 import os, signal, sys, typer
-from console.exits import run_app
+from breakglass.console.exits import run_app
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Whoever runs the tests may ignore it.
 signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "ignored" else signal.SIG_DFL)
@@ -174,9 +174,9 @@ def test_an_unexpected_error_is_told_even_when_no_file_can_be_written(
     assert "no details could be kept" in printed
 
 
-GUARDED = "import sys; from console.exits import guarded; "
+GUARDED = "import sys; from breakglass.console.exits import guarded; "
 APP = (
-    "import sys, typer; from console.exits import run_app; "
+    "import sys, typer; from breakglass.console.exits import run_app; "
     "app = typer.Typer(add_completion=False, rich_markup_mode=None)\n"
 )
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from console.journal import app
-from services.errors import MalformedInput, UsageError
-from services.model import PartitionState
-from services.state_folder import state_folder
+from breakglass.console.journal import app
+from breakglass.services.errors import MalformedInput, UsageError
+from breakglass.services.model import PartitionState
+from breakglass.services.state_folder import state_folder
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.unit.recovery.timeline import journals

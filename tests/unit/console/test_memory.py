@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PROBE = "from console.memory import give_memory_back; print(give_memory_back())"
+PROBE = "from breakglass.console.memory import give_memory_back; print(give_memory_back())"
 
 
 @pytest.mark.skipif(

@@ -23,8 +23,8 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from services.lab.proxy.refusal import refusal
-from services.model import TopicPartition
+from breakglass.services.lab.proxy.refusal import refusal
+from breakglass.services.model import TopicPartition
 from tests.unit.console.fakes import Fakes, fakes
 
 TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED = 29, 30, 31

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
-from services.incident.observations import Observations
-from services.model import TopicPartition
+from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
+from breakglass.services.incident.observations import Observations
+from breakglass.services.model import TopicPartition
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
 from tests.program import breakglass

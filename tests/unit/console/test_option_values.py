@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.option_values import (
+from breakglass.console.option_values import (
     broker_ids,
     duration_ms,
     moment_ms,
@@ -12,7 +12,7 @@ from console.option_values import (
     pairs_in,
     spread,
 )
-from services.errors import UsageError
+from breakglass.services.errors import UsageError
 
 
 def test_names_stand_between_commas() -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.output import (
+from breakglass.console.output import (
     ENTRIES_AT_ONCE,
     Column,
     print_json,
@@ -25,8 +25,8 @@ from console.output import (
     print_table,
     say,
 )
-from services.model import Role, TopicPartition, Unknown
-from services.words.inert import inert
+from breakglass.services.model import Role, TopicPartition, Unknown
+from breakglass.services.words.inert import inert
 
 HOSTILE = "orders\x1b[2J\u202egnp\n[red]spoof[/red]\r\ud800\u200b"
 TEXT = st.text(alphabet=st.characters(), max_size=60)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from console.partition_names import leaders_named, partitions_named
-from services.errors import UsageError
-from services.model import TopicPartition
+from breakglass.console.partition_names import leaders_named, partitions_named
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
 
 KNOWN = [TopicPartition("orders", 0), TopicPartition("orders", 7), TopicPartition("a-b.c_1-2", 3)]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from console.past_end import past_end, say_past_end
-from services.model import PartitionEvidence, Unknown
-from services.recovery.execution.prepare import target_of
-from services.recovery.guarded.aftermath import GroupPastEnd
+from breakglass.console.past_end import past_end, say_past_end
+from breakglass.services.model import PartitionEvidence, Unknown
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
 from tests.unit.recovery.plans import SAFE
 from tests.unit.recovery.replicas import log, offline
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from console import plan_edits
-from services.recovery.plan.file import read_plan
+from breakglass.console import plan_edits
+from breakglass.services.recovery.plan.file import read_plan
 from tests.program import breakglass
 from tests.unit.console.plan_files import BARE, leaders_in, plan_file, rewrite
 from tests.unit.recovery.plans import EVERY_KIND, FORK, HALF_READ, LOSS, SAFE

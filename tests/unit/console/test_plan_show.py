@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.recovery.plan.approvals import approve
-from services.recovery.plan.file import read_plan, write_plan
+from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan.file import read_plan, write_plan
 from tests.program import breakglass
 from tests.unit.console.plan_files import BARE, plan_file, rewrite
 from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, HALF_READ, INTERNAL, LOSS, SAFE, planned

@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeClusterRequest
 
-from services.errors import StorageError
-from services.guard.journal import Journal, JournalView, list_journals
-from services.guard.lock import ClusterLock
-from services.kafka.election_client import ElectionClient
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.model import TopicPartition
-from services.recovery.plan.file import parse_plan, read_plan
-from services.state_folder import state_folder
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal, JournalView, list_journals
+from breakglass.services.guard.lock import ClusterLock
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.plan.file import parse_plan, read_plan
+from breakglass.services.state_folder import state_folder
 from tests import fake_metadata
 from tests.fake_controller import after, failing
 from tests.fake_metadata import CLUSTER_ID

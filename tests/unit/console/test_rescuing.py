@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from console.rescuing import SHOWN_PARTITIONS, rescuer, say_rescued
-from console.wiring import Connection
-from services.connection.sources import ConnectionOptions
-from services.model import TopicPartition
-from services.recovery.rescue.rescue import BYTES_PER_SECOND
-from services.recovery.rescue.results import RescuedPartition, Saved
-from services.recovery.rescue.spans import Span
+from breakglass.console.rescuing import SHOWN_PARTITIONS, rescuer, say_rescued
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND
+from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
+from breakglass.services.recovery.rescue.spans import Span
 
 UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))
 """Nothing is connected to before there is something to be read."""

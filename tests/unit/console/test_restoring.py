@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.restoring import exit_code, print_restored
-from services.pipeline.restore.restore import TopicRestored
+from breakglass.console.restoring import exit_code, print_restored
+from breakglass.services.pipeline.restore.restore import TopicRestored
 
 GAP = "orders-0 36..99"
 

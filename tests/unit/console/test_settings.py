@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from console.settings import Settings, read_settings
-from services.contents_effort import Effort
+from breakglass.console.settings import Settings, read_settings
+from breakglass.services.contents_effort import Effort
 
 
 def written(folder: Path, content: bytes) -> Settings:

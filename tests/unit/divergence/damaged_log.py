@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.model import TopicPartition
-from services.topic_backup.batch_header import read_headers
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batch_header import read_headers
 from tests.unit.kafka.replicas.held_log import HeldLog
 
 

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from services.divergence.comparison import Comparison
-from services.divergence.content import content_of
-from services.divergence.entry import Item, RecordEntry, RecordField, UnreadableRange, address
-from services.divergence.source import Extent, Reading
-from services.topic_backup.record import TimestampType
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.content import content_of
+from breakglass.services.divergence.entry import (
+    Item,
+    RecordEntry,
+    RecordField,
+    UnreadableRange,
+    address,
+)
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.topic_backup.record import TimestampType
 
 TIME = 1_700_000_000_000
 
@@ -108,8 +114,8 @@ def edited(draw: st.DrawFn, most: int = 40) -> Edited:
 
 
 def _changed(plain: RecordEntry, what: RecordField) -> RecordEntry:
-    from services.divergence.content import ROWS, headers_of
-    from services.topic_backup.batches import ControlType, Marker
+    from breakglass.services.divergence.content import ROWS, headers_of
+    from breakglass.services.topic_backup.batches import ControlType, Marker
 
     match what:
         case RecordField.EPOCH:

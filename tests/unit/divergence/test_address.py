@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.divergence.address import SourceAddress, SourceKind, parse_address
-from services.divergence.pairing import refusal
-from services.errors import UsageError
-from services.model import TopicPartition
+from breakglass.services.divergence.address import SourceAddress, SourceKind, parse_address
+from breakglass.services.divergence.pairing import refusal
+from breakglass.services.errors import UsageError
+from breakglass.services.model import TopicPartition
 
 GOOD = {
     "backup:/mnt/b/orders/0": SourceAddress(SourceKind.BACKUP, "/mnt/b", "orders", 0),

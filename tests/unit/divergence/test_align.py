@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from hypothesis import given
 
-from services.divergence.align import PairKind, RecordPair, align
-from services.divergence.entry import Item, RecordEntry, UnreadableRange
-from services.divergence.hunks import Hunk, HunkTotals, hunks
+from breakglass.services.divergence.align import PairKind, RecordPair, align
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.hunks import Hunk, HunkTotals, hunks
 from tests.unit.divergence.streams import Edited, edited, entries, entry
 
 DAMAGE = UnreadableRange(3, 6, "its CRC differs")

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.backup_opening import open_backup
-from services.divergence.backup_source import BackupSource
-from services.divergence.comparison import Comparison
-from services.divergence.content import Keep
-from services.divergence.entry import Item, RecordEntry, UnreadableRange, address
-from services.divergence.runs import runs
-from services.divergence.source import Abandoned, Extent, Reading
-from services.errors import UsageError
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.record import Record
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.content import Keep
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.runs import runs
+from breakglass.services.divergence.source import Abandoned, Extent, Reading
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.record import Record
 from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,
@@ -237,7 +237,7 @@ def test_segments_cut_elsewhere_have_the_same_bytes_all_the_same(tmp_path: Path)
 
 
 def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:
-    from services.topic_backup.summary import EpochStart
+    from breakglass.services.topic_backup.summary import EpochStart
 
     source = opened(back_up(tmp_path, run(0, 100)))
     one = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 60)))
@@ -253,7 +253,7 @@ def test_epochs_of_the_manifest_come_with_the_records(tmp_path: Path) -> None:
         None,
         None,
     ]
-    from services.topic_backup.summary import EpochStart
+    from breakglass.services.topic_backup.summary import EpochStart
 
     known = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 1)))
     assert [one.epoch for one in known.read(0, 2, READING) if isinstance(one, RecordEntry)] == [

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import PairKind
-from services.divergence.comparison import Comparison
-from services.divergence.content import Content, content_of
-from services.divergence.entry import RecordEntry, UnreadableRange
-from services.divergence.metastore_source import MARK_EVERY, open_metastore
-from services.divergence.position_view import by_position
-from services.divergence.source import Extent, Reading
-from services.errors import UsageError
-from services.metastore.compared import counted, pairs
-from services.metastore.lines import read_lines
-from services.metastore.records import CommandRecord
-from services.topic_backup.batches import ControlType, Marker
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.content import Content, content_of
+from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.metastore_source import MARK_EVERY, open_metastore
+from breakglass.services.divergence.position_view import by_position
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import UsageError
+from breakglass.services.metastore.compared import counted, pairs
+from breakglass.services.metastore.lines import read_lines
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.topic_backup.batches import ControlType, Marker
 from tests.unit.divergence.streams import ListSource, entry
 
 READING = Reading()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
-from services.divergence.address import parse_address
-from services.divergence.checkpoint_source import open_checkpoint
-from services.divergence.source import Extent, Reading
-from services.errors import UsageError
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.divergence.address import parse_address
+from breakglass.services.divergence.checkpoint_source import open_checkpoint
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import UsageError
 from tests.unit.checkpoint.store.stores import manifest, reserved
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run

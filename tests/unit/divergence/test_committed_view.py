@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.committed_view import CommittedView
-from services.divergence.entry import RecordEntry
-from services.divergence.log_source import open_log
-from services.divergence.source import Reading
-from services.divergence.transactions import FOREVER, uncommitted
-from services.topic_backup.batches import ControlType, Marker
+from breakglass.services.divergence.committed_view import CommittedView
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.transactions import FOREVER, uncommitted
+from breakglass.services.topic_backup.batches import ControlType, Marker
 from tests.unit.divergence.streams import ListSource, entry
 from tests.unit.divergence.test_log_source import write
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record

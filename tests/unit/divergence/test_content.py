@@ -7,8 +7,8 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.divergence.content import DETAIL, ROWS, Keep, content_of, headers_of
-from services.topic_backup.record import Headers
+from breakglass.services.divergence.content import DETAIL, ROWS, Keep, content_of, headers_of
+from breakglass.services.topic_backup.record import Headers
 from tests.unit.topic_backup import shapes
 
 TIGHT = Keep(value=4, headers=2)

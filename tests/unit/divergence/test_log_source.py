@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.entry import Item, RecordEntry, UnreadableRange, address
-from services.divergence.log_index import INDEX_ENTRY
-from services.divergence.log_source import LogSource, open_log
-from services.divergence.source import Extent, Reading
-from services.errors import UsageError
-from services.topic_backup.compression import Compression
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.log_index import INDEX_ENTRY
+from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.compression import Compression
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.test_fuzz import Damage, damage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.divergence.align import PairKind
-from services.divergence.byte_source import Same
-from services.divergence.minimap import CELLS, Minimap, worse
-from services.divergence.source import Extent, Reading
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.minimap import CELLS, Minimap, worse
+from breakglass.services.divergence.source import Extent, Reading
 from tests.unit.divergence.streams import compare, entries
 
 

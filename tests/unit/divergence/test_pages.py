@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.divergence.align import RecordPair
-from services.divergence.entry import RecordEntry
-from services.divergence.pages import PageLimits, page_before, page_from
-from services.divergence.source import Abandoned, Reading
+from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.pages import PageLimits, page_before, page_from
+from breakglass.services.divergence.source import Abandoned, Reading
 from tests.unit.divergence.streams import (
     Edited,
     ListSource,

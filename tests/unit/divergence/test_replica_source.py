@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.divergence.content import Content
-from services.divergence.entry import Item, RecordEntry, UnreadableRange, address
-from services.divergence.replica_source import ReplicaSource
-from services.divergence.source import Abandoned, Extent, Reading
-from services.kafka.wire import api_keys
-from services.kafka.wire.sender import Sender
-from services.model import Broker, TopicPartition
-from services.topic_backup.batches import ControlType, Marker
-from services.topic_backup.compression import Compression
-from services.topic_backup.record import Record, TimestampType
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.divergence.content import Content
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.replica_source import ReplicaSource
+from breakglass.services.divergence.source import Abandoned, Extent, Reading
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import Broker, TopicPartition
+from breakglass.services.topic_backup.batches import ControlType, Marker
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.fake_broker import FakeBroker, HangUp
 from tests.unit.divergence.damaged_log import DamagedLog
 from tests.unit.kafka.replicas.held_log import HeldLog

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from services.divergence.replicas import default_pair, face
-from services.divergence.source import Extent
-from services.model import Unknown
+from breakglass.services.divergence.replicas import default_pair, face
+from breakglass.services.divergence.source import Extent
+from breakglass.services.model import Unknown
 from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
 
 LEDGER = offline(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.divergence.align import PairKind
-from services.divergence.comparison import Comparison
-from services.divergence.entry import Item, UnreadableRange
-from services.divergence.restored_view import RestoredView
-from services.divergence.source import Extent, Reading
-from services.topic_backup.record import TimestampType
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import Item, UnreadableRange
+from breakglass.services.divergence.restored_view import RestoredView
+from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.topic_backup.record import TimestampType
 from tests.unit.divergence.streams import ListSource, entry
 
 READING = Reading()

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import PairKind
-from services.divergence.byte_source import Same
-from services.divergence.committed_view import CommittedView
-from services.divergence.comparison import Comparison
-from services.divergence.hunks import HunkTotals
-from services.divergence.log_source import open_log
-from services.divergence.runs import runs
-from services.divergence.search import next_difference, previous_difference
-from services.divergence.source import Reading
-from services.topic_backup.record import Record
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.committed_view import CommittedView
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.runs import runs
+from breakglass.services.divergence.search import next_difference, previous_difference
+from breakglass.services.divergence.source import Reading
+from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run

@@ -7,12 +7,17 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from services.divergence.align import PairKind
-from services.divergence.comparison import Comparison
-from services.divergence.entry import Item, UnreadableRange
-from services.divergence.hunks import HunkTotals
-from services.divergence.search import TELL_EVERY, count, next_difference, previous_difference
-from services.divergence.source import Extent, Reading
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import Item, UnreadableRange
+from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.search import (
+    TELL_EVERY,
+    count,
+    next_difference,
+    previous_difference,
+)
+from breakglass.services.divergence.source import Extent, Reading
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries
 
 READING = Reading()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.divergence.text import Span, differences, lines_beside
+from breakglass.services.divergence.text import Span, differences, lines_beside
 
 texts = st.text(st.sampled_from("ab ,\n\u202e"), max_size=60) | st.text(max_size=60)
 lines = st.lists(st.sampled_from(["{", "}", '  "a": 1', '  "a": 2', ""]), max_size=12)

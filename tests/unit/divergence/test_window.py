@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.divergence.align import PairKind
-from services.divergence.entry import Item, UnreadableRange
-from services.divergence.pages import PageLimits, page_before, page_from
-from services.divergence.source import Reading
-from services.divergence.window import MOST_PAIRS, Window, around
+from breakglass.services.divergence.align import PairKind
+from breakglass.services.divergence.entry import Item, UnreadableRange
+from breakglass.services.divergence.pages import PageLimits, page_before, page_from
+from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.window import MOST_PAIRS, Window, around
 from tests.unit.divergence.streams import Edited, compare, edited, entries
 
 READING = Reading()

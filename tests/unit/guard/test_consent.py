@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.errors import ConsentMissing
-from services.guard.consent import (
+from breakglass.services.errors import ConsentMissing
+from breakglass.services.guard.consent import (
     ConsentGroup,
     Price,
     Stake,
@@ -15,7 +15,7 @@ from services.guard.consent import (
     require_consent,
     total_price,
 )
-from services.model import TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown
 
 SILENT = Price(Unknown("b1 does not answer"))
 

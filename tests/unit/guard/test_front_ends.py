@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import services
-from services.guard.act import Act
+from breakglass import services
+from breakglass.services.guard.act import Act
 
 ROOT = Path(__file__).resolve().parents[3]
 POWERS = {"elections", "groups", "topics", "command_topic", "markers", "records"}
@@ -23,7 +23,7 @@ SERVER = ROOT / "console" / "checkpoint_serve.py"
 def acts() -> list[type[Act[object]]]:
     """Every act of the product."""
     found: list[type[Act[object]]] = []
-    for package in pkgutil.iter_modules(services.__path__, "services."):
+    for package in pkgutil.iter_modules(services.__path__, "breakglass.services."):
         try:
             folder = importlib.import_module(f"{package.name}.acts")
         except ModuleNotFoundError:
@@ -56,7 +56,7 @@ def test_an_act_says_what_it_does_and_leaves_the_guarding_to_the_guard(
 
 
 def test_every_subsystem_has_its_acts() -> None:
-    assert {act.__module__.split(".")[1] for act in acts()} == {
+    assert {act.__module__.split(".")[2] for act in acts()} == {
         "checkpoint",
         "metastore",
         "pipeline",

@@ -18,8 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
-from services.guard.journal import (
+from breakglass.services.errors import (
+    AlreadyRunning,
+    MalformedInput,
+    StorageError,
+    UnsupportedSchema,
+)
+from breakglass.services.guard.journal import (
     UNKNOWN,
     EntryKind,
     Journal,
@@ -27,9 +32,9 @@ from services.guard.journal import (
     list_journals,
     read,
 )
-from services.guard.journal_view import JournalView, StepOutcome
-from services.guard.lock import operator
-from services.model import TopicPartition, Unknown
+from breakglass.services.guard.journal_view import JournalView, StepOutcome
+from breakglass.services.guard.lock import operator
+from breakglass.services.model import TopicPartition, Unknown
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 ORDERS_0, ORDERS_1, LEDGER_3 = (
@@ -292,8 +297,8 @@ def test_a_journal_cut_off_anywhere_is_read_up_to_its_last_whole_line(
 
 def test_after_kill_9_everything_that_was_announced_is_there(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from services.guard.journal import Journal;"
-        "from services.model import TopicPartition as TP;"
+        "import sys, pathlib; from breakglass.services.guard.journal import Journal;"
+        "from breakglass.services.model import TopicPartition as TP;"
         f"journal = Journal.open({CLUSTER!r}, pathlib.Path(sys.argv[1]));"
         "print(journal.path, flush=True)\n"
         "while True: print(journal.request('elect', {TP('t', 0): {}}), flush=True)"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import StorageError
-from services.guard.journal import Journal, read
-from services.recovery.execution.journal_space import journal_bytes
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal, read
+from breakglass.services.recovery.execution.journal_space import journal_bytes
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.conftest import bench as bench
 
@@ -21,9 +21,9 @@ MOUNT = 'mount -t tmpfs -o size=$1 none "$2" && exec "$3" -c "$4" "$2"'
 FULL_IN_THE_MIDDLE = """
 import errno, json, os, sys
 from pathlib import Path
-from services.errors import StorageError
-from services.guard.journal import Journal, read
-from services.model import TopicPartition
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal, read
+from breakglass.services.model import TopicPartition
 
 def fill(folder):
     descriptor = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import AlreadyRunning, StorageError
-from services.guard.lock import ClusterLock, file_name, operator
+from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.guard.lock import ClusterLock, file_name, operator
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 
 HOLDER = """
 import pathlib, sys
-from services.guard.lock import ClusterLock
+from breakglass.services.guard.lock import ClusterLock
 lock = ClusterLock.acquire(sys.argv[1], pathlib.Path(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()

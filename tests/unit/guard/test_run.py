@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from services.errors import (
+from breakglass.services.errors import (
     AlreadyRunning,
     BreakglassError,
     ClusterError,
@@ -17,12 +17,12 @@ from services.errors import (
     Refused,
     Unreachable,
 )
-from services.guard import run as guard
-from services.guard.act import Act, ActEvent, Ending, Front, Frozen, JournalOpened, Means
-from services.guard.consent import ConsentPhrase
-from services.guard.journal import Journal, JournalView, list_journals
-from services.guard.lock import ClusterLock
-from services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.services.guard import run as guard
+from breakglass.services.guard.act import Act, ActEvent, Ending, Front, Frozen, JournalOpened, Means
+from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import Journal, JournalView, list_journals
+from breakglass.services.guard.lock import ClusterLock
+from breakglass.services.guard.run import ConsentOutdated, GuardedRun
 
 CLUSTER = "a-cluster"
 PHRASE = "delete checkpoint 3"

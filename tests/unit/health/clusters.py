@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from services.model import (
+from breakglass.services.model import (
     Broker,
     ClusterDescription,
     ClusterSnapshot,

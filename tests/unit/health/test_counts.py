@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from services.health.counts import (
+from breakglass.services.health.counts import (
     NOT_READ,
     BrokerCounts,
     PartitionCounts,
@@ -16,8 +16,8 @@ from services.health.counts import (
     partitions_in,
     topics_to_judge,
 )
-from services.health.reassignments import Moves, PartitionMove, moves_of
-from services.model import Denied, PartitionState, Reassignment, TopicPartition, Unknown
+from breakglass.services.health.reassignments import Moves, PartitionMove, moves_of
+from breakglass.services.model import Denied, PartitionState, Reassignment, TopicPartition, Unknown
 from tests.unit.health.clusters import state
 
 DENIED = Denied("not allowed: needs DESCRIBE_CONFIGS on topic orders", "...")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.health.figure import Figure
-from services.model import Unknown
+from breakglass.services.health.figure import Figure
+from breakglass.services.model import Unknown
 
 GONE = Unknown("the controllers do not answer")
 

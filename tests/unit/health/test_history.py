@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.health.counts import PartitionCounts
-from services.health.history import CAPACITY, History, Sample
+from breakglass.services.health.counts import PartitionCounts
+from breakglass.services.health.history import CAPACITY, History, Sample
 
 
 def counts(offline: int) -> PartitionCounts:

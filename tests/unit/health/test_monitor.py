@@ -16,16 +16,16 @@ from kafka.protocol.admin import (
     DescribeLogDirsResponse,
 )
 
-from services.errors import StorageError
-from services.health.backups import BackupGlance
-from services.health.brokers import BrokerHealth
-from services.health.counts import PartitionCounts
-from services.health.history import HistoryGap
-from services.health.monitor import Health, Monitor
-from services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import ClusterSnapshot, Denied, Silent, TopicPartition, Unknown
+from breakglass.services.errors import StorageError
+from breakglass.services.health.backups import BackupGlance
+from breakglass.services.health.brokers import BrokerHealth
+from breakglass.services.health.counts import PartitionCounts
+from breakglass.services.health.history import HistoryGap
+from breakglass.services.health.monitor import Health, Monitor
+from breakglass.services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import ClusterSnapshot, Denied, Silent, TopicPartition, Unknown
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster
 from tests.unit.health.clusters import QUORUM, SECOND, minimum, snapshot, state

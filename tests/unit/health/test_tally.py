@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.health.tally import tally
+from breakglass.services.health.tally import tally
 from tests.incidents import online_partition
 
 PARTITIONS = tuple(online_partition("orders", number) for number in range(4))

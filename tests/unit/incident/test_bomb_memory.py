@@ -9,14 +9,14 @@ from uuid import uuid4
 
 import pytest
 
-from services.connection.settings import ConnectionSettings
-from services.incident import broker_liveness, watch
-from services.incident.incident import Incident
-from services.incident.watch import IncidentWatch
-from services.model import Forfeited, TopicPartition
-from services.recovery.evidence import gather
-from services.recovery.judgement.assessment import Verdict
-from services.session import ReadAccess
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.incident import broker_liveness, watch
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.model import Forfeited, TopicPartition
+from breakglass.services.recovery.evidence import gather
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.session import ReadAccess
 from tests.fake_cluster import FakeCluster
 
 CARTS = TopicPartition("carts", 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.incident.changes import changes, standing_changed
-from services.model import Broker, ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.incident.changes import changes, standing_changed
+from breakglass.services.model import Broker, ClusterSnapshot, PartitionState, TopicPartition
 from tests.incidents import every_verdict, online_partition, snapshot_of
 
 INCIDENT = every_verdict()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from services.incident.election_words import alarm_lines
-from services.incident.elections_seen import (
+from breakglass.services.incident.election_words import alarm_lines
+from breakglass.services.incident.elections_seen import (
     ElectionSeen,
     LogFate,
     ReplicaAhead,
@@ -16,7 +16,7 @@ from services.incident.elections_seen import (
     followed,
     witnessed,
 )
-from services.model import PartitionEvidence, ReplicaLog, Role, TopicPartition
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Role, TopicPartition
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline, silent
 
 SEEN_AT_MS = 82_971_000

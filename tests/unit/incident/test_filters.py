@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.incident.filters import _EXAMPLES, _KEYS, FilterError, parse_filter, readable
+from breakglass.services.incident.filters import (
+    _EXAMPLES,
+    _KEYS,
+    FilterError,
+    parse_filter,
+    readable,
+)
 from tests.incidents import every_verdict, unread
 
 ROWS = every_verdict().rows

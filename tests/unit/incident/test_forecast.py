@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.incident.forecast import Restorer, forecast_of
-from services.model import Role
+from breakglass.services.incident.forecast import Restorer, forecast_of
+from breakglass.services.model import Role
 from tests.incidents import bomb, every_verdict, incident_of, unread, waiting
 from tests.unit.recovery.replicas import log, offline, silent
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from services.incident import cells
-from services.incident.groups import PartitionGroup, Sum, grouped
-from services.incident.order import RowOrder, ordered
-from services.incident.row import IncidentRow
+from breakglass.services.incident import cells
+from breakglass.services.incident.groups import PartitionGroup, Sum, grouped
+from breakglass.services.incident.order import RowOrder, ordered
+from breakglass.services.incident.row import IncidentRow
 from tests.incidents import every_verdict, incident_of, lossless, many_offline, unread
 
 INCIDENT = every_verdict()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.incident.loss_text import against
-from services.model import PartitionEvidence
-from services.recovery.judgement.verdict import assess
+from breakglass.services.incident.loss_text import against
+from breakglass.services.model import PartitionEvidence
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
 
 

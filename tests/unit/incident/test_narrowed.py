@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from services.incident.filters import _EXAMPLES, parse_filter
-from services.incident.incident import Incident
-from services.incident.listing import ListingView, listing, narrowed
-from services.incident.order import RowOrder
-from services.model import TopicPartition
+from breakglass.services.incident.filters import _EXAMPLES, parse_filter
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.listing import ListingView, listing, narrowed
+from breakglass.services.incident.order import RowOrder
+from breakglass.services.model import TopicPartition
 from tests.incidents import every_verdict, many_offline, unread
 
 INCIDENTS = {

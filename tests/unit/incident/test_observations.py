@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import StorageError
-from services.guard.journal import list_journals
-from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
-from services.incident.observations import Observations, clusters_observed, unacknowledged
-from services.model import TopicPartition
-from services.recovery.timeline.shelf import Shelf
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import list_journals
+from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
+from breakglass.services.incident.observations import (
+    Observations,
+    clusters_observed,
+    unacknowledged,
+)
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.timeline.shelf import Shelf
 
 CLUSTER = "Kx/3=="
 SEEN = ElectionSeen(

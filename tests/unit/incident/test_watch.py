@@ -16,20 +16,20 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from services.connection.settings import ConnectionSettings
-from services.contents_effort import Effort
-from services.errors import Unreachable, WrongCluster
-from services.incident import broker_liveness, pending, replicas, watch
-from services.incident.incident import Incident
-from services.incident.row import IncidentRow
-from services.incident.watch import IncidentWatch
-from services.kafka.cluster import describe_cluster, reassignments
-from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from services.kafka.wire import sender
-from services.model import LogContents, TopicPartition, Unknown
-from services.recovery.evidence import gather
-from services.recovery.judgement.assessment import Verdict
-from services.session import ReadAccess
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.contents_effort import Effort
+from breakglass.services.errors import Unreachable, WrongCluster
+from breakglass.services.incident import broker_liveness, pending, replicas, watch
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.kafka.cluster import describe_cluster, reassignments
+from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
+from breakglass.services.kafka.wire import sender
+from breakglass.services.model import LogContents, TopicPartition, Unknown
+from breakglass.services.recovery.evidence import gather
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.session import ReadAccess
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, partitions_of
 from tests.waiting import within

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.settings import ConnectionSettings
-from services.incident import broker_liveness, few_logs, watch, witness
-from services.incident.election_words import alarm_lines
-from services.incident.incident import Incident
-from services.incident.observations import unacknowledged
-from services.incident.watch import IncidentWatch
-from services.model import TopicPartition
-from services.recovery.evidence import gather
-from services.session import ReadAccess
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.incident import broker_liveness, few_logs, watch, witness
+from breakglass.services.incident.election_words import alarm_lines
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.observations import unacknowledged
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.evidence import gather
+from breakglass.services.session import ReadAccess
 from tests.fake_cluster import FakeCluster
 
 ORDERS = TopicPartition("orders", 0)

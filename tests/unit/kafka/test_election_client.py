@@ -13,10 +13,10 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
 )
 
-from services.connection.endpoint import Endpoint
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.errors import (
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import (
     ClusterError,
     NotAuthorized,
     OutcomeUnknown,
@@ -25,16 +25,16 @@ from services.errors import (
     UnsupportedByCluster,
     UsageError,
 )
-from services.kafka.election_client import LEFT_OUT, ElectionClient, Reply
-from services.kafka.wire import api_keys
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.election_client import LEFT_OUT, ElectionClient, Reply
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
 from tests.fake_broker import Body, FakeBroker, HangUp
 
 PATIENCE = 10.0

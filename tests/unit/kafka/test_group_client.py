@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
-from services.kafka.group_client import COMMIT_VERSION, GroupClient
-from services.kafka.wire.api_keys import READ
-from services.kafka.wire.deadline import Deadline
-from services.lab.proxy.refusal import refusal
-from services.model import TopicPartition
+from breakglass.services.kafka.group_client import COMMIT_VERSION, GroupClient
+from breakglass.services.kafka.wire.api_keys import READ
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.proxy.refusal import refusal
+from breakglass.services.model import TopicPartition
 from tests.fake_cluster import FakeCluster
 
 PATIENCE = 10.0

@@ -25,14 +25,14 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from services.errors import NotAuthorized, TimedOut, Unreachable
-from services.kafka.cluster import describe_cluster, reassignments
-from services.kafka.cluster.group_offsets import read_group_offsets
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.broker_errors import REQUEST_TIMED_OUT, denied
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
-from services.model import (
+from breakglass.services.errors import NotAuthorized, TimedOut, Unreachable
+from breakglass.services.kafka.cluster import describe_cluster, reassignments
+from breakglass.services.kafka.cluster.group_offsets import read_group_offsets
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.broker_errors import REQUEST_TIMED_OUT, denied
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import until
+from breakglass.services.model import (
     Denied,
     LogDir,
     Reassignment,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from services.kafka.cluster.snapshot_memory import SnapshotMemory
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.cached_answers import Unchanged
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
-from services.model import ClusterSnapshot, Reassignment, TopicPartition
+from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.cached_answers import Unchanged
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
+from breakglass.services.model import ClusterSnapshot, Reassignment, TopicPartition
 from tests.fake_cluster import FakeCluster, partitions_of
 
 PATIENCE = 10.0

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import LabError, MissingExtra
-from services.lab import distribution as module
-from services.lab.distribution import (
+from breakglass.services.errors import LabError, MissingExtra
+from breakglass.services.lab import distribution as module
+from breakglass.services.lab.distribution import (
     Distribution,
     coordinates,
     distribution,
 )
-from services.maven.repository import REPOSITORY_VARIABLE
+from breakglass.services.maven.repository import REPOSITORY_VARIABLE
 
 VERSION = "4.3.1"
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import LabError
-from services.lab.layout import (
+from breakglass.services.errors import LabError
+from breakglass.services.lab.layout import (
     FIRST_CONTROLLER,
     LAYOUT_FILE,
     Address,
     load_layout,
     save_layout,
 )
-from services.lab.planning import new_broker, new_cluster
-from services.lab.ports import LOWEST, free_ports
-from services.lab.storage import format_folder, kafka_uuid
+from breakglass.services.lab.planning import new_broker, new_cluster
+from breakglass.services.lab.ports import LOWEST, free_ports
+from breakglass.services.lab.storage import format_folder, kafka_uuid
 
 
 def test_a_layout_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -88,12 +88,13 @@ def test_a_port_that_is_taken_is_not_free(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         offered = iter([port, *range(LOWEST, LOWEST + 100)])
-        monkeypatch.setattr("services.lab.ports.random.randint", lambda low, high: next(offered))
+        randint = "breakglass.services.lab.ports.random.randint"
+        monkeypatch.setattr(randint, lambda low, high: next(offered))
         assert port not in free_ports(2)
 
 
 def test_too_few_free_ports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.lab.ports._free", lambda port: False)
+    monkeypatch.setattr("breakglass.services.lab.ports._free", lambda port: False)
     with pytest.raises(LabError, match="ports"):
         free_ports(1)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.lab.losses import Identity, count_choices
-from services.lab.truth import CountedLoss, Written
+from breakglass.services.lab.losses import Identity, count_choices
+from breakglass.services.lab.truth import CountedLoss, Written
 
 
 def records(epoch: int, start: int, end: int) -> set[Identity]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from services.class_data import fingerprint
-from services.lab import preparation
-from services.lab.distribution import Distribution
-from services.lab.preparation import prepared
+from breakglass.services.class_data import fingerprint
+from breakglass.services.lab import preparation
+from breakglass.services.lab.distribution import Distribution
+from breakglass.services.lab.preparation import prepared
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from services.lab.layout import FIRST_CONTROLLER, Address, ClusterLayout, Listener
-from services.lab.planning import new_cluster
-from services.lab.properties import render, server_properties
-from services.lab.security import security_settings
+from breakglass.services.lab.layout import FIRST_CONTROLLER, Address, ClusterLayout, Listener
+from breakglass.services.lab.planning import new_cluster
+from breakglass.services.lab.properties import render, server_properties
+from breakglass.services.lab.security import security_settings
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from services.errors import LabError
-from services.lab.segments import EMPTY, high_watermark_on_disk, read_log
-from services.model import EpochRange
+from breakglass.services.errors import LabError
+from breakglass.services.lab.segments import EMPTY, high_watermark_on_disk, read_log
+from breakglass.services.model import EpochRange
 
 LEADER_EPOCH = 12
 MAGIC_BYTE = 16

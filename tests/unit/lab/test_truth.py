@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import LabError
-from services.lab.truth import (
+from breakglass.services.errors import LabError
+from breakglass.services.lab.truth import (
     Condition,
     CountedLoss,
     Expectation,
@@ -21,7 +21,7 @@ from services.lab.truth import (
     save_truth,
     to_json,
 )
-from services.model import EpochRange, TopicPartition
+from breakglass.services.model import EpochRange, TopicPartition
 
 LEDGER = TopicPartition("ledger", 0)
 

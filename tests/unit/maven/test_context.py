@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from services.maven.context import maven_context
-from services.maven.repository import REPOSITORY_VARIABLE
+from breakglass.services.maven.context import maven_context
+from breakglass.services.maven.repository import REPOSITORY_VARIABLE
 
 JAR = b"PK" + bytes(range(256)) * 512
 PATH = "/org/example/thing/1.0/thing-1.0.jar"

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.metastore.command_id import CommandAction, CommandId, EntityType
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.command_id import CommandAction, CommandId, EntityType
+from breakglass.services.metastore.records import CommandRecord
 
 HARD = (
     "A:B",

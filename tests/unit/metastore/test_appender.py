@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore.appender import PART
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.appender import PART
+from breakglass.services.metastore.records import CommandRecord
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import back_up
 

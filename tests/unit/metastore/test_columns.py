@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.metastore import appender, columns
-from services.metastore.events import Continued, Event, Flagged
-from services.metastore.records import CommandRecord
-from services.metastore.whole_fetches import commands_in
-from services.pipeline.batches.converting import FetchedBatches, records_of
-from services.pipeline.batches.varints import NotByColumns
-from services.topic_backup.compression import Compression
-from services.topic_backup.record import Record, TimestampType
+from breakglass.services.metastore import appender, columns
+from breakglass.services.metastore.events import Continued, Event, Flagged
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.whole_fetches import commands_in
+from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
+from breakglass.services.pipeline.batches.varints import NotByColumns
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, back_up
 from tests.unit.topic_backup.batch_bytes import LOG_APPEND, batch

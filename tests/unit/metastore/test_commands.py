@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from services.metastore.command import (
+from breakglass.services.metastore.command import (
     Command,
     DdlKind,
     IncompatibleCommand,
@@ -16,7 +16,7 @@ from services.metastore.command import (
     statement_of,
     unquoted,
 )
-from services.metastore.command_id import (
+from breakglass.services.metastore.command_id import (
     TERMINATE_CLUSTER,
     CommandAction,
     CommandId,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from services.errors import MalformedInput, Refused
-from services.metastore.compaction import compact, write_compacted
-from services.metastore.log.reader import Replay
-from services.metastore.records import CommandRecord
-from services.metastore.restore.source import Skips, read_source
+from breakglass.services.errors import MalformedInput, Refused
+from breakglass.services.metastore.compaction import compact, write_compacted
+from breakglass.services.metastore.log.reader import Replay
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restore.source import Skips, read_source
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import back_up
 

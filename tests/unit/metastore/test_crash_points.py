@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore import appender
-from services.metastore.names import newest
-from services.metastore.records import CommandRecord
-from services.metastore.side_reader import side_extent
+from breakglass.services.metastore import appender
+from breakglass.services.metastore.names import newest
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.side_reader import side_extent
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import ODD, TOPIC, back_up, content, stored
 from tests.unit.topic_backup.crash_points import CrashPoints

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from console.metastore import app
-from services.errors import BreakglassError
-from services.metastore.restore.source import Skips, read_source
-from services.metastore.side_file import SUFFIX
+from breakglass.console.metastore import app
+from breakglass.services.errors import BreakglassError
+from breakglass.services.metastore.restore.source import Skips, read_source
+from breakglass.services.metastore.side_file import SUFFIX
 from tests.unit.damage import emptied, removed, swapped
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, back_up

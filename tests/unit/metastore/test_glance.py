@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import StorageError
-from services.kafka.wire.deadline import Deadline
-from services.lag import Behind
-from services.metastore.alarms import Alarm, Danger
-from services.metastore.evidence_log import alarm_file, note_alarm
-from services.metastore.glance import MetastoreGlance
-from services.metastore.live_backup import BackedUpTopic, open_backup
-from services.metastore.names import command_topic
-from services.metastore.status_file import read_status, status_file, write_status
+from breakglass.services.errors import StorageError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lag import Behind
+from breakglass.services.metastore.alarms import Alarm, Danger
+from breakglass.services.metastore.evidence_log import alarm_file, note_alarm
+from breakglass.services.metastore.glance import MetastoreGlance
+from breakglass.services.metastore.live_backup import BackedUpTopic, open_backup
+from breakglass.services.metastore.names import command_topic
+from breakglass.services.metastore.status_file import read_status, status_file, write_status
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, ORIGIN, TOPIC, back_up
 
@@ -89,7 +89,7 @@ def test_the_last_alarm_is_told_for_a_day(tmp_path: Path, monkeypatch: pytest.Mo
     told = glance(tmp_path)[2]
     assert told.startswith("alarm at ")
     assert told.endswith("has retention.ms=0 (topic)")
-    monkeypatch.setattr("services.metastore.glance.ALARM_MS", 0)
+    monkeypatch.setattr("breakglass.services.metastore.glance.ALARM_MS", 0)
     assert glance(tmp_path)[2] == ""
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.metastore.restore.layout import AbortPads, CommandRange, Pads, needs_pads, steps
+from breakglass.services.metastore.restore.layout import (
+    AbortPads,
+    CommandRange,
+    Pads,
+    needs_pads,
+    steps,
+)
 
 PATTERNS = st.lists(st.integers(0, 4), max_size=30)
 """How many offsets are free before each command."""

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from services.metastore.lines import BackupLine, LineProblem, read_lines, split
+from breakglass.services.metastore.lines import BackupLine, LineProblem, read_lines, split
 from tests.unit.metastore.generating import HARD, Generator
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import AlreadyRunning, ConflictingRecord, StorageError
-from services.metastore.events import Begun, Continued, Event, Flagged, Mended, Shorter
-from services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
-from services.metastore.names import Style, command_topic
-from services.metastore.records import CommandRecord
-from services.metastore.restart import Restart
-from services.metastore.side_file import SideHeader
-from services.metastore.side_reader import side_extent, stored_records
+from breakglass.services.errors import AlreadyRunning, ConflictingRecord, StorageError
+from breakglass.services.metastore.events import Begun, Continued, Event, Flagged, Mended, Shorter
+from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
+from breakglass.services.metastore.names import Style, command_topic
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.restart import Restart
+from breakglass.services.metastore.side_file import SideHeader
+from breakglass.services.metastore.side_reader import side_extent, stored_records
 from tests.unit.metastore.generating import Generator
 
 TOPIC = command_topic("default_")

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from services.metastore.command import Command
-from services.metastore.command_id import CommandId
-from services.metastore.log.reader import Degradation, Replay
-from services.metastore.metastore import Metastore
-from services.metastore.records import CommandRecord
+from breakglass.services.metastore.command import Command
+from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.log.reader import Degradation, Replay
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.metastore.records import CommandRecord
 from tests.unit.metastore.generating import Generator
 
 INPUT = "CREATE STREAM INPUT (ID INT KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"

@@ -12,9 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from services.errors import UsageError
-from services.metastore.restore.live_servers import LiveServers, with_answers
-from services.metastore.restore.server_info import MOST_BYTES, AskedServers, ask_servers, server_url
+from breakglass.services.errors import UsageError
+from breakglass.services.metastore.restore.live_servers import LiveServers, with_answers
+from breakglass.services.metastore.restore.server_info import (
+    MOST_BYTES,
+    AskedServers,
+    ask_servers,
+    server_url,
+)
 
 INFO = {
     "KsqlServerInfo": {

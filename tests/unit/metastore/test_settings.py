@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import BadConnectionSettings
-from services.metastore.names import Style
-from services.metastore.settings import MetastoreSettings, local_folder, read_settings
+from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.metastore.names import Style
+from breakglass.services.metastore.settings import MetastoreSettings, local_folder, read_settings
 
 LOCATION = "ksql.metastore.backup.location"
 ONE, OTHER = "ksql.enable.metastore.backup", "ksql.metastore.enable.backup"

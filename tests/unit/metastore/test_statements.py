@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.metastore.command import Command
-from services.metastore.command_id import CommandId
-from services.metastore.statements.parsing import UnsupportedStatement, parse
-from services.metastore.statements.statement import StatementKind
-from services.metastore.statements.tokens import InvalidStatement
+from breakglass.services.metastore.command import Command
+from breakglass.services.metastore.command_id import CommandId
+from breakglass.services.metastore.statements.parsing import UnsupportedStatement, parse
+from breakglass.services.metastore.statements.statement import StatementKind
+from breakglass.services.metastore.statements.tokens import InvalidStatement
 from tests.unit.metastore.generating import Generator
 
 

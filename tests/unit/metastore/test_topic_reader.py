@@ -8,8 +8,14 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
-from services.errors import AuthenticationFailed, ClusterError, NotAuthorized, NotNow, Unreachable
-from services.metastore.topic_reader import RESOLVE_SECONDS, LogCut, TopicReader
+from breakglass.services.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    NotAuthorized,
+    NotNow,
+    Unreachable,
+)
+from breakglass.services.metastore.topic_reader import RESOLVE_SECONDS, LogCut, TopicReader
 
 NOWHERE = "127.0.0.1:1"
 
@@ -26,7 +32,7 @@ def test_a_broker_that_goes_away_long_after_the_last_command_ends_nothing(
     """The topic may have been quiet for days: only the time since the first failure counts."""
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr("services.metastore.topic_reader.time", clock)
+    monkeypatch.setattr("breakglass.services.metastore.topic_reader.time", clock)
     gone = KafkaError(KafkaError._TRANSPORT)
     for now[0] in (1e6, 1e6 + RESOLVE_SECONDS):
         reader._failed(gone)

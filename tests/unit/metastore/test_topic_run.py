@@ -9,19 +9,19 @@ from typing import Any, cast
 
 import pytest
 
-from services.errors import WrongCluster
-from services.kafka.replicas.list_offsets import OffsetError
-from services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
-from services.lag import Behind, LagAlarm
-from services.metastore import topic_run
-from services.metastore.backup_job import BackupJob
-from services.metastore.live_backup import LiveBackup
-from services.metastore.topic_reader import PolledCommands
-from services.metastore.topic_run import TopicChanged, TopicRun
-from services.metastore.topic_state import TopicState
-from services.metastore.watch import MetastoreWatch
-from services.model import Unknown
-from services.session import ReadAccess
+from breakglass.services.errors import WrongCluster
+from breakglass.services.kafka.replicas.list_offsets import OffsetError
+from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
+from breakglass.services.lag import Behind, LagAlarm
+from breakglass.services.metastore import topic_run
+from breakglass.services.metastore.backup_job import BackupJob
+from breakglass.services.metastore.live_backup import LiveBackup
+from breakglass.services.metastore.topic_reader import PolledCommands
+from breakglass.services.metastore.topic_run import TopicChanged, TopicRun
+from breakglass.services.metastore.topic_state import TopicState
+from breakglass.services.metastore.watch import MetastoreWatch
+from breakglass.services.model import Unknown
+from breakglass.services.session import ReadAccess
 from tests.unit.metastore.generating import Generator
 
 STATE = TopicState("topic-id", 1, 1, {}, 0, 20, 3, leader_epoch=3)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from services.metastore.command import Command
-from services.metastore.log.reader import Replay
-from services.metastore.log.validator import (
+from breakglass.services.metastore.command import Command
+from breakglass.services.metastore.log.reader import Replay
+from breakglass.services.metastore.log.validator import (
     NameValidator,
     NothingToDo,
     Planned,
     StatementRejected,
     inconsistencies,
 )
-from services.metastore.metastore import Metastore
-from services.metastore.records import CommandRecord
-from services.model import Unknown
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.model import Unknown
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_metastore import INPUT, planless
 

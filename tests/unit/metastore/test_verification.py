@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore.validation import Finding
-from services.metastore.verification import verify_backup
+from breakglass.services.metastore.validation import Finding
+from breakglass.services.metastore.verification import verify_backup
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, ODD, back_up, content
 

@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from services.metastore.alarms import Alarm, Danger
-from services.metastore.backup_job import BackupJob
-from services.metastore.backup_run import _Noting
-from services.metastore.events import Event, NotNoted
-from services.metastore.evidence_log import alarm_file
-from services.metastore.watch import MetastoreWatch
-from services.session import ReadAccess
+from breakglass.services.metastore.alarms import Alarm, Danger
+from breakglass.services.metastore.backup_job import BackupJob
+from breakglass.services.metastore.backup_run import _Noting
+from breakglass.services.metastore.events import Event, NotNoted
+from breakglass.services.metastore.evidence_log import alarm_file
+from breakglass.services.metastore.watch import MetastoreWatch
+from breakglass.services.session import ReadAccess
 
 ALARM = Alarm(Danger.RETENTION_TIME, "topic t has retention.ms=0", {"value": "0"})
 SECONDS = 10.0

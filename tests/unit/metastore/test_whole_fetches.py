@@ -8,15 +8,21 @@ from uuid import UUID
 
 import pytest
 
-from services.errors import BreakglassError, LogBeginsLater, LogTruncated, TimedOut, TopicRecreated
-from services.kafka.read_client import ReadClient
-from services.metastore import whole_fetches as module
-from services.metastore.topic_reader import LogCut, PolledCommands
-from services.metastore.topic_state import TopicState
-from services.metastore.whole_fetches import StableLog, stable_log, whole_fetches
-from services.model import Unknown
-from services.pipeline.batches.converting import FetchedBatches
-from services.pipeline.batches.reader import BatchReader
+from breakglass.services.errors import (
+    BreakglassError,
+    LogBeginsLater,
+    LogTruncated,
+    TimedOut,
+    TopicRecreated,
+)
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.metastore import whole_fetches as module
+from breakglass.services.metastore.topic_reader import LogCut, PolledCommands
+from breakglass.services.metastore.topic_state import TopicState
+from breakglass.services.metastore.whole_fetches import StableLog, stable_log, whole_fetches
+from breakglass.services.model import Unknown
+from breakglass.services.pipeline.batches.converting import FetchedBatches
+from breakglass.services.pipeline.batches.reader import BatchReader
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.older_bytes import message_set
 from tests.unit.topic_backup.shapes import run

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import DiskFull, PipelineError, StorageError, UsageError
-from services.pipeline.generations import Generation, following, latest
-from services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
-from services.pipeline.source import WantedTopics
-from services.pipeline.spark_job import job_error
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.errors import DiskFull, PipelineError, StorageError, UsageError
+from breakglass.services.pipeline.generations import Generation, following, latest
+from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.pipeline.spark_job import job_error
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.summary import SegmentSummary
 
 
 def test_topics_are_chosen_by_name_and_by_pattern() -> None:
@@ -89,11 +89,14 @@ def test_an_error_of_ours_in_a_worker_keeps_its_words() -> None:
 @pytest.mark.parametrize(
     ("first", "last", "kind", "words"),
     [
-        ("services.errors.TimedOut: b1 is slow.", "services.errors.LogTruncated: it was cut.",
+        ("breakglass.services.errors.TimedOut: b1 is slow.",
+         "breakglass.services.errors.LogTruncated: it was cut.",
          PipelineError, "it was cut."),
-        ("OSError: [Errno 28] No space left on device", "services.errors.DiskFull: /b: free some.",
+        ("OSError: [Errno 28] No space left on device",
+         "breakglass.services.errors.DiskFull: /b: free some.",
          DiskFull, "/b: free some."),
-        ("services.errors.TimedOut: b1 is slow.", "OSError: [Errno 5] Input/output error",
+        ("breakglass.services.errors.TimedOut: b1 is slow.",
+         "OSError: [Errno 5] Input/output error",
          StorageError, "Input/output error; free space or check rights, then run the command "
          "again."),
     ],

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from services.pipeline.comparison import Differences, StretchComparison
-from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from services.pipeline.stored_segments import StoredSegment, stored_segments
-from services.topic_backup.addition import Addition, Missing, NewSegment
-from services.topic_backup.assembler import TopicAssembler
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.pipeline.comparison import Differences, StretchComparison
+from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
+from breakglass.services.topic_backup.assembler import TopicAssembler
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
 
 
 def record(offset: int, value: bytes = b"v") -> Record:

@@ -9,17 +9,17 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from services.topic_backup import consumer_offsets, group_history, partition_index
-from services.topic_backup.addition import Addition, Missing, NewSegment
-from services.topic_backup.assembler import TopicAssembler
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.prune import PruneLimits, prune
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import Record, TimestampType, encode
-from services.topic_backup.verification import verify_files
+from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
+from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
+from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
+from breakglass.services.topic_backup.assembler import TopicAssembler
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.prune import PruneLimits, prune
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.topic_backup.crash_points import CrashPoints
 
 ORDERS = TopicIdentity("orders", "cluster", UUID(int=1), 2)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from services.errors import StorageError
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import read_manifest
-from services.topic_backup.verification import verify_files
+from breakglass.services.errors import StorageError
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.pipeline.test_crash_points import COMMITS, TRUTH, committed, offsets, run
 
 ON_DESCRIPTORS = ("open", "pwrite", "fsync", "ftruncate")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from services.model import EpochHistory, EpochRange
-from services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.summary import EpochStart, Gap, GapReason
+from breakglass.services.model import EpochHistory, EpochRange
+from breakglass.services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 
 CONTROL, ABORTED = GapReason.CONTROL, GapReason.ABORTED
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import PipelineError
-from services.pipeline.gateway import OPTIONS, SCRIPTED, Gateway, Launch, scripted
-from services.pipeline.java import NICENESS, find_java
+from breakglass.services.errors import PipelineError
+from breakglass.services.pipeline.gateway import OPTIONS, SCRIPTED, Gateway, Launch, scripted
+from breakglass.services.pipeline.java import NICENESS, find_java
 from tests.waiting import wait_until
 
 SECONDS = 20.0

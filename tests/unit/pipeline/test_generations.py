@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import AlreadyRunning, UsageError
-from services.pipeline.generations import (
+from breakglass.services.errors import AlreadyRunning, UsageError
+from breakglass.services.pipeline.generations import (
     Generation,
     NewGeneration,
     following,
@@ -15,12 +15,12 @@ from services.pipeline.generations import (
     require_replaceable,
     set_aside,
 )
-from services.topic_backup.catalog import held_topics, newest
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.store.form import StoredForm
-from services.topic_backup.store.store import LocalStore, ObjectStore
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.catalog import held_topics, newest
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.store.form import StoredForm
+from breakglass.services.topic_backup.store.store import LocalStore, ObjectStore
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 BESIDE, REPLACE = NewGeneration.BESIDE, NewGeneration.REPLACE
 

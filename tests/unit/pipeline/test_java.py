@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.pipeline.java import (
+from breakglass.services.pipeline.java import (
     ABANDONED_SECONDS,
     NICENESS,
     ClassArchive,

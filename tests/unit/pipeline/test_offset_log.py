@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import PipelineError
-from services.pipeline.restore.offset_log import Announced, OffsetLog, read_log, runs_of
-from services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.errors import PipelineError
+from breakglass.services.pipeline.restore.offset_log import Announced, OffsetLog, read_log, runs_of
+from breakglass.services.pipeline.restore.offset_map import CommittedRun
 
 FIRST, SECOND = CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.pipeline.restore.offset_map import CommittedRun, OffsetMap
-from services.pipeline.stored_segments import StoredSegment, stored_segments
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.record import Record, TimestampType
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetMap
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 OLD = (0, 1, 4, 5, 9)
 RUNS = [CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
+from breakglass.services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
 
 
 class Time:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from services.topic_backup.record import encode
+from breakglass.services.topic_backup.record import encode
 from tests.unit.topic_backup.shapes import plain
 
 ROOT = Path(__file__).parents[3]
@@ -20,12 +20,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 import numpy as np
-from services.pipeline.daemon import WANTED
+from breakglass.services.pipeline.daemon import WANTED
 for name in WANTED:
     import_module(name)
-from services.pipeline.comparison import StretchComparison
-from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from services.topic_backup.folder import LocalFolder
+from breakglass.services.pipeline.comparison import StretchComparison
+from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
+from breakglass.services.topic_backup.folder import LocalFolder
 record = bytes.fromhex({RECORD.hex()!r})
 longs = (np.array([7]), np.array([0]), np.array([0, len(record)]))
 chunk = RecordChunk(3, *longs, memoryview(record))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.pipeline.restore.offset_map import CommittedRun
-from services.pipeline.restore.proof import unowned_spans
+from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.proof import unowned_spans
 
 RUNS = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]
 """Offsets 0 to 2 and 4 to 5; the markers are at 3 and 6."""

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from services.model import EpochHistory, EpochRange, TopicPartition, Unknown
-from services.pipeline.backup import jobs
-from services.pipeline.resume_point import diverged, other_log, stretch
-from services.pipeline.source import PartitionSource, TopicSource
-from services.topic_backup.manifest import TopicIdentity, TopicManifest
-from services.topic_backup.summary import (
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
+from breakglass.services.pipeline.backup import jobs
+from breakglass.services.pipeline.resume_point import diverged, other_log, stretch
+from breakglass.services.pipeline.source import PartitionSource, TopicSource
+from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
+from breakglass.services.topic_backup.summary import (
     EpochStart,
     Gap,
     GapReason,

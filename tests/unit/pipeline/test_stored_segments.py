@@ -10,23 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.errors import AlreadyRunning, DamagedBackup, UsageError
-from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
-from services.topic_backup.addition import Addition, Missing, NewSegment
-from services.topic_backup.address import partition_of, reindex_all
-from services.topic_backup.assembling import Assembler, assembling
-from services.topic_backup.catalog import held_topics
-from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from services.topic_backup.prune import PruneLimits, prune
-from services.topic_backup.record import Record, encode
-from services.topic_backup.status import read_status
-from services.topic_backup.store import runs_folder
-from services.topic_backup.store.form import StoredForm
-from services.topic_backup.store.store import Store
-from services.topic_backup.summary import Gap, GapReason
-from services.topic_backup.verification import verify_files
+from breakglass.services.errors import AlreadyRunning, DamagedBackup, UsageError
+from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
+from breakglass.services.pipeline.stored_segments import (
+    StoredSegment,
+    runs_between,
+    stored_segments,
+)
+from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
+from breakglass.services.topic_backup.address import partition_of, reindex_all
+from breakglass.services.topic_backup.assembling import Assembler, assembling
+from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from breakglass.services.topic_backup.prune import PruneLimits, prune
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.status import read_status
+from breakglass.services.topic_backup.store import runs_folder
+from breakglass.services.topic_backup.store.form import StoredForm
+from breakglass.services.topic_backup.store.store import Store
+from breakglass.services.topic_backup.summary import Gap, GapReason
+from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.store.stores import (
     BOTH,
@@ -125,8 +129,8 @@ def test_records_are_read_by_range(
     store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(store, form, 0, 40)
-    monkeypatch.setattr("services.pipeline.stored_segments.RUN_BYTES", 90)
-    monkeypatch.setattr("services.pipeline.stored_segments.RUN_RECORDS", 5)
+    monkeypatch.setattr("breakglass.services.pipeline.stored_segments.RUN_BYTES", 90)
+    monkeypatch.setattr("breakglass.services.pipeline.stored_segments.RUN_RECORDS", 5)
     runs = list(runs_between(stored(store), 3, 38))
     assert max(len(run.offsets) for run in runs) == 2
     assert [int(offset) for run in runs for offset in run.offsets] == list(range(3, 38))

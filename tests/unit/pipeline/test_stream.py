@@ -11,17 +11,22 @@ from typing import Any, cast
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from services.connection.settings import ConnectionSettings
-from services.kafka.read_client import ReadClient
-from services.model import EpochHistory, PartitionState, TopicPartition
-from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from services.pipeline.resume_point import CopyStretch, stretch
-from services.pipeline.session import Spark
-from services.pipeline.source import PartitionSource
-from services.pipeline.stream import BatchRanges, Stream, within
-from services.session import ReadAccess
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import EpochHistory, PartitionState, TopicPartition
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.resume_point import CopyStretch, stretch
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import PartitionSource
+from breakglass.services.pipeline.stream import BatchRanges, Stream, within
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.summary import (
+    Gap,
+    GapReason,
+    PartitionSummary,
+    SegmentSummary,
+)
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, FakeReplica
 from tests.fake_metadata import TOPIC_ID

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from services.model import EpochHistory, EpochRange, Unknown
-from services.pipeline.restore.tail import (
+from breakglass.services.model import EpochHistory, EpochRange, Unknown
+from breakglass.services.pipeline.restore.tail import (
     ABORTED,
     THERE,
     TWICE,
@@ -21,9 +21,9 @@ from services.pipeline.restore.tail import (
     epochs_of,
     fates_of,
 )
-from services.topic_backup.batch_log import BatchState
-from services.topic_backup.record import Record, TimestampType
-from services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.batch_log import BatchState
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
 
 HISTORY = EpochHistory((EpochRange(0, 0, 10), EpochRange(2, 10, 30)), 0)
 """Cut at 10 by an election: what epoch 1 wrote from there on is gone."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from services.pipeline.restore.task import (
+from breakglass.services.pipeline.restore.task import (
     LOG_APPEND_TIME,
     WITHOUT_TIMESTAMP,
     as_restored,
     declared_of,
 )
-from services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.record import Record, TimestampType
 
 PLAIN = Record(
     3, TimestampType.CREATE, 5, b"k", None, ((b"", b""), (b"a\x00", None), (b"\xff", b"1"))

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from hypothesis import strategies as st
 
-from services.model import EpochHistory, EpochRange, PartitionEvidence, ReplicaLog
+from breakglass.services.model import EpochHistory, EpochRange, PartitionEvidence, ReplicaLog
 from tests.unit.recovery.replicas import log, offline
 
 Record = tuple[int, int]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from services.model import (
+from breakglass.services.model import (
     CONTENTS_UNREAD,
     LogContents,
     PartitionEvidence,

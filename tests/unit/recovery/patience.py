@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.limits import ExecutionLimits
 from tests.waiting import within
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from services.model import PartitionEvidence, Role, TopicPartition
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.document import Plan
-from services.recovery.plan.make import make_plan
+from breakglass.services.model import PartitionEvidence, Role, TopicPartition
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.make import make_plan
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
 
 CLUSTER = "prod-eu-1"

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence, ReplicaLog, Role, Unknown
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Role, Unknown
 from tests.unit.recovery.replicas import PLAIN, log, offline, silent
 
 Record = tuple[int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from services.model import (
+from breakglass.services.model import (
     EpochHistory,
     EpochRange,
     FigureSource,
@@ -19,7 +19,7 @@ from services.model import (
     TopicSettings,
     Unknown,
 )
-from services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.circumstances import Circumstances
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 ANOTHER_TOPIC_ID = UUID("99999999-2222-3333-4444-555555555555")

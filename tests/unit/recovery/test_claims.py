@@ -11,13 +11,18 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence, Unknown
-from services.recovery.execution.prepare import target_of
-from services.recovery.guarded.election_quote import frozen, groups_of, planned, priced_as_judged
-from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.heard_before import remembering
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.verdict import assess
+from breakglass.services.model import PartitionEvidence, Unknown
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.guarded.election_quote import (
+    frozen,
+    groups_of,
+    planned,
+    priced_as_judged,
+)
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.random_histories import (
     BROKERS,
     MEANWHILE,

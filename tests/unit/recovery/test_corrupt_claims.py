@@ -13,12 +13,18 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.model import CONTENTS_UNREAD, LogContents, PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.guarded.election_quote import frozen, groups_of, planned
-from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.verdict import assess
-from services.words.contents import contents_text
+from breakglass.services.model import (
+    CONTENTS_UNREAD,
+    LogContents,
+    PartitionEvidence,
+    ReplicaLog,
+    Unknown,
+)
+from breakglass.services.recovery.guarded.election_quote import frozen, groups_of, planned
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.words.contents import contents_text
 from tests.unit.recovery.random_histories import (
     Life,
     Record,

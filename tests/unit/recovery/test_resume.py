@@ -12,19 +12,23 @@ from typing import Any, cast
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from services.errors import WrongCluster
-from services.guard.consent import Price
-from services.guard.journal import Journal, JournalView, read
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.model import Reassignment, TopicPartition, Unknown
-from services.recovery.execution.record import ExecutionJournal, described
-from services.recovery.execution.routes import native_route
-from services.recovery.execution.run import Recovery, Rescue
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.rescue.journalled import SAVED
-from services.recovery.rescue.journalled import STEP as RESCUE
-from services.recovery.resume import JournalSurvey, Resume, ended_as, survey
-from services.recovery.unfinished import Remains, consented, remains
+from breakglass.services.errors import WrongCluster
+from breakglass.services.guard.consent import Price
+from breakglass.services.guard.journal import Journal, JournalView, read
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.model import Reassignment, TopicPartition, Unknown
+from breakglass.services.recovery.execution.record import ExecutionJournal, described
+from breakglass.services.recovery.execution.routes import native_route
+from breakglass.services.recovery.execution.run import Recovery, Rescue
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
+from breakglass.services.recovery.rescue.journalled import SAVED
+from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.resume import JournalSurvey, Resume, ended_as, survey
+from breakglass.services.recovery.unfinished import Remains, consented, remains
 from tests.fake_controller import FakeController, after, unanswered
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.conftest import Bench

@@ -10,7 +10,7 @@ from textual.filter import LineFilter
 from textual.widgets import Button, DataTable, Footer, Header, Input, OptionList, Sparkline
 from typing_extensions import override
 
-from screens.ascii import AsciiFilter, in_ascii
+from breakglass.screens.ascii import AsciiFilter, in_ascii
 
 
 @pytest.mark.parametrize(

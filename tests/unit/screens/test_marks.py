@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NoReturn
 
-from screens.offline.marks import Marks
-from services.incident.groups import PartitionGroup, grouped
-from services.incident.row import IncidentRow
+from breakglass.screens.offline.marks import Marks
+from breakglass.services.incident.groups import PartitionGroup, grouped
+from breakglass.services.incident.row import IncidentRow
 from tests.incidents import many_offline
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from screens.terminal import Colors, Terminal
-from themes.palettes import PALETTES
+from breakglass.screens.terminal import Colors, Terminal
+from breakglass.themes.palettes import PALETTES
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from rich.style import Style
 
-from themes.files import LARGEST_FILE, read_themes
-from themes.palettes import ANSI_LIGHT, DARK
-from themes.roles import Role, theme_role_style
+from breakglass.themes.files import LARGEST_FILE, read_themes
+from breakglass.themes.palettes import ANSI_LIGHT, DARK
+from breakglass.themes.roles import Role, theme_role_style
 
 NIGHT = """
 name = "night-shift"

@@ -5,7 +5,7 @@ from rich.color import ColorType
 from textual.color import Color
 from textual.theme import Theme
 
-from themes.palettes import (
+from breakglass.themes.palettes import (
     ANSI_DARK,
     ANSI_LIGHT,
     DARK,
@@ -14,7 +14,7 @@ from themes.palettes import (
     MONOCHROME,
     PALETTES,
 )
-from themes.roles import Role, theme_role_style
+from breakglass.themes.roles import Role, theme_role_style
 
 VERDICTS = (Role.BOMB, Role.FORK, Role.LOST, Role.STUCK, Role.WAITING, Role.SAFE)
 

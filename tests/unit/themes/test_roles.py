@@ -6,8 +6,8 @@ from textual.app import App, ComposeResult
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Static
 
-from themes.palettes import DARK, PALETTES, with_roles
-from themes.roles import (
+from breakglass.themes.palettes import DARK, PALETTES, with_roles
+from breakglass.themes.roles import (
     Role,
     RoleStyle,
     StyleSyntaxError,

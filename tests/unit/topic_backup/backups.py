@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import MANIFEST, records_name, segment_index_name, segment_prefix
-from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import Record
-from services.topic_backup.summary import PartitionSummary
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import (
+    MANIFEST,
+    records_name,
+    segment_index_name,
+    segment_prefix,
+)
+from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.summary import PartitionSummary
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 ORDERS = TopicIdentity("orders")
 FIRST = segment_prefix(0, 0)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from services.topic_backup.compression import Compression, with_right_checksum
-from services.topic_backup.record import Record
+from breakglass.services.topic_backup.compression import Compression, with_right_checksum
+from breakglass.services.topic_backup.record import Record
 from tests.unit.topic_backup.batch_bytes import LOG_APPEND, compress
 
 DESCRIPTOR_CHECKSUM_AT = 6

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import UsageError
-from services.topic_backup.address import partition_of, reindex_all
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.store.store import ObjectStore, local_path, open_store
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.address import partition_of, reindex_all
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.store.store import ObjectStore, local_path, open_store
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import ORDERS, back_up
 from tests.unit.topic_backup.shapes import plain, run
 

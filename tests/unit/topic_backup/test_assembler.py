@@ -8,22 +8,22 @@ from uuid import UUID
 
 import pytest
 
-from services.errors import MalformedInput, UsageError, WrongCluster
-from services.topic_backup import partition_index
-from services.topic_backup.addition import Addition, Missing, NewSegment
-from services.topic_backup.assembler import TopicAssembler
-from services.topic_backup.catalog import held_topics
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.part import SegmentPart, part_index_of, part_names
-from services.topic_backup.pending import PENDING
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import Record, TimestampType, encode
-from services.topic_backup.segment_index import IndexedRecord, encode_entry
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.summary import EpochStart, Gap, GapReason
-from services.topic_backup.verification import verify_files
+from breakglass.services.errors import MalformedInput, UsageError, WrongCluster
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
+from breakglass.services.topic_backup.assembler import TopicAssembler
+from breakglass.services.topic_backup.catalog import held_topics
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.part import SegmentPart, part_index_of, part_names
+from breakglass.services.topic_backup.pending import PENDING
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
+from breakglass.services.topic_backup.verification import verify_files
 
 ORDERS = TopicIdentity("orders", "cluster", UUID(int=1))
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import DamagedBackup
-from services.topic_backup.batch_log import BatchState, read_batch_log
-from services.topic_backup.batches import decode_batches
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import batch_log_name, listing
-from services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
+from breakglass.services.topic_backup.batches import decode_batches
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import batch_log_name, listing
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import ORDERS, append_to, committed, cut_to, overwrite, read
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import plain, run

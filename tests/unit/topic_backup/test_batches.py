@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedMessage
-from services.topic_backup.batch_header import BATCH_HEADER, read_headers
-from services.topic_backup.batches import ControlType, Marker, RecordBatch, decode_batches
-from services.topic_backup.compression import Compression
-from services.topic_backup.record import Record, TimestampType
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup.batch_header import BATCH_HEADER, read_headers
+from breakglass.services.topic_backup.batches import (
+    ControlType,
+    Marker,
+    RecordBatch,
+    decode_batches,
+)
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.unit.topic_backup.batch_bytes import (
     CONTROL,
     LOG_APPEND,

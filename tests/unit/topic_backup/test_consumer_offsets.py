@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedInput
-from services.topic_backup import group_history
-from services.topic_backup.consumer_offsets import decode, encode, hash_order, read, update
-from services.topic_backup.folder import LocalFolder
+from breakglass.services.errors import MalformedInput
+from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.consumer_offsets import (
+    decode,
+    encode,
+    hash_order,
+    read,
+    update,
+)
+from breakglass.services.topic_backup.folder import LocalFolder
 
 groups = st.dictionaries(st.text(), st.integers(-(2**63), 2**63 - 1))
 

@@ -12,25 +12,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from console.backup import app
-from services.divergence.align import PairKind, RecordPair
-from services.divergence.backup_opening import open_backup
-from services.divergence.byte_source import Same
-from services.divergence.comparison import Comparison
-from services.divergence.entry import UnreadableRange
-from services.divergence.runs import runs
-from services.divergence.source import Reading
-from services.errors import BreakglassError, Refused
-from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.restore.plan import accepted_gaps, require_manifest
-from services.pipeline.restore.tail_plan import tail_sources
-from services.topic_backup import verified
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.held import read_held, read_sound
-from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
-from services.topic_backup.record import encode
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.console.backup import app
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.byte_source import Same
+from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.runs import runs
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import BreakglassError, Refused
+from breakglass.services.pipeline.restore.options import RestoreOptions
+from breakglass.services.pipeline.restore.plan import accepted_gaps, require_manifest
+from breakglass.services.pipeline.restore.tail_plan import tail_sources
+from breakglass.services.topic_backup import verified
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.held import read_held, read_sound
+from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.topic_backup.backups import (
     ORDERS,

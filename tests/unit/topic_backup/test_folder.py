@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import AlreadyRunning, StorageError
-from services.topic_backup.folder import LocalFolder
+from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.topic_backup.folder import LocalFolder
 
 
 @pytest.fixture

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.errors import BreakglassError
-from services.topic_backup import consumer_offsets, partition_index
-from services.topic_backup.batches import decode_batches
-from services.topic_backup.compression import Compression
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import MANIFEST
-from services.topic_backup.manifest import decode as decode_manifest
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import MAX_HEADERS, Record
-from services.topic_backup.reindex import reindex
-from services.topic_backup.segment_reader import CHUNK_BYTES
+from breakglass.services.errors import BreakglassError
+from breakglass.services.topic_backup import consumer_offsets, partition_index
+from breakglass.services.topic_backup.batches import decode_batches
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
+from breakglass.services.topic_backup.manifest import decode as decode_manifest
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import MAX_HEADERS, Record
+from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES
 from tests.unit.topic_backup.backups import (
     INDEX,
     RECORDS,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from services.topic_backup import consumer_offsets, partition_index
-from services.topic_backup.display import BytesAs, as_json
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import MANIFEST, listing
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.reindex import reindex
-from services.topic_backup.segment_index import SegmentIndex
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup import consumer_offsets, partition_index
+from breakglass.services.topic_backup.display import BytesAs, as_json
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST, listing
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.segment_index import SegmentIndex
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.golden import (
     CASES,
     GOLDEN,

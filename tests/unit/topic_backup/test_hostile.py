@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.checkpoint.store.documents import ManifestDocument, TakeDocument, decode
-from services.errors import BreakglassError, DamagedBackup, MalformedInput, StorageError
-from services.guard.journal_view import read as read_journal
-from services.metastore.verification import verify_backup
-from services.pipeline.restore.state import FILE, read_state
-from services.recovery.plan.file import read_plan
-from services.topic_backup import partition_index, pending, verified
-from services.topic_backup.folder import LocalFolder, inside, read_whole
-from services.topic_backup.held import read_held
-from services.topic_backup.layout import MANIFEST, segment_place
-from services.topic_backup.manifest import MAX_MANIFEST_BYTES, read_manifest
-from services.topic_backup.partition_index import SegmentEntry, encode
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.store.local_blobs import LocalBlobs
-from services.topic_backup.verification import verify_files
+from breakglass.services.checkpoint.store.documents import ManifestDocument, TakeDocument, decode
+from breakglass.services.errors import BreakglassError, DamagedBackup, MalformedInput, StorageError
+from breakglass.services.guard.journal_view import read as read_journal
+from breakglass.services.metastore.verification import verify_backup
+from breakglass.services.pipeline.restore.state import FILE, read_state
+from breakglass.services.recovery.plan.file import read_plan
+from breakglass.services.topic_backup import partition_index, pending, verified
+from breakglass.services.topic_backup.folder import LocalFolder, inside, read_whole
+from breakglass.services.topic_backup.held import read_held
+from breakglass.services.topic_backup.layout import MANIFEST, segment_place
+from breakglass.services.topic_backup.manifest import MAX_MANIFEST_BYTES, read_manifest
+from breakglass.services.topic_backup.partition_index import SegmentEntry, encode
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.topic_backup.backups import FIRST, RECORDS, as_the_originals, back_up
 from tests.unit.topic_backup.shapes import run
 

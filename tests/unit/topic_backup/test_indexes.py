@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import DamagedBackup, UnsupportedSchema
-from services.topic_backup import partition_index
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import segment_prefix
-from services.topic_backup.segment_index import (
+from breakglass.services.errors import DamagedBackup, UnsupportedSchema
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import segment_prefix
+from breakglass.services.topic_backup.segment_index import (
     IndexedRecord,
     SegmentIndex,
     encode_entry,

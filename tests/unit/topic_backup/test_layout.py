@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import DamagedBackup, UsageError
-from services.topic_backup.layout import (
+from breakglass.services.errors import DamagedBackup, UsageError
+from breakglass.services.topic_backup.layout import (
     MANIFEST,
     batch_log_name,
     consumer_offsets_name,

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from services.errors import MalformedInput, UnsupportedSchema
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import MANIFEST, listing
-from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST, listing
+from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import back_up, manifest_of
 from tests.unit.topic_backup.shapes import plain, run
 

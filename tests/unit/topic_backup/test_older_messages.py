@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from services.errors import MalformedMessage
-from services.topic_backup.batch_header import Fetched, read_headers
-from services.topic_backup.compression import Compression
-from services.topic_backup.older_messages import message_header, message_records
-from services.topic_backup.record import Record, TimestampType
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.topic_backup.batch_header import Fetched, read_headers
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.older_messages import message_header, message_records
+from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.unit.topic_backup.batch_bytes import LOG_APPEND, batch, compress
 from tests.unit.topic_backup.older_bytes import (
     broken,

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import UsageError
-from services.topic_backup import partition_index
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.prune import PruneLimits, prunable, prune
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import Record, TimestampType
-from services.topic_backup.status import read_status
-from services.topic_backup.store.store import LocalStore
-from services.topic_backup.topic_writer import TopicWriter
-from services.topic_backup.verification import verify_files
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.status import read_status
+from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.verification import verify_files
 
 
 @pytest.fixture

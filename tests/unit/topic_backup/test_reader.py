@@ -10,11 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.errors import UnsupportedSchema
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.record import Record, encode
-from services.topic_backup.segment_index import IndexedRecord, encode_entry
-from services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION, read_segment
+from breakglass.services.errors import UnsupportedSchema
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from breakglass.services.topic_backup.segment_reader import (
+    CHUNK_BYTES,
+    FIRST_POSITION,
+    read_segment,
+)
 from tests.unit.topic_backup.backups import (
     INDEX,
     RECORDS,

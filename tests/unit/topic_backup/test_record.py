@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.topic_backup.record import (
+from breakglass.services.topic_backup.record import (
     MAX_HEADERS,
     NeedMore,
     Record,

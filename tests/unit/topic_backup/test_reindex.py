@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import UnsupportedSchema
-from services.topic_backup import partition_index
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.record import encode
-from services.topic_backup.reindex import reindex
-from services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.errors import UnsupportedSchema
+from breakglass.services.topic_backup import partition_index
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from tests.unit.topic_backup.backups import (
     INDEX,
     RECORDS,

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.errors import DamagedBackup
-from services.model import TopicPartition
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.record import Record, encode
-from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.summary import GapReason
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
+from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import (
     INDEX,
     ORDERS,
@@ -220,7 +220,7 @@ class TestCommitted:
 ENDLESS = """
 import sys
 from pathlib import Path
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import ORDERS
 from tests.unit.topic_backup.shapes import plain
 

@@ -12,20 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from console.backup import app
-from services.divergence.backup_opening import open_backup
-from services.divergence.entry import RecordEntry
-from services.divergence.source import Reading
-from services.pipeline.stored_segments import runs_between, stored_segments
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.held import read_held
-from services.topic_backup.mending import mend
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import Record
-from services.topic_backup.salvage.finding import FoundRecord
-from services.topic_backup.salvage.salvage import salvaged
-from services.topic_backup.summary import GapReason
-from services.topic_backup.verification import verify_files
+from breakglass.console.backup import app
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.source import Reading
+from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.held import read_held
+from breakglass.services.topic_backup.mending import mend
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,

@@ -8,12 +8,12 @@ from typing import BinaryIO
 
 import pytest
 
-from services.errors import StorageError
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import records_name
-from services.topic_backup.soundness import OTHER_BYTES, altered
-from services.topic_backup.store.runs_folder import RunsFolder
-from services.topic_backup.summary import SegmentSummary
+from breakglass.services.errors import StorageError
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import records_name
+from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
+from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.summary import SegmentSummary
 from tests.unit.topic_backup.backups import back_up, committed
 from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.store.stores import COMPRESSED, PLAIN, in_memory, on_disk, runs_folder

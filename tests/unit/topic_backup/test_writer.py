@@ -12,21 +12,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.errors import (
+from breakglass.services.errors import (
     AlreadyRunning,
     ConflictingRecord,
     StorageError,
     UsageError,
     WrongCluster,
 )
-from services.model import TopicPartition
-from services.topic_backup.folder import AppendFile, LocalFolder
-from services.topic_backup.layout import MANIFEST
-from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.partition_writer import PartitionWriter
-from services.topic_backup.record import Record, encode
-from services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
-from services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.folder import AppendFile, LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import Role, Unknown
-from services.recovery.judgement.loss import UnreadRecords
-from services.words.figures import (
+from breakglass.services.model import Role, Unknown
+from breakglass.services.recovery.judgement.loss import UnreadRecords
+from breakglass.services.words.figures import (
     count,
     shown,
     total_text,
@@ -14,7 +14,7 @@ from services.words.figures import (
     unread_told,
     unread_total,
 )
-from services.words.moments import time_text
+from breakglass.services.words.moments import time_text
 
 SILENT = Unknown("b3 is silent")
 

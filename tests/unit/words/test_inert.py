@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.words.inert import bounded, inert
+from breakglass.services.words.inert import bounded, inert
 
 TEXT = st.text(alphabet=st.characters(), max_size=60)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.model import Role
-from services.recovery.judgement.assessment import Verdict
-from services.words.legend import LEGEND, Term
+from breakglass.services.model import Role
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.words.legend import LEGEND, Term
 
 VERDICTS_PAGE = Path(__file__).parents[3] / "docs" / "verdicts.md"
 WORDS = {one.word for one in LEGEND}

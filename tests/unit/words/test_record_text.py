@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.words.inert import inert
-from services.words.record_text import (
+from breakglass.services.words.inert import inert
+from breakglass.services.words.record_text import (
     EMPTY,
     NULL,
     TextForm,

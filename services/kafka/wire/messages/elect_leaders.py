@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from services.errors import UnsupportedByCluster
-from services.kafka.wire.messages.message import ApiMessage, StrictDecoding
-from services.kafka.wire.messages.native import DESIGNATED_SINCE
-from services.model import TopicPartition
+from breakglass.services.errors import UnsupportedByCluster
+from breakglass.services.kafka.wire.messages.message import ApiMessage, StrictDecoding
+from breakglass.services.kafka.wire.messages.native import DESIGNATED_SINCE
+from breakglass.services.model import TopicPartition
 
 
 class ElectionType(IntEnum):

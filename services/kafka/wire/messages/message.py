@@ -10,7 +10,7 @@ import io
 import struct
 from typing import TYPE_CHECKING, Any
 
-from services.errors import MalformedMessage
+from breakglass.services.errors import MalformedMessage
 
 if TYPE_CHECKING:
 

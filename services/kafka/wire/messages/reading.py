@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from services.kafka.wire.messages.message import ApiMessage
+from breakglass.services.kafka.wire.messages.message import ApiMessage
 
 
 class DescribeClusterRequest(ApiMessage):

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from services.kafka.wire.messages.message import ApiMessage, StrictDecoding
-from services.kafka.wire.messages.native import DEFAULT_API_KEY
+from breakglass.services.kafka.wire.messages.message import ApiMessage, StrictDecoding
+from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY
 
 NO_BROKER = -1
 

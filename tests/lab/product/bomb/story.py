@@ -17,20 +17,20 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from console.app import BreakglassApp
-from console.web.session import WebConsole
-from console.wiring import Connection
-from screens.context import Context, Known
-from screens.terminal import Terminal
-from services.connection.sources import ConnectionOptions
-from services.incident.watch import IncidentWatch
-from services.lab.cluster import Cluster
-from services.lab.scenarios.damage import bring_back
-from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
-from services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
-from services.lab.scenarios.stale_replicas import SCENARIO as STALE_REPLICAS
-from services.model import TopicPartition
+from breakglass.console.app import BreakglassApp
+from breakglass.console.web.session import WebConsole
+from breakglass.console.wiring import Connection
+from breakglass.screens.context import Context, Known
+from breakglass.screens.terminal import Terminal
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import bring_back
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
+from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
+from breakglass.services.lab.scenarios.stale_replicas import SCENARIO as STALE_REPLICAS
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code
 from tests.program import Ended, breakglass
 from tests.screens.turns import text

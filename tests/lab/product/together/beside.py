@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from services.lab.cluster import Cluster
-from services.lab.properties import SMALL
-from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
-from services.lab.scenarios.scenario import Scenario, Script, Shape
-from services.lab.scenarios.stage import Stage
-from services.lab.segments import read_log
-from services.lab.truth import Expectation, TrueVerdict
-from services.model import TopicPartition
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.truth import Expectation, TrueVerdict
+from breakglass.services.model import TopicPartition
 from tests.lab.asking import commit
 
 OFFSETS_TOPIC = "__consumer_offsets"

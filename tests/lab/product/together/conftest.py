@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import pytest
 
-from services.incident.incident import Incident
-from services.incident.watch import IncidentWatch
-from services.kafka.cluster.open_transactions import OpenTransaction
-from services.kafka.read_client import ReadClient
-from services.model import TopicPartition, Unknown
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome
-from services.recovery.guarded.aftermath import open_transactions_after
-from services.recovery.triage import Triage
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.execution.target import ElectionTarget, PartitionOutcome
+from breakglass.services.recovery.guarded.aftermath import open_transactions_after
+from breakglass.services.recovery.triage import Triage
 from tests.lab.product.session import (
     Watched,
     judged,

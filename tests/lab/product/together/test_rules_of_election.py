@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from console.demo_check import wrong_leaders
-from services.model import TopicPartition
-from services.recovery.execution.target import RecoveryResult
+from breakglass.console.demo_check import wrong_leaders
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import RecoveryResult
 from tests.lab.asking import EARLIEST, consume, list_offset, out_of_range
 from tests.lab.product.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
 from tests.lab.product.together.beside import READ_ON, READ_TO, TRIMMED, TRIMMED_TO

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import LogContents, TopicPartition, known
-from services.recovery.choice import recommended
-from services.recovery.execution.prepare import target_of
-from services.recovery.guarded.aftermath import GroupPastEnd, groups_past_end
-from services.recovery.judgement.assessment import Action, Verb, Verdict
-from services.recovery.judgement.summary import summarize
-from services.recovery.triage import Triage
-from services.words.figures import loss_text, unread_text
+from breakglass.services.model import LogContents, TopicPartition, known
+from breakglass.services.recovery.choice import recommended
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, groups_past_end
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
+from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.triage import Triage
+from breakglass.services.words.figures import loss_text, unread_text
 from tests.lab.product.session import judgement
 from tests.lab.product.together.beside import GROUP, READ_ON, READ_TO, TRIMMED
 from tests.lab.product.together.conftest import CARTS, MOVING, Recovered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.recovery.triage import Triage
+from breakglass.services.recovery.triage import Triage
 from tests.lab.product.together.conftest import BESIDE, TOGETHER
 from tests.lab.product.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.incident.incident import Incident
-from services.model import TopicPartition
-from services.recovery.judgement.conclusion import Judged
-from services.recovery.triage import Triage
+from breakglass.services.incident.incident import Incident
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.recovery.triage import Triage
 from tests.lab.product.together.conftest import CARTS
 
 pytestmark = pytest.mark.timeout(300)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from console.web.checkpoint_api import CheckpointApi
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
+from breakglass.console.web.checkpoint_api import CheckpointApi
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
 from tests.unit.checkpoint.store.stores import POSITION, completed, copied, reserved
 from tests.unit.checkpoint.topics import Logs
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from console.web.checkpoint_api import STATUSES, CheckpointApi
-from services.checkpoint.background_errors import Doing, ErrorKind, Troubles
-from services.checkpoint.backup_info import backup_info
-from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.metrics import exposition
-from services.checkpoint.openapi import BACKUPS, description
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
-from services.errors import (
+from breakglass.console.web.checkpoint_api import STATUSES, CheckpointApi
+from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
+from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.metrics import exposition
+from breakglass.services.checkpoint.openapi import BACKUPS, description
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.errors import (
     BreakglassError,
     ConnectFailed,
     NotAuthorized,

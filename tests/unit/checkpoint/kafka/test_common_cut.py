@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.checkpoint.kafka.deciding import greatest_common_cut
-from services.checkpoint.protocol.lineage import Lineage, RecordLineage
+from breakglass.services.checkpoint.kafka.deciding import greatest_common_cut
+from breakglass.services.checkpoint.protocol.lineage import Lineage, RecordLineage
 
 FLOORS = {1: 0, 2: 0, 3: 0}
 ENDS = {1: 10, 2: 10, 3: 10}

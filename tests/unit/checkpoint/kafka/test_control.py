@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.kafka.control import (
+from breakglass.services.checkpoint.kafka.control import (
     Control,
     Created,
     LastOf,
@@ -14,7 +14,7 @@ from services.checkpoint.kafka.control import (
     control_of,
     take_record,
 )
-from services.checkpoint.kafka.stamps import RecordAddress
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress
 
 OLD, NEW = "a" * 32, "b" * 32
 CREATED = Created("bank/of x", OLD, 3, 5, 120, b"\x00state")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.checkpoint.kafka.groups import GroupLag, lags, read_by
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.groups import GroupLag, lags, read_by
+from breakglass.services.model import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 CUT = {A0: 10, A1: 20, B0: 30}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.checkpoint.kafka.holding import HELD, put_back
+from breakglass.services.checkpoint.kafka.holding import HELD, put_back
 
 NOTHING = dict.fromkeys(HELD)
 

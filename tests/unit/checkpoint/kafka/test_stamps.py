@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.checkpoint.kafka.stamps import (
+from breakglass.services.checkpoint.kafka.stamps import (
     LARGEST,
     ORIGIN,
     OUTSIDE,

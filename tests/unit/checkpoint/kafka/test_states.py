@@ -7,10 +7,14 @@ from uuid import UUID
 
 import pytest
 
-from services.checkpoint.kafka.control import Control, Created, control_of
-from services.checkpoint.kafka.states import CheckpointPartition, promised_states, with_states
-from services.checkpoint.spark.sources import needed_from
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.kafka.control import Control, Created, control_of
+from breakglass.services.checkpoint.kafka.states import (
+    CheckpointPartition,
+    promised_states,
+    with_states,
+)
+from breakglass.services.checkpoint.spark.sources import needed_from
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
     GroupPolicy,
@@ -18,8 +22,8 @@ from services.checkpoint.store.documents import (
     NumberedPartition,
     TakeDocument,
 )
-from services.errors import EvidenceChanged, Refused
-from services.model import TopicPartition
+from breakglass.services.errors import EvidenceChanged, Refused
+from breakglass.services.model import TopicPartition
 
 TOPIC = UUID(int=7).hex
 PLACES = {1: CheckpointPartition(TopicPartition("bank", 0), TOPIC)}

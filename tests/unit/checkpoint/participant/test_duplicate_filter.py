@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
-from services.checkpoint.participant.duplicate_filter import KnownRecords
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
+from breakglass.services.checkpoint.participant.duplicate_filter import KnownRecords
 
 TOPIC_ID = "c" * 32
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.kafka.control import MovedRecords, RestoredTopic
-from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
-from services.checkpoint.participant.positions import InputPosition, sn_of
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control import MovedRecords, RestoredTopic
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
+from breakglass.services.checkpoint.participant.positions import InputPosition, sn_of
+from breakglass.services.model import TopicPartition
 
 OLD, NEW = "a" * 32, "b" * 32
 PARTITION = TopicPartition("bank", 2)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from confluent_kafka import TopicPartition as Offset
 
-from services.checkpoint.kafka.control import Control, RestoredTopic
-from services.checkpoint.participant.positions import InputPosition
-from services.checkpoint.participant.starting import Starting
-from services.model import TopicPartition
+from breakglass.services.checkpoint.kafka.control import Control, RestoredTopic
+from breakglass.services.checkpoint.participant.positions import InputPosition
+from breakglass.services.checkpoint.participant.starting import Starting
+from breakglass.services.model import TopicPartition
 
 TOPIC_ID = "c" * 32
 PARTITION = TopicPartition("bank", 2)

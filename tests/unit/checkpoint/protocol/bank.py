@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from services.checkpoint.protocol.participant import CheckpointState
-from services.checkpoint.protocol.values import CheckpointRecord
+from breakglass.services.checkpoint.protocol.participant import CheckpointState
+from breakglass.services.checkpoint.protocol.values import CheckpointRecord
 
 Transfer = tuple[int, int]
 """The partition that sends, and the position of the command there."""

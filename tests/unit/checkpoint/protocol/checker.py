@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.checkpoint.protocol.status import partition_status
-from services.checkpoint.protocol.values import Intent, Status
+from breakglass.services.checkpoint.protocol.status import partition_status
+from breakglass.services.checkpoint.protocol.values import Intent, Status
 from tests.unit.checkpoint.protocol.bank import Kind, Record, State, settled, up_to
 from tests.unit.checkpoint.protocol.parts import Material, Partition
 from tests.unit.checkpoint.protocol.simulation import World, sorted_money

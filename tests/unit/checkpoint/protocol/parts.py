@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.checkpoint.protocol import worker
-from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.snapshots import Snapshot, Snapshots
+from breakglass.services.checkpoint.protocol import worker
+from breakglass.services.checkpoint.protocol.participant import Acknowledge
+from breakglass.services.checkpoint.protocol.snapshots import Snapshot, Snapshots
 from tests.unit.checkpoint.protocol.bank import Kind, Record, State
 
 CLIENT = -1

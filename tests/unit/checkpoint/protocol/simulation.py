@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from services.checkpoint.protocol import coordinator, participant, snapshots, worker
-from services.checkpoint.protocol.participant import Acknowledge, AppendFollowUp, TakeCopy
-from services.checkpoint.protocol.snapshots import NotLocked, Snapshot
-from services.checkpoint.protocol.status import may_become
-from services.checkpoint.protocol.values import (
+from breakglass.services.checkpoint.protocol import coordinator, participant, snapshots, worker
+from breakglass.services.checkpoint.protocol.participant import (
+    Acknowledge,
+    AppendFollowUp,
+    TakeCopy,
+)
+from breakglass.services.checkpoint.protocol.snapshots import NotLocked, Snapshot
+from breakglass.services.checkpoint.protocol.status import may_become
+from breakglass.services.checkpoint.protocol.values import (
     CheckpointRecord,
     Copy,
     CopyId,

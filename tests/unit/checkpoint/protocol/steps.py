@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from tests.unit.checkpoint.protocol.bank import Kind
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.parts import CLIENT

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.checkpoint.protocol.values import Copy, CopyId, Intent, Status
+from breakglass.services.checkpoint.protocol.values import Copy, CopyId, Intent, Status
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.simulation import World
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.protocol import coordinator
-from services.checkpoint.protocol.coordinator import NotHigher, Take
-from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from services.checkpoint.protocol.status import (
+from breakglass.services.checkpoint.protocol import coordinator
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher, Take
+from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from breakglass.services.checkpoint.protocol.status import (
     checkpoint_status,
     counting_copy,
     may_become,
     partition_failure,
     partition_status,
 )
-from services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
+from breakglass.services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "zeebe_http"
 D, O, C, F, I = (  # noqa: E741 - a table of them follows

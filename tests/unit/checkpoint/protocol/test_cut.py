@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from services.checkpoint.protocol.cut import cut
+from breakglass.services.checkpoint.protocol.cut import cut
 
 PARTITIONS = 3
 Cause = tuple[int, int]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.checkpoint.protocol.epochs import diverged
-from services.model import EpochHistory, EpochRange, TopicPartition
-from services.topic_backup.summary import EpochStart
+from breakglass.services.checkpoint.protocol.epochs import diverged
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition
+from breakglass.services.topic_backup.summary import EpochStart
 
 ORDERS = TopicPartition("orders", 3)
 CUT = 20

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from services.checkpoint.protocol.cut import cut
-from services.checkpoint.protocol.lineage import (
+from breakglass.services.checkpoint.protocol.cut import cut
+from breakglass.services.checkpoint.protocol.lineage import (
     Lineage,
     LoweredCut,
     RecordLineage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.protocol.values import Intent, Status
+from breakglass.services.checkpoint.protocol.values import Intent, Status
 from tests.unit.checkpoint.protocol.bank import Kind, Record
 from tests.unit.checkpoint.protocol.checker import orphans
 from tests.unit.checkpoint.protocol.parts import Rules

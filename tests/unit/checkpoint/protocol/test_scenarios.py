@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.checkpoint.protocol import worker
-from services.checkpoint.protocol.status import DIFFERENT_COPIES, partition_status
-from services.checkpoint.protocol.values import Copy, PartitionBackup, Status
+from breakglass.services.checkpoint.protocol import worker
+from breakglass.services.checkpoint.protocol.status import DIFFERENT_COPIES, partition_status
+from breakglass.services.checkpoint.protocol.values import Copy, PartitionBackup, Status
 from tests.unit.checkpoint.protocol.bank import Kind
 from tests.unit.checkpoint.protocol.steps import (
     CHECKPOINT,

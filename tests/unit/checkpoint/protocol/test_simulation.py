@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol.values import Status
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.parts import Rules
 from tests.unit.checkpoint.protocol.seeded import run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.protocol import snapshots
-from services.checkpoint.protocol.snapshots import NotLocked, Snapshot, Snapshots
-from services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.protocol import snapshots
+from breakglass.services.checkpoint.protocol.snapshots import NotLocked, Snapshot, Snapshots
+from breakglass.services.checkpoint.protocol.values import Status
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.parts import Rules
 from tests.unit.checkpoint.protocol.simulation import World

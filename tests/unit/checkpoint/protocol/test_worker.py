@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
-from services.checkpoint.protocol.worker import Begin, begin, unfinished
+from breakglass.services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
+from breakglass.services.checkpoint.protocol.worker import Begin, begin, unfinished
 
 OWN, OTHER = CopyId(1, 2, 0), CopyId(1, 2, 1)
 D, O, C, F = (  # noqa: E741 - a table of them follows

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage
+from breakglass.services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage
 
 PARTITIONS = 4
 TOKENS = 12

@@ -9,8 +9,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.checkpoint.spark.records_digest import joined, records_digest
-from services.topic_backup.part import SegmentPart
+from breakglass.services.checkpoint.spark.records_digest import joined, records_digest
+from breakglass.services.topic_backup.part import SegmentPart
 
 RECORDS = [bytes([number]) * (number * 7 % 11 + 1) for number in range(40)]
 

@@ -6,9 +6,9 @@ import hashlib
 import itertools
 from collections.abc import Callable
 
-from services.checkpoint.protocol.values import CopyId
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
     Level,
     ManifestDocument,
     NumberedPartition,

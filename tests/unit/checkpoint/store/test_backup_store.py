@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.status import DIFFERENT_COPIES
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.protocol.worker import OWNER_CHANGED
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.status import DIFFERENT_COPIES
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.protocol.worker import OWNER_CHANGED
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     NumberedPartition,
     StoredFile,
     VerifiedDocument,
 )
-from services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
+from breakglass.services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from tests.unit.checkpoint.store.stores import (
     POSITION,
     SUBJECTS,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.layout import contents
-from services.errors import BreakglassError
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.layout import contents
+from breakglass.services.errors import BreakglassError
 from tests.unit.checkpoint.store.stores import completed, ticking
 from tests.unit.damage import emptied, removed, swapped
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.checkpoint.store.documents import (
+from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
     Document,
@@ -18,8 +18,8 @@ from services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from services.checkpoint.store.layout import CheckpointFile, Name, parsed
-from services.errors import MalformedInput, UnsupportedSchema
+from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, parsed
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from tests.unit.checkpoint.store.stores import manifest, take
 
 NUMBERS = st.integers(0, 10**19 - 1)

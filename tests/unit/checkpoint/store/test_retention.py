@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
 
 C, F, O, I = Status.COMPLETED, Status.FAILED, Status.ONGOING, Status.INCOMPLETE  # noqa: E741
 NOW = 10_000

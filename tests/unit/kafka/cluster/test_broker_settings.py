@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from services.errors import NotAuthorized
-from services.kafka.cluster.broker_settings import read_broker_settings
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.errors import NotAuthorized
+from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
+from breakglass.services.kafka.wire.deadline import Deadline
 from tests.fake_cluster import FakeCluster
 
 CLUSTER_DENIED = 31

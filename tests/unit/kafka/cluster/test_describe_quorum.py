@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
-from services.kafka.cluster.describe_cluster import describe_quorum
-from services.kafka.wire.deadline import Deadline
-from services.model import Quorum, Unknown, Voter, known
+from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import Quorum, Unknown, Voter, known
 from tests.fake_cluster import FakeCluster
 
 NOW = 1_700_000_000_000

@@ -14,10 +14,13 @@ from kafka.protocol.admin import (
     ListTransactionsResponse,
 )
 
-from services.kafka.cluster.open_transactions import OpenTransaction, read_open_transactions
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition, Unknown
+from breakglass.services.kafka.cluster.open_transactions import (
+    OpenTransaction,
+    read_open_transactions,
+)
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
 from tests.fake_cluster import FakeCluster
 
 PATIENCE = 10.0

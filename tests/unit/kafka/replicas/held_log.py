@@ -16,8 +16,8 @@ from kafka.protocol.consumer import (
     ListOffsetsResponse,
 )
 
-from services.model import TopicPartition
-from services.topic_backup.batch_header import read_headers
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.batch_header import read_headers
 from tests.fake_broker import FakeBroker, Reply
 
 OUT_OF_RANGE = 1

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from services.kafka.replicas.epoch_walk import EpochEnd
-from services.model import EpochRange
+from breakglass.services.kafka.replicas.epoch_walk import EpochEnd
+from breakglass.services.model import EpochRange
 
 UNDEFINED = (-1, -1)
 

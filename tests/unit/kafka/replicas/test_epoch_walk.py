@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from services.kafka.replicas.epoch_walk import EpochEnd, EpochWalk
-from services.model import EpochHistory, EpochRange
+from breakglass.services.kafka.replicas.epoch_walk import EpochEnd, EpochWalk
+from breakglass.services.model import EpochHistory, EpochRange
 from tests.unit.kafka.replicas.replica_model import ModelReplica
 
 LARGEST_EPOCH = 2**31 - 1

@@ -9,24 +9,24 @@ from dataclasses import replace
 
 import pytest
 
-from services.backup_watch import live_ends
-from services.checkpoint.kafka.log_ends import Logs
-from services.errors import TimedOut, Unreachable
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.leader_ends import (
+from breakglass.services.backup_watch import live_ends
+from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.errors import TimedOut, Unreachable
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import (
     NO_LEADER,
     Unanswered,
     ask_brokers,
     read_leader_ends,
 )
-from services.kafka.replicas.list_offsets import OffsetError
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition, Unknown
-from services.pipeline.source import WantedTopics, read_sources
-from services.recovery import group_reset
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.ladder import seen_in
-from services.recovery.execution.target import (
+from breakglass.services.kafka.replicas.list_offsets import OffsetError
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.recovery import group_reset
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.ladder import seen_in
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
@@ -136,7 +136,7 @@ def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
 def test_the_log_ends_of_other_designees_are_confirmed(
     client: ReadClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.recovery.execution.confirm.SPEAK_SECONDS", PATIENCE)
+    monkeypatch.setattr("breakglass.services.recovery.execution.confirm.SPEAK_SECONDS", PATIENCE)
 
     ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from services.errors import Unreachable
-from services.kafka.replicas.list_offsets import (
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     LATEST,
     LEADER_ONLY,
@@ -20,11 +20,18 @@ from services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
-from services.kafka.wire.broker_errors import denied
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
-from services.model import EpochHistory, EpochRange, FigureSource, TopicPartition, Unknown, known
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
+from breakglass.services.kafka.wire.broker_errors import denied
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import (
+    EpochHistory,
+    EpochRange,
+    FigureSource,
+    TopicPartition,
+    Unknown,
+    known,
+)
 from tests.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
 from tests.fake_metadata import TOPIC_ID
 

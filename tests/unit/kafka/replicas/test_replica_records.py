@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from kafka.protocol.consumer import FetchResponse
 
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.errors import (
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import (
     ClusterError,
     ConnectFailed,
     EvidenceChanged,
@@ -18,11 +18,11 @@ from services.errors import (
     Refused,
     TimedOut,
 )
-from services.kafka.replicas.epoch_ends import FUTURE_REPLICA
-from services.kafka.replicas.replica_records import ReplicaRecords
-from services.kafka.wire import api_keys
-from services.kafka.wire.sender import Sender
-from services.model import Broker, TopicPartition
+from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA
+from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import Broker, TopicPartition
 from tests.fake_broker import FakeBroker, HangUp
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.topic_backup.batch_bytes import batch

@@ -17,15 +17,15 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from services.connection.endpoint import Endpoint
-from services.connection.sasl import PasswordLogin, SaslSettings
-from services.connection.secret import Secret
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings, SecurityProtocol
-from services.errors import AuthenticationFailed, ConnectFailed
-from services.kafka.wire.bootstrap import HEAD_START_SECONDS, first_to_answer
-from services.kafka.wire.connection import BrokerConnection
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
+from breakglass.services.errors import AuthenticationFailed, ConnectFailed
+from breakglass.services.kafka.wire.bootstrap import HEAD_START_SECONDS, first_to_answer
+from breakglass.services.kafka.wire.connection import BrokerConnection
+from breakglass.services.kafka.wire.deadline import Deadline
 from tests.fake_broker import FakeBroker
 from tests.waiting import within
 

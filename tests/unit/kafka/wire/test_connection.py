@@ -17,12 +17,17 @@ from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
-from services.connection.endpoint import Endpoint
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.errors import ConnectFailed, MalformedMessage, TimedOut, UnsupportedByCluster
-from services.kafka.wire.connection import BrokerConnection
-from services.kafka.wire.deadline import Deadline
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import (
+    ConnectFailed,
+    MalformedMessage,
+    TimedOut,
+    UnsupportedByCluster,
+)
+from breakglass.services.kafka.wire.connection import BrokerConnection
+from breakglass.services.kafka.wire.deadline import Deadline
 from tests.fake_broker import FakeBroker, HangUp, Raw
 from tests.waiting import within
 

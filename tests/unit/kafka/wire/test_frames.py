@@ -11,8 +11,8 @@ from contextlib import closing
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.frames import FIRST_BYTES, KEPT_BYTES, Frames
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.frames import FIRST_BYTES, KEPT_BYTES, Frames
 from tests.fake_broker import FakeBroker
 from tests.unit.kafka.wire.test_connection import ask, connect
 

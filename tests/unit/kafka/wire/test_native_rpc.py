@@ -9,16 +9,16 @@ from uuid import UUID
 
 import pytest
 
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.kafka.replicas.list_offsets import ListedOffset, OffsetError
-from services.kafka.replicas.log_info_reader import read_log_infos
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
-from services.kafka.wire.sender import Sender
-from services.model import TopicPartition
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.kafka.replicas.list_offsets import ListedOffset, OffsetError
+from breakglass.services.kafka.replicas.log_info_reader import read_log_infos
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition
 from tests.fake_broker import FakeBroker, HangUp
 
 PATIENCE = 10.0

@@ -10,13 +10,13 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from services.connection.endpoint import Endpoint
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings
-from services.errors import BreakglassError
-from services.kafka.wire import api_keys
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import Sender
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import Sender
 from tests.fake_broker import FakeBroker
 from tests.waiting import wait_until
 

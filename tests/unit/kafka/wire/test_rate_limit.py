@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.kafka.wire.rate_limit import RateLimit
 
 
 class Clock:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from services.errors import (
+from breakglass.services.errors import (
     AuthenticationFailed,
     BreakglassError,
     ClusterError,
@@ -16,8 +16,8 @@ from services.errors import (
     NotNow,
     StorageError,
 )
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import REST_SECONDS, persist, until
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.retry import REST_SECONDS, persist, until
 from tests.waiting import within
 
 

@@ -32,16 +32,16 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from services.connection.endpoint import Endpoint
-from services.connection.sasl import PasswordLogin, SaslSettings
-from services.connection.secret import Secret
-from services.connection.security import ClientSecurity
-from services.connection.settings import ConnectionSettings, SecurityProtocol
-from services.errors import AuthenticationFailed, ConnectFailed, ReadOnly, TimedOut
-from services.kafka.wire import api_keys, connection
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.model import Broker
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.security import ClientSecurity
+from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
+from breakglass.services.errors import AuthenticationFailed, ConnectFailed, ReadOnly, TimedOut
+from breakglass.services.kafka.wire import api_keys, connection
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import Broker
 from tests.fake_broker import FakeBroker, HangUp
 from tests.waiting import within
 

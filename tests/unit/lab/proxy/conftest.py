@@ -12,8 +12,14 @@ from typing import Any
 
 import pytest
 
-from services.lab.proxy import Proxy
-from services.lab.proxy.frames import Head, answer_frame, parse_head, read_frame, send_frame
+from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.proxy.frames import (
+    Head,
+    answer_frame,
+    parse_head,
+    read_frame,
+    send_frame,
+)
 
 PATIENCE = 10.0
 Answering = Callable[[Head, bytes], bytes | None]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedMessage
-from services.lab.proxy.frames import expects_answer, parse_head
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.lab.proxy.frames import expects_answer, parse_head
 from tests.unit.lab.proxy.conftest import encoded, request_frame
 
 

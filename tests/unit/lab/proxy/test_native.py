@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kafka.wire.messages.elect_leaders import ElectionType, ElectLeadersRequest
-from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from services.lab.proxy.designation import (
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectionType, ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+from breakglass.services.lab.proxy.designation import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     INVALID_REQUEST,
@@ -22,10 +22,10 @@ from services.lab.proxy.designation import (
     refuse,
     rivals,
 )
-from services.lab.proxy.log_info import asked_partitions, written_epochs
-from services.lab.proxy.native import Native
-from services.lab.proxy.translator import Translator
-from services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.lab.proxy.log_info import asked_partitions, written_epochs
+from breakglass.services.lab.proxy.native import Native
+from breakglass.services.lab.proxy.translator import Translator
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 ORDERS_0 = TopicPartition("orders", 0)
 TOPIC = UUID(int=5)

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from services.errors import LabError
-from services.lab.proxy import Proxy
-from services.lab.proxy.frames import read_frame, send_frame
+from breakglass.services.errors import LabError
+from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.proxy.frames import read_frame, send_frame
 from tests.unit.lab.proxy.conftest import (
     SocketBroker,
     answered,

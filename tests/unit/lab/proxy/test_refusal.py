@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.errors import LabError
-from services.lab.proxy.refusal import classes_of, message_classes, refusal
+from breakglass.services.errors import LabError
+from breakglass.services.lab.proxy.refusal import classes_of, message_classes, refusal
 
 NOT_LEADER = 6
 

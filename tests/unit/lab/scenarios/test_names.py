@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.errors import LabError
-from services.lab.scenarios import SCENARIOS, find_scenarios
+from breakglass.services.errors import LabError
+from breakglass.services.lab.scenarios import SCENARIOS, find_scenarios
 
 NAMES = {
     "stale-replicas",

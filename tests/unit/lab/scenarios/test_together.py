@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from services.errors import LabError
-from services.lab.cluster import Cluster
-from services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
-from services.lab.scenarios.stage import Stage
-from services.lab.scenarios.together import check_together, drive, merged_shape
+from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.scenarios.together import check_together, drive, merged_shape
 
 
 def nothing(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from services.kafka.read_client import ReadClient
+from breakglass.services.kafka.read_client import ReadClient
 from tests.fake_cluster import FakeCluster
 from tests.unit.pipeline.batches.fake_log import ORDERS, TENS, FakeLog, led_by
 

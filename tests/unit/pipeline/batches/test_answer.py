@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse
 
-from services.pipeline.batches.answer import FetchAnswer
+from breakglass.services.pipeline.batches.answer import FetchAnswer
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 longs = st.integers(-1, 2**63 - 1)

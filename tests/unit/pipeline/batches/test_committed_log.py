@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.batches.log_range import LogRange, chunks_in
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.gaps import explained
-from services.pipeline.part_writer import exact_chunks
-from services.topic_backup.compression import Compression
-from services.topic_backup.record import encode
-from services.topic_backup.summary import Gap, GapReason
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.batches.log_range import LogRange, chunks_in
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.gaps import explained
+from breakglass.services.pipeline.part_writer import exact_chunks
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, TENS, FakeLog
 from tests.unit.topic_backup.older_bytes import message_set, wrapped

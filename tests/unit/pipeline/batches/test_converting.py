@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.errors import MalformedMessage
-from services.pipeline.batches import contents as contents_module
-from services.pipeline.batches.converting import FetchedBatches, chunks_of, exactly
-from services.pipeline.part_writer import RecordChunk
-from services.topic_backup.compression import Compression
-from services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.pipeline.batches import contents as contents_module
+from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of, exactly
+from breakglass.services.pipeline.part_writer import RecordChunk
+from breakglass.services.topic_backup.compression import Compression
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
 from tests.unit.topic_backup.batch_bytes import (
     CONTROL,
     LOG_APPEND,
@@ -66,7 +66,7 @@ def by_columns_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("left to the decoder of single records")
 
-    monkeypatch.setattr("services.pipeline.batches.converting.exactly", never)
+    monkeypatch.setattr("breakglass.services.pipeline.batches.converting.exactly", never)
 
 
 @st.composite

@@ -12,7 +12,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
 from kafka.protocol.consumer import ListOffsetsResponse as Offsets
 
-from services.errors import (
+from breakglass.services.errors import (
     LogBeginsLater,
     LogTruncated,
     MalformedMessage,
@@ -21,10 +21,14 @@ from services.errors import (
     TopicRecreated,
     UnsupportedByCluster,
 )
-from services.kafka.read_client import ReadClient
-from services.pipeline.batches.converting import chunks_of
-from services.pipeline.batches.reader import PATIENCE_SECONDS, READ_COMMITTED, BatchReader
-from services.topic_backup.compression import Compression
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.pipeline.batches.converting import chunks_of
+from breakglass.services.pipeline.batches.reader import (
+    PATIENCE_SECONDS,
+    READ_COMMITTED,
+    BatchReader,
+)
+from breakglass.services.topic_backup.compression import Compression
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import TOPIC_ID

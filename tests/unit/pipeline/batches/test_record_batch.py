@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedInput
-from services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
-from services.pipeline.batches.stored_columns import stored_columns
-from services.pipeline.batches.varints import PADDING, Numbers, sizes_of, written
-from services.pipeline.stored_segments import RecordRun
-from services.topic_backup.batch_header import BATCH_HEADER
-from services.topic_backup.batches import RecordBatch, decode_batches
-from services.topic_backup.record import Record, TimestampType, encode
+from breakglass.services.errors import MalformedInput
+from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
+from breakglass.services.pipeline.batches.stored_columns import stored_columns
+from breakglass.services.pipeline.batches.varints import PADDING, Numbers, sizes_of, written
+from breakglass.services.pipeline.stored_segments import RecordRun
+from breakglass.services.topic_backup.batch_header import BATCH_HEADER
+from breakglass.services.topic_backup.batches import RecordBatch, decode_batches
+from breakglass.services.topic_backup.record import Record, TimestampType, encode
 
 PRODUCER = Producer(id=2**40, epoch=7, transactional=True)
 LONGS = st.integers(-(2**63), 2**63 - 1)

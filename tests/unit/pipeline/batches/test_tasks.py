@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from services.connection.sasl import PasswordLogin, SaslSettings
-from services.connection.secret import Secret
-from services.connection.settings import ConnectionSettings
-from services.errors import (
+from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import (
     LogTruncated,
     MalformedMessage,
     NotAuthorized,
@@ -19,11 +19,11 @@ from services.errors import (
     TimedOut,
     WrongCluster,
 )
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.pipeline.batches.answer import FetchAnswer
-from services.pipeline.batches.log_range import LogRange
-from services.pipeline.batches.tasks import (
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.batches.answer import FetchAnswer
+from breakglass.services.pipeline.batches.log_range import LogRange
+from breakglass.services.pipeline.batches.tasks import (
     SIP_BYTES,
     Answer,
     CopyWork,
@@ -31,11 +31,11 @@ from services.pipeline.batches.tasks import (
     copy_range,
     task_count,
 )
-from services.pipeline.part_writer import PartTarget
-from services.pipeline.spark_job import packed, unpacked
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.record import encode
+from breakglass.services.pipeline.part_writer import PartTarget
+from breakglass.services.pipeline.spark_job import packed, unpacked
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.record import encode
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, FakeLog, led_by

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.pipeline.batches.varints import PADDING, Longs, NotByColumns, Numbers
+from breakglass.services.pipeline.batches.varints import PADDING, Longs, NotByColumns, Numbers
 
 
 def written(value: int) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import ReplicaLog
-from services.recovery.evidence.common_epoch import without_common_epoch
+from breakglass.services.model import ReplicaLog
+from breakglass.services.recovery.evidence.common_epoch import without_common_epoch
 from tests.unit.recovery.histories import with_recent_epochs
 from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 

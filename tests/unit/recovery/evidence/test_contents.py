@@ -13,20 +13,26 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
 
-from services.contents_effort import Effort
-from services.kafka.read_client import ReadClient
-from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from services.kafka.replicas.reading_allowance import Allowance, ReadingLimits
-from services.kafka.wire.broker_errors import (
+from breakglass.services.contents_effort import Effort
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
+from breakglass.services.kafka.replicas.reading_allowance import Allowance, ReadingLimits
+from breakglass.services.kafka.wire.broker_errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     UNKNOWN_SERVER_ERROR,
 )
-from services.model import Denied, LogContents, PartitionEvidence, TopicPartition, Unknown
-from services.recovery.choice import recommended
-from services.recovery.evidence import gather as gathering
-from services.recovery.evidence.contents import ContentsReading, carried
-from services.recovery.triage import Triage, triage
+from breakglass.services.model import (
+    Denied,
+    LogContents,
+    PartitionEvidence,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.choice import recommended
+from breakglass.services.recovery.evidence import gather as gathering
+from breakglass.services.recovery.evidence.contents import ContentsReading, carried
+from breakglass.services.recovery.triage import Triage, triage
 from tests.fake_cluster import FakeCluster
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline
 

@@ -13,12 +13,12 @@ import pytest
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import EpochHistory, Role, TopicPartition, Unknown, known
-from services.recovery.evidence import gather as gathering
-from services.recovery.evidence.gather import Evidence, gather
-from services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import EpochHistory, Role, TopicPartition, Unknown, known
+from breakglass.services.recovery.evidence import gather as gathering
+from breakglass.services.recovery.evidence.gather import Evidence, gather
+from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 from tests.fake_broker import Body
 from tests.fake_cluster import FakeCluster
 from tests.waiting import within

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.admin import DescribeTopicPartitionsRequest
 
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.evidence import gather as gathering
-from services.recovery.evidence.gather import Evidence, gather
-from services.recovery.evidence.group_bounds import merged
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.evidence import gather as gathering
+from breakglass.services.recovery.evidence.gather import Evidence, gather
+from breakglass.services.recovery.evidence.group_bounds import merged
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import COORDINATOR
 

@@ -10,18 +10,22 @@ from typing import Any
 
 import pytest
 
-from services.guard.journal import Journal, JournalView, read
-from services.kafka.election_client import ElectionClient
-from services.kafka.read_client import ReadClient
-from services.kafka.wire import api_keys
-from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.recovery.execution import confirm
-from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.execution.routes import RouteChoice, stock_route
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.guard.journal import Journal, JournalView, read
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution import confirm
+from breakglass.services.recovery.execution.confirm import Observer
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
 from tests.fake_metadata import CLUSTER_ID

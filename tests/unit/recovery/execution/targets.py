@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from services.model import (
+from breakglass.services.model import (
     Broker,
     ClusterDescription,
     PartitionState,
@@ -12,7 +12,7 @@ from services.model import (
     TopicPartition,
     Unknown,
 )
-from services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.execution.target import ElectionTarget
 from tests.fake_metadata import TOPIC_ID
 
 ORDERS = TopicPartition("orders", 3)

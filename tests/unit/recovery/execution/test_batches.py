@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import INTERNAL_TOPICS, TopicPartition
-from services.recovery.execution.batches import batches
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
+from breakglass.services.recovery.execution.batches import batches
 from tests.unit.recovery.execution.targets import target
 
 

@@ -10,12 +10,19 @@ import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from services.errors import StorageError
-from services.guard.journal import Journal
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from services.model import TopicPartition
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal
+from breakglass.services.kafka.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 from tests.fake_broker import HangUp
 from tests.fake_controller import Act, Answer, failing, unheard
 from tests.unit.recovery.execution.conftest import Bench

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.recovery.execution.ladder import rung
-from services.recovery.execution.target import Rung
+from breakglass.services.recovery.execution.ladder import rung
+from breakglass.services.recovery.execution.target import Rung
 from tests.unit.recovery.execution.targets import state, target
 
 

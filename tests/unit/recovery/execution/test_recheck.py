@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import ClusterDescription, PartitionState, Reassignment, Unknown
-from services.recovery.execution.recheck import TargetCheck, holders, recheck, recheck_log
-from services.recovery.execution.target import ElectionTarget, RecoveryResult
+from breakglass.services.model import ClusterDescription, PartitionState, Reassignment, Unknown
+from breakglass.services.recovery.execution.recheck import (
+    TargetCheck,
+    holders,
+    recheck,
+    recheck_log,
+)
+from breakglass.services.recovery.execution.target import ElectionTarget, RecoveryResult
 from tests.unit.recovery.execution.targets import (
     ANOTHER_TOPIC_ID,
     brokers,

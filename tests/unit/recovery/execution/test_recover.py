@@ -10,14 +10,18 @@ from typing import NoReturn
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from services.errors import StorageError
-from services.guard.journal import Journal
-from services.guard.journal_reserve import Reserve
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.model import TopicPartition
-from services.recovery.execution.record import ExecutionJournal
-from services.recovery.execution.run import Recovery
-from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal
+from breakglass.services.guard.journal_reserve import Reserve
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.record import ExecutionJournal
+from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+)
 from tests.fake_controller import after, failing
 from tests.unit.recovery.execution.conftest import Bench
 

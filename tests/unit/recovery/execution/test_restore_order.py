@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import PartitionState, Reassignment, Unknown
-from services.recovery.execution.restore_order import still_ours
+from breakglass.services.model import PartitionState, Reassignment, Unknown
+from breakglass.services.recovery.execution.restore_order import still_ours
 from tests.unit.recovery.execution.targets import state, target
 
 WRITTEN = (1, 2, 3)

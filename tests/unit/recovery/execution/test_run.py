@@ -17,12 +17,12 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from services.guard.journal import read
-from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.model import Reassignment, TopicPartition
-from services.recovery.execution.routes import native_route, plain_unclean_route
-from services.recovery.execution.target import (
+from breakglass.services.guard.journal import read
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.model import Reassignment, TopicPartition
+from breakglass.services.recovery.execution.routes import native_route, plain_unclean_route
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

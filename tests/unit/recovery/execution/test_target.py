@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.guard.journal import Journal, read
-from services.model import TopicPartition
-from services.recovery.execution.record import described, target_of_item
-from services.recovery.execution.target import (
+from breakglass.services.guard.journal import Journal, read
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.record import described, target_of_item
+from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from services.connection.settings import ConnectionSettings
-from services.guard.act import ActEvent, Front
-from services.guard.journal import JournalView, list_journals
-from services.guard.run import GuardedRun
-from services.kafka.read_client import ReadClient
-from services.model import TopicPartition
-from services.recovery.acts.elect import Elect
-from services.recovery.acts.resume import ResumeJournal
-from services.recovery.execution import confirm
-from services.recovery.execution.routes import stock_route
-from services.recovery.execution.target import PartitionOutcome
-from services.recovery.guarded.election_quote import Priced, frozen
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import ElectionSubject
-from services.recovery.triage import triage
-from services.session import Power, ReadAccess
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.act import ActEvent, Front
+from breakglass.services.guard.journal import JournalView, list_journals
+from breakglass.services.guard.run import GuardedRun
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.elect import Elect
+from breakglass.services.recovery.acts.resume import ResumeJournal
+from breakglass.services.recovery.execution import confirm
+from breakglass.services.recovery.execution.routes import stock_route
+from breakglass.services.recovery.execution.target import PartitionOutcome
+from breakglass.services.recovery.guarded.election_quote import Priced, frozen
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.triage import triage
+from breakglass.services.session import Power, ReadAccess
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
 from tests.fake_metadata import CLUSTER_ID

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.model import Unknown
-from services.recovery.guarded.aftermath import Aftermath, look_after
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.guarded.aftermath import Aftermath, look_after
 from tests.unit.recovery.guarded.conftest import Session
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from services.errors import AlreadyRunning, WrongCluster
-from services.guard.journal import read
-from services.guard.lock import ClusterLock
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.recovery.execution.limits import ExecutionLimits
-from services.recovery.guarded.check_again import CheckedAgain, check_again
+from breakglass.services.errors import AlreadyRunning, WrongCluster
+from breakglass.services.guard.journal import read
+from breakglass.services.guard.lock import ClusterLock
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.guarded.check_again import CheckedAgain, check_again
 from tests.fake_broker import Reply
 from tests.fake_controller import Act, Answer, unanswered, unheard
 from tests.fake_metadata import CLUSTER_ID

@@ -6,18 +6,18 @@ import threading
 
 import pytest
 
-from services.errors import AlreadyRunning, ConsentMissing, WrongCluster
-from services.guard.act import Armed, JournalOpened
-from services.guard.lock import ClusterLock
-from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.recovery.acts.events import (
+from breakglass.services.errors import AlreadyRunning, ConsentMissing, WrongCluster
+from breakglass.services.guard.act import Armed, JournalOpened
+from breakglass.services.guard.lock import ClusterLock
+from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.recovery.acts.events import (
     BatchBegun,
     OutcomesReported,
     RescueEnded,
     RescueProgressed,
 )
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from tests.fake_controller import after
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog

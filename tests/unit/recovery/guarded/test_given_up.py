@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import TopicPartition
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.recovery.guarded.given_up import given_up
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.guarded.given_up import given_up
 from tests.unit.recovery.execution.targets import target
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]

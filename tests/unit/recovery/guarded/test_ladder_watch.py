@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from services.model import TopicPartition
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.guarded import ladder_watch
-from services.recovery.guarded.ladder_watch import watch_ladder
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.recovery.guarded import ladder_watch
+from breakglass.services.recovery.guarded.ladder_watch import watch_ladder
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.recovery.plans import named
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from services.errors import EvidenceChanged, WrongCluster
-from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.election_quote import Priced, frozen
-from services.recovery.guarded.reread import Reread, reread
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.rescue_size import rescue_size
-from services.recovery.plan.check import CheckStatus
-from services.recovery.triage import Triage
+from breakglass.services.errors import EvidenceChanged, WrongCluster
+from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.guarded.election_quote import Priced, frozen
+from breakglass.services.recovery.guarded.reread import Reread, reread
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
+from breakglass.services.recovery.guarded.rescue_size import rescue_size
+from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.triage import Triage
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.guard.act import ActEvent
-from services.recovery.acts.events import RescueEnded, RescueProgressed
-from services.recovery.guarded.rescue_choice import RescueChoice, default_folder
-from services.recovery.guarded.rescuing import rescue_for, rescuer
-from services.recovery.rescue.journalled import JournalledRescue
-from services.recovery.rescue.results import RescueProgress
-from services.session import ReadAccess
-from services.state_folder import state_folder
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.guard.act import ActEvent
+from breakglass.services.recovery.acts.events import RescueEnded, RescueProgressed
+from breakglass.services.recovery.guarded.rescue_choice import RescueChoice, default_folder
+from breakglass.services.recovery.guarded.rescuing import rescue_for, rescuer
+from breakglass.services.recovery.rescue.journalled import JournalledRescue
+from breakglass.services.recovery.rescue.results import RescueProgress
+from breakglass.services.session import ReadAccess
+from breakglass.services.state_folder import state_folder
 
 UNUSED = ReadAccess(ConnectionSettings((Endpoint("127.0.0.1", 1),)))
 """Nothing is connected to before there is something to be read."""

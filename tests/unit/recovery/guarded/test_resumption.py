@@ -7,14 +7,14 @@ from typing import NoReturn
 
 import pytest
 
-from services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
-from services.guard.act import Armed, JournalOpened
-from services.guard.journal import Journal, read
-from services.kafka.election_client import ElectionClient
-from services.recovery.acts.events import BatchBegun
-from services.recovery.acts.resume import open_journals
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.unfinished import consented
+from breakglass.services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
+from breakglass.services.guard.act import Armed, JournalOpened
+from breakglass.services.guard.journal import Journal, read
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.recovery.acts.events import BatchBegun
+from breakglass.services.recovery.acts.resume import open_journals
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.unfinished import consented
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import AgreedRun, Session
 

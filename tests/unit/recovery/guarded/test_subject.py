@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.guard.consent import Price
-from services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.guarded.election_quote import frozen
-from services.recovery.guarded.rescue_size import RescueSize, rescue_size
-from services.recovery.guarded.subject import ElectionSubject, subject_of
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.ranking import rank
-from services.recovery.judgement.replica_choice import own_consent
-from services.recovery.judgement.verdict import assess
+from breakglass.services.guard.consent import Price
+from breakglass.services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.recovery.guarded.election_quote import frozen
+from breakglass.services.recovery.guarded.rescue_size import RescueSize, rescue_size
+from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.judgement.ranking import rank
+from breakglass.services.recovery.judgement.replica_choice import own_consent
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,

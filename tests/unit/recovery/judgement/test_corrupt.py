@@ -6,14 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from services.model import Denied, LogContents, PartitionEvidence, ReplicaLog, Role, Unknown
-from services.recovery.judgement.assessment import Verdict
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.ranking import election_order, rank
-from services.recovery.judgement.replica_choice import own_consent
-from services.recovery.judgement.unheard import abandoned
-from services.recovery.judgement.verdict import assess
-from services.recovery.rescue.spans import AtRisk, Span, shares_of
+from breakglass.services.model import (
+    Denied,
+    LogContents,
+    PartitionEvidence,
+    ReplicaLog,
+    Role,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.judgement.ranking import election_order, rank
+from breakglass.services.recovery.judgement.replica_choice import own_consent
+from breakglass.services.recovery.judgement.unheard import abandoned
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.rescue.spans import AtRisk, Span, shares_of
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent
 
 SENTENCE = "b2 holds a corrupt batch at offset 40: consumers stop there"

@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from services.model import ReplicaLog, Unknown
-from services.recovery.judgement.eligibility import ReplicaStanding, answered, eligibility, live
+from breakglass.services.model import ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.eligibility import (
+    ReplicaStanding,
+    answered,
+    eligibility,
+    live,
+)
 from tests.unit.recovery.replicas import log, offline, silent
 
 UNTOLD = Unknown("this cluster does not say which brokers are fenced")

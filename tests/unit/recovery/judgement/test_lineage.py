@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
-from services.recovery.judgement.lineage import Divergences, Truncation, divergence, truncation
+from breakglass.services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.lineage import (
+    Divergences,
+    Truncation,
+    divergence,
+    truncation,
+)
 from tests.unit.recovery.histories import (
     Disk,
     SimulatedCluster,

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import EpochHistory, PartitionEvidence, ReplicaLog, TopicSettings, Unknown
-from services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from services.recovery.judgement.records import NO_RECORDS, RecordCounts
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicSettings,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
+from breakglass.services.recovery.judgement.records import NO_RECORDS, RecordCounts
 from tests.unit.recovery.histories import (
     Disk,
     Record,

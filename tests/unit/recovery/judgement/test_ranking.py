@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
-from services.recovery.judgement.ranking import election_order, holds_records, log_rank, rank
-from services.recovery.judgement.readable import readable
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.ranking import (
+    election_order,
+    holds_records,
+    log_rank,
+    rank,
+)
+from breakglass.services.recovery.judgement.readable import readable
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 

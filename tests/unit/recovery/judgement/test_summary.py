@@ -6,11 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from services.model import Denied, PartitionEvidence, Quorum, Reassignment, Role, Silent, Unknown
-from services.recovery.judgement.assessment import Verdict
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.summary import Summary, summarize
-from services.recovery.judgement.verdict import assess
+from breakglass.services.model import (
+    Denied,
+    PartitionEvidence,
+    Quorum,
+    Reassignment,
+    Role,
+    Silent,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.summary import Summary, summarize
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import HEALTHY, PLAIN, log, offline, silent, without_epochs
 
 LAST = Role.LAST_KNOWN_ELR

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from services.model import Forfeited, PartitionEvidence, ReplicaLog, Role, Unknown
-from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.heard_before import remembering
-from services.recovery.judgement.replica_choice import own_consent
-from services.recovery.judgement.summary import summarize
-from services.recovery.judgement.unheard import abandoned, proof_of_no_more
-from services.recovery.judgement.verdict import assess
+from breakglass.services.model import Forfeited, PartitionEvidence, ReplicaLog, Role, Unknown
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.heard_before import remembering
+from breakglass.services.recovery.judgement.replica_choice import own_consent
+from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.judgement.unheard import abandoned, proof_of_no_more
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, HEALTHY, log, offline, silent
 
 LAST = Role.LAST_KNOWN_ELR

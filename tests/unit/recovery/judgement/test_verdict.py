@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from services.model import (
+from breakglass.services.model import (
     EpochHistory,
     PartitionEvidence,
     Quorum,
@@ -19,10 +19,10 @@ from services.model import (
     Silent,
     Unknown,
 )
-from services.recovery.judgement.assessment import Assessment, Verb, Verdict
-from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
-from services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict
+from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import (
     HEALTHY,

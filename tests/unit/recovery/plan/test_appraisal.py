@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from services.model import (
+from breakglass.services.model import (
     ClusterDescription,
     ClusterSnapshot,
     LogContents,
     PartitionEvidence,
     Unknown,
 )
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.appraisal import Appraisal, appraise
-from services.recovery.plan.check import CheckStatus
-from services.recovery.plan.document import Plan, PlanEntry
-from services.recovery.selection import Selection
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.appraisal import Appraisal, appraise
+from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.selection import Selection
 from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 

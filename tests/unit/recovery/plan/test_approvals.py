@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.errors import UsageError
-from services.recovery.plan.approvals import approve, voided
-from services.recovery.plan.document import Approval, Plan, PlanEntry
-from services.recovery.plan.edit import set_leader
+from breakglass.services.errors import UsageError
+from breakglass.services.recovery.plan.approvals import approve, voided
+from breakglass.services.recovery.plan.document import Approval, Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import set_leader
 from tests.unit.recovery.plans import LOSS, SAFE, planned
 
 

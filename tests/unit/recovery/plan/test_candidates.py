@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.model import PartitionEvidence, Unknown
-from services.recovery.plan.candidates import ReplicaCandidate, candidates
+from breakglass.services.model import PartitionEvidence, Unknown
+from breakglass.services.recovery.plan.candidates import ReplicaCandidate, candidates
 from tests.unit.recovery.plans import BOMB, HALF_READ, INTERNAL, LOSS, planned
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.model import PartitionEvidence, Reassignment, ReplicaLog, Role, Unknown
-from services.recovery.plan.check import Checked, CheckStatus, check
-from services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.model import PartitionEvidence, Reassignment, ReplicaLog, Role, Unknown
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from tests.unit.recovery.plans import planned
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline, silent
 

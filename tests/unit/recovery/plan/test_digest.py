@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recovery.plan.digest import digest_of, spoken
+from breakglass.services.recovery.plan.digest import digest_of, spoken
 
 
 def test_neither_the_order_of_keys_nor_white_space_matters() -> None:

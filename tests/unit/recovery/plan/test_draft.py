@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.model import TopicPartition
-from services.recovery.plan.approvals import approve
-from services.recovery.plan.check import CheckStatus
-from services.recovery.plan.document import Plan, PlanEntry
-from services.recovery.plan.draft import FROM_EDITOR, Draft
-from services.recovery.plan.edit import exclude, least_loss, set_leader
-from services.recovery.plan.opened import open_plan, save_plan
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.draft import FROM_EDITOR, Draft
+from breakglass.services.recovery.plan.edit import exclude, least_loss, set_leader
+from breakglass.services.recovery.plan.opened import open_plan, save_plan
 from tests.unit.recovery.plan.test_present import LONGER, present
 from tests.unit.recovery.plans import LOSS, SAFE, planned
 

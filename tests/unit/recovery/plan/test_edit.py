@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from services.errors import Refused, UsageError
-from services.model import Broker, PartitionEvidence, Reassignment, TopicPartition, Unknown
-from services.recovery.plan.document import ChosenBy, Plan, PlanEntry
-from services.recovery.plan.edit import (
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.model import (
+    Broker,
+    PartitionEvidence,
+    Reassignment,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import (
     brokers_in_rack,
     diff,
     exclude,

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.model import LogContents, PartitionEvidence, TopicPartition
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.approvals import approve
-from services.recovery.plan.digest import digest_of
-from services.recovery.plan.document import SCHEMA, Plan, PlanEntry
-from services.recovery.plan.edit import exclude, set_leader
-from services.recovery.plan.file import parse_plan, read_plan, render_plan, write_plan
-from services.recovery.plan.make import make_plan
-from services.recovery.plan.partition_file import Election, read_elections
-from services.recovery.plan.recommendation import as_recommended
+from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan.digest import digest_of
+from breakglass.services.recovery.plan.document import SCHEMA, Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import exclude, set_leader
+from breakglass.services.recovery.plan.file import parse_plan, read_plan, render_plan, write_plan
+from breakglass.services.recovery.plan.make import make_plan
+from breakglass.services.recovery.plan.partition_file import Election, read_elections
+from breakglass.services.recovery.plan.recommendation import as_recommended
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
     CLUSTER,

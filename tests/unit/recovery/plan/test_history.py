@@ -7,12 +7,12 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recovery.plan.approvals import approve
-from services.recovery.plan.document import Plan
-from services.recovery.plan.edit import exclude, least_loss, never, set_leader
-from services.recovery.plan.history import REMEMBERED, PlanHistory
-from services.recovery.plan.notes import add_note
-from services.recovery.plan.recommendation import as_recommended
+from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan.document import Plan
+from breakglass.services.recovery.plan.edit import exclude, least_loss, never, set_leader
+from breakglass.services.recovery.plan.history import REMEMBERED, PlanHistory
+from breakglass.services.recovery.plan.notes import add_note
+from breakglass.services.recovery.plan.recommendation import as_recommended
 from tests.unit.recovery.plans import HALF_READ, LOSS, SAFE, planned
 
 EDITS: dict[str, Callable[[Plan], Plan]] = {

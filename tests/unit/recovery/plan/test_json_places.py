@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recovery.plan.json_places import Path, line_and_column, places
+from breakglass.services.recovery.plan.json_places import Path, line_and_column, places
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

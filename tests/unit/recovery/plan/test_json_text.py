@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedInput, StorageError
-from services.recovery.plan.json_text import parse_json, read_text
+from breakglass.services.errors import MalformedInput, StorageError
+from breakglass.services.recovery.plan.json_text import parse_json, read_text
 
 KIP_EXAMPLE = """{
 "partitions": [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from services.guard.consent import Price
-from services.model import TopicPartition, Unknown
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.approvals import approve
-from services.recovery.plan.document import ChosenBy, Plan, PlanEntry
-from services.recovery.plan.edit import set_leader
-from services.recovery.plan.make import adopt, consent_groups, make_plan, plan_price
+from breakglass.services.guard.consent import Price
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import set_leader
+from breakglass.services.recovery.plan.make import adopt, consent_groups, make_plan, plan_price
 from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.errors import UsageError
-from services.recovery.plan.document import Plan, PlanEntry
-from services.recovery.plan.file import parse_plan, render_plan
-from services.recovery.plan.notes import (
+from breakglass.services.errors import UsageError
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.file import parse_plan, render_plan
+from breakglass.services.recovery.plan.notes import (
     NOTE_LENGTH,
     NOTES,
     add_note,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import MalformedInput
-from services.model import TopicPartition
-from services.recovery.plan.partition_file import (
+from breakglass.services.errors import MalformedInput
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.plan.partition_file import (
     Election,
     elections_of,
     parse_partitions,

@@ -6,19 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from services.errors import WrongCluster
-from services.model import (
+from breakglass.services.errors import WrongCluster
+from breakglass.services.model import (
     ClusterDescription,
     ClusterSnapshot,
     PartitionEvidence,
     TopicPartition,
     Unknown,
 )
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.check import CheckStatus
-from services.recovery.plan.document import ChosenBy, Plan
-from services.recovery.plan.edit import exclude, set_leader
-from services.recovery.plan.present import PresentEvidence, check_present, present_of, renew, tally
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.check import CheckStatus
+from breakglass.services.recovery.plan.document import ChosenBy, Plan
+from breakglass.services.recovery.plan.edit import exclude, set_leader
+from breakglass.services.recovery.plan.present import (
+    PresentEvidence,
+    check_present,
+    present_of,
+    renew,
+    tally,
+)
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.judgement.replica_choice import refusal
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.document import ChosenBy, Plan
-from services.recovery.plan.edit import BY_HAND, exclude, set_leader
-from services.recovery.plan.edit_form import render_form
-from services.recovery.plan.make import make_plan
-from services.recovery.plan.notes import NOTES, add_note, notes_of, with_notes
-from services.recovery.plan.partition_file import Election, elections_of
-from services.recovery.plan.read_back import LARGEST_FORM, Problem, read_back
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.document import ChosenBy, Plan
+from breakglass.services.recovery.plan.edit import BY_HAND, exclude, set_leader
+from breakglass.services.recovery.plan.edit_form import render_form
+from breakglass.services.recovery.plan.make import make_plan
+from breakglass.services.recovery.plan.notes import NOTES, add_note, notes_of, with_notes
+from breakglass.services.recovery.plan.partition_file import Election, elections_of
+from breakglass.services.recovery.plan.read_back import LARGEST_FORM, Problem, read_back
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
     CLUSTER,

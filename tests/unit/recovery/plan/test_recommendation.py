@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence
-from services.recovery.judgement.verdict import assess
-from services.recovery.plan.document import ChosenBy, Plan
-from services.recovery.plan.edit import exclude_all, never, set_leader
-from services.recovery.plan.make import make_plan
-from services.recovery.plan.recommendation import as_recommended, departs, recommended
+from breakglass.services.model import PartitionEvidence
+from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.recovery.plan.document import ChosenBy, Plan
+from breakglass.services.recovery.plan.edit import exclude_all, never, set_leader
+from breakglass.services.recovery.plan.make import make_plan
+from breakglass.services.recovery.plan.recommendation import as_recommended, departs, recommended
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
     CLUSTER,

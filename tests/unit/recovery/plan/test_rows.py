@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.recovery.plan.check import Checked, CheckStatus
-from services.recovery.plan.document import Plan, PlanEntry
-from services.recovery.plan.edit import exclude, least_loss, set_leader
-from services.recovery.plan.rows import plan_rows
+from breakglass.services.recovery.plan.check import Checked, CheckStatus
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import exclude, least_loss, set_leader
+from breakglass.services.recovery.plan.rows import plan_rows
 from tests.unit.recovery.plans import EVERY_KIND, FORK, INTERNAL, LOSS, SAFE, planned
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.model import Unknown
-from services.recovery.plan.document import Plan, PlanEntry
-from services.recovery.plan.edit import set_leader
-from services.recovery.plan.totals import totals_of
+from breakglass.services.model import Unknown
+from breakglass.services.recovery.plan.document import Plan, PlanEntry
+from breakglass.services.recovery.plan.edit import set_leader
+from breakglass.services.recovery.plan.totals import totals_of
 from tests.unit.recovery.plans import FORK, HALF_READ, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 

@@ -15,15 +15,15 @@ from uuid import UUID
 
 import pytest
 
-from services.errors import StorageError
-from services.model import EpochHistory, EpochRange, Unknown
-from services.recovery.rescue.broker_folder import read_broker_folder, running_broker
-from services.recovery.rescue.from_log import LogRescue
-from services.recovery.rescue.past_leader import written_epochs
-from services.recovery.rescue.space import RESERVE_BYTES
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.manifest import TopicManifest, read_manifest
-from services.topic_backup.summary import Gap, GapReason
+from breakglass.services.errors import StorageError
+from breakglass.services.model import EpochHistory, EpochRange, Unknown
+from breakglass.services.recovery.rescue.broker_folder import read_broker_folder, running_broker
+from breakglass.services.recovery.rescue.from_log import LogRescue
+from breakglass.services.recovery.rescue.past_leader import written_epochs
+from breakglass.services.recovery.rescue.space import RESERVE_BYTES
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.program import Ended, breakglass
 from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.divergence.test_log_source import tens, write

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import ConnectFailed
-from services.guard.journal import Journal, read
-from services.guard.journal_view import JournalStep
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.rate_limit import RateLimit
-from services.model import PartitionEvidence, TopicPartition
-from services.recovery.execution.prepare import target_of
-from services.recovery.execution.record import target_of_item
-from services.recovery.execution.target import ElectionTarget
-from services.recovery.rescue.journalled import STEP, JournalledRescue
-from services.recovery.rescue.rescue import Rescuer
-from services.recovery.rescue.results import RescuedPartition
+from breakglass.services.errors import ConnectFailed
+from breakglass.services.guard.journal import Journal, read
+from breakglass.services.guard.journal_view import JournalStep
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.model import PartitionEvidence, TopicPartition
+from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.record import target_of_item
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.rescue.journalled import STEP, JournalledRescue
+from breakglass.services.recovery.rescue.rescue import Rescuer
+from breakglass.services.recovery.rescue.results import RescuedPartition
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog

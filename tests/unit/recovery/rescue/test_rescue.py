@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from services.kafka.read_client import ReadClient
-from services.kafka.wire.rate_limit import RateLimit
-from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
-from services.recovery.rescue import saver
-from services.recovery.rescue.rescue import Rescuer, new_folder
-from services.recovery.rescue.results import RescuedPartition, Saved
-from services.recovery.rescue.space import RESERVE_BYTES, FreeBytes, free_bytes
-from services.recovery.rescue.spans import AtRisk, Span
-from services.topic_backup.address import partition_of
-from services.topic_backup.batch_log import BatchState, read_batch_log
-from services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
-from services.topic_backup.manifest import TopicManifest, read_manifest
-from services.topic_backup.record import Record
-from services.topic_backup.summary import EpochStart, Gap, GapReason
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.rate_limit import RateLimit
+from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from breakglass.services.recovery.rescue import saver
+from breakglass.services.recovery.rescue.rescue import Rescuer, new_folder
+from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
+from breakglass.services.recovery.rescue.space import RESERVE_BYTES, FreeBytes, free_bytes
+from breakglass.services.recovery.rescue.spans import AtRisk, Span
+from breakglass.services.topic_backup.address import partition_of
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
+from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
+from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog, serve_logs

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import StorageError
-from services.model import LogDir, PartitionEvidence, TopicPartition, Unknown
-from services.recovery.rescue.space import (
+from breakglass.services.errors import StorageError
+from breakglass.services.model import LogDir, PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.rescue.space import (
     BYTES_A_RECORD,
     MARGIN,
     RESERVE_BYTES,
@@ -18,7 +18,7 @@ from services.recovery.rescue.space import (
     require_reserve,
     without_room,
 )
-from services.recovery.rescue.spans import AtRisk, Share, shares_of
+from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
 from tests.unit.recovery.replicas import log, offline
 
 

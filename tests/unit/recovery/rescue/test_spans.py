@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.readable import readable
-from services.recovery.rescue.spans import AtRisk, Share, Span, shares_of
+from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.judgement.readable import readable
+from breakglass.services.recovery.rescue.spans import AtRisk, Share, Span, shares_of
 from tests.unit.recovery.histories import (
     Record,
     SimulatedCluster,

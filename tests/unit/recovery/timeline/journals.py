@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from services.guard.journal import UNKNOWN, Journal
-from services.guard.journal_view import Items, JournalView, read
-from services.model import TopicPartition
-from services.recovery.execution.record import described
-from services.recovery.execution.restore_order import RESTORE
-from services.recovery.execution.routes import ELECT, REORDER
-from services.recovery.group_reset import STEP as COMMIT
-from services.recovery.rescue.journalled import SAVED
-from services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.guard.journal import UNKNOWN, Journal
+from breakglass.services.guard.journal_view import Items, JournalView, read
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.restore_order import RESTORE
+from breakglass.services.recovery.execution.routes import ELECT, REORDER
+from breakglass.services.recovery.group_reset import STEP as COMMIT
+from breakglass.services.recovery.rescue.journalled import SAVED
+from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
 from tests.unit.recovery.execution.targets import target
 
 CLUSTER = "prod-eu-1"

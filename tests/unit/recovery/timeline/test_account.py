@@ -6,27 +6,27 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from services.guard.journal import Journal, UnreadableJournal
-from services.guard.lock import operator
-from services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
-from services.guard.steps import RESTORE_RECORDS as RECORDS
-from services.guard.steps import TAKE_CHECKPOINT as TAKE
-from services.model import TopicPartition
-from services.recovery.execution.routes import ELECT, REORDER
-from services.recovery.execution.undo_order import UNDO
-from services.recovery.group_reset import RESTORE_STEP
-from services.recovery.rescue.journalled import STEP as RESCUE
-from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
-from services.recovery.timeline.ending import (
+from breakglass.services.guard.journal import Journal, UnreadableJournal
+from breakglass.services.guard.lock import operator
+from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
+from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
+from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.routes import ELECT, REORDER
+from breakglass.services.recovery.execution.undo_order import UNDO
+from breakglass.services.recovery.group_reset import RESTORE_STEP
+from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
     NOTHING_SENT,
     PartitionEnding,
     RescuedReplica,
 )
-from services.recovery.timeline.moments import partition_numbers
-from services.recovery.timeline.shelf import Shelf, account_of, being_written
-from services.recovery.timeline.stake import TotalPrice, stake_of
-from services.recovery.timeline.text import UNTROUBLED, timeline_text
+from breakglass.services.recovery.timeline.moments import partition_numbers
+from breakglass.services.recovery.timeline.shelf import Shelf, account_of, being_written
+from breakglass.services.recovery.timeline.stake import TotalPrice, stake_of
+from breakglass.services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
 
@@ -253,7 +253,7 @@ class TestShelf:
         journals.recovery(tmp_path)
         shelf = Shelf(tmp_path)
         told = shelf.briefs([CLUSTER])
-        monkeypatch.setattr("services.recovery.timeline.shelf.account_of", None)
+        monkeypatch.setattr("breakglass.services.recovery.timeline.shelf.account_of", None)
         assert shelf.briefs([CLUSTER]) == told
 
     def test_one_that_was_removed_is_gone(self, tmp_path: Path) -> None:

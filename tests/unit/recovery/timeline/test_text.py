@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from console.output import print_json
-from services.errors import StorageError
-from services.guard.journal import Journal
-from services.guard.lock import operator
-from services.model import TopicPartition
-from services.recovery.execution.restore_order import RESTORE
-from services.recovery.execution.routes import ELECT, REORDER
-from services.recovery.timeline.account import Account, ExecutionState
-from services.recovery.timeline.document import account_document, timeline_document
-from services.recovery.timeline.saving import save_timeline
-from services.recovery.timeline.shelf import account_of
-from services.recovery.timeline.text import SAID, timeline_text
+from breakglass.console.output import print_json
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.journal import Journal
+from breakglass.services.guard.lock import operator
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.restore_order import RESTORE
+from breakglass.services.recovery.execution.routes import ELECT, REORDER
+from breakglass.services.recovery.timeline.account import Account, ExecutionState
+from breakglass.services.recovery.timeline.document import account_document, timeline_document
+from breakglass.services.recovery.timeline.saving import save_timeline
+from breakglass.services.recovery.timeline.shelf import account_of
+from breakglass.services.recovery.timeline.text import SAID, timeline_text
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, plan, step, timed
 

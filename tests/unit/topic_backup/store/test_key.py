@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import UsageError
-from services.topic_backup.store.key import KEY_BYTES, Key, read_key
+from breakglass.services.errors import UsageError
+from breakglass.services.topic_backup.store.key import KEY_BYTES, Key, read_key
 
 CONTENT = bytes(range(KEY_BYTES))
 

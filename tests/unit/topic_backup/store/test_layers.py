@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import DamagedBackup, UsageError
-from services.topic_backup.store.blobs import Blobs
-from services.topic_backup.store.compressed import FRAME_BYTES, Compressed
-from services.topic_backup.store.local_blobs import LocalBlobs
-from services.topic_backup.store.sealed import CHUNK_BYTES, HEADER, TAG_BYTES, Sealed
+from breakglass.services.errors import DamagedBackup, UsageError
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.compressed import FRAME_BYTES, Compressed
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
+from breakglass.services.topic_backup.store.sealed import CHUNK_BYTES, HEADER, TAG_BYTES, Sealed
 from tests.unit.topic_backup.store.stores import KEY, OTHER_KEY
 
 SEALED_CHUNK = CHUNK_BYTES + TAG_BYTES

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import AlreadyRunning, StorageError, UsageError
-from services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
-from services.topic_backup.store.form import StoredForm, form_of
-from services.topic_backup.store.runs_folder import (
+from breakglass.services.errors import AlreadyRunning, StorageError, UsageError
+from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
+from breakglass.services.topic_backup.store.form import StoredForm, form_of
+from breakglass.services.topic_backup.store.runs_folder import (
     KEPT_MANIFESTS,
     RunsFolder,
     last_manifest,
     stale,
     version_name,
 )
-from services.topic_backup.store.store import Store
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.store.store import Store
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 from tests.unit.topic_backup.store.stores import (
     BOTH,
     COMPRESSED,

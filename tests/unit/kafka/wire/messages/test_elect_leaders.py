@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedMessage, UnsupportedByCluster
-from services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.errors import MalformedMessage, UnsupportedByCluster
+from breakglass.services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     designated_election,
 )
-from services.model import TopicPartition
+from breakglass.services.model import TopicPartition
 
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_3 = TopicPartition("orders", 3)

@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol import admin, consumer
 
 from benchmarks._incident import tell
-from services.kafka.wire.messages import reading
+from breakglass.services.kafka.wire.messages import reading
 from tests.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[5]
@@ -23,10 +23,10 @@ READING = """
 import sys
 from pathlib import Path
 
-from services.connection.endpoint import Endpoint
-from services.connection.settings import ConnectionSettings
-from services.incident.watch import IncidentWatch
-from services.session import ReadAccess
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.session import ReadAccess
 
 host, port, folder = sys.argv[1:]
 access = ReadAccess(ConnectionSettings((Endpoint(host, int(port)),)))

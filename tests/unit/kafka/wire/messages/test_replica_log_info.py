@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.errors import MalformedMessage
-from services.kafka.wire.messages.native import DEFAULT_API_KEY
-from services.kafka.wire.messages.replica_log_info import (
+from breakglass.services.errors import MalformedMessage
+from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY
+from breakglass.services.kafka.wire.messages.replica_log_info import (
     LogInfoSchema,
     ReplicaLogInfoMessages,
     replica_log_info,

@@ -1,0 +1,12 @@
+"""What an application that takes part in coordinated checkpoints imports (docs/checkpoints.md)."""
+
+from breakglass.services.checkpoint.participant.application import (
+    Application,
+    Guarantee,
+    Input,
+    Output,
+)
+from breakglass.services.checkpoint.participant.membership import Membership
+from breakglass.services.checkpoint.participant.participant import Participant, run
+
+__all__ = ["Application", "Guarantee", "Input", "Membership", "Output", "Participant", "run"]
