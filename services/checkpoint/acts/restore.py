@@ -110,8 +110,8 @@ def _text(done: Sequence[TopicRestored]) -> str:
     if not torn:
         return "Restored completely: members of the groups may be started."
     return (
-        f"Not restored completely: {', '.join(torn)}. Start no members; follow each topic's advice, "
-        "then run the restore again with --resume."
+        f"Not restored completely: {', '.join(torn)}. Start no members; follow each topic's "
+        "advice, then run the restore again with --resume."
     )
 
 
