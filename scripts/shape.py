@@ -68,7 +68,7 @@ class Module:
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        return found
+        return {name.removeprefix("breakglass.") for name in found}
 
     @property
     def classes(self) -> list[str]:

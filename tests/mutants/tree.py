@@ -44,10 +44,10 @@ class Tree:
         """Copy the tree as it is now, uncommitted changes included."""
         listed = _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file():
+            if (ROOT / name).is_file() or (ROOT / name).is_symlink():
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, target)
+                shutil.copy2(ROOT / name, target, follow_symlinks=False)
         return cls(folder)
 
     @contextmanager

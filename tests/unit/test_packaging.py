@@ -45,6 +45,28 @@ def test_the_wheel_holds_nothing_else(wheel: zipfile.Path) -> None:
     assert found == {"breakglass", f"breakglass-{__version__}.dist-info"}
 
 
+def test_an_application_with_packages_of_these_names_imports_the_participant(
+    wheel: zipfile.Path, tmp_path: Path
+) -> None:
+    installed = tmp_path / "installed"
+    wheel.root.extractall(installed)
+    (tmp_path / "services.py").write_text("MINE = True\n")
+    probe = (
+        "import services, sys; assert services.MINE; from breakglass.participant import run; "
+        "print(run.__code__.co_filename, *(sys.modules.keys() & {'console', 'screens', 'themes'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (place,) = done.stdout.split()
+    assert Path(place).is_relative_to(installed)
+
+
 def imports_of(file: Path) -> set[str]:
     """Return the top-level packages of others that *file* imports."""
     found = set()

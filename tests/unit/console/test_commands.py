@@ -30,7 +30,7 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         print(f"shining {colour}")
 
     vars(module)["app"] = app
-    monkeypatch.setitem(sys.modules, "light_module", module)
+    monkeypatch.setitem(sys.modules, "breakglass.light_module", module)
     entries = (
         CommandEntry("light", "light_module:app", "Shine a light."),
         CommandEntry("broken", "no_such_module:app", "Cannot be imported."),
