@@ -99,16 +99,14 @@ def restore(
     ] = 20_000,
     transactions: Annotated[
         bool,
-        typer.Option(
-            help="Each record once, whatever is killed. Without, some may be there twice then."
-        ),
+        typer.Option(help="Write in transactions, so that a crash duplicates nothing."),
     ] = True,
     check: Compared = True,
     dry_run: DryRun = False,
     state: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Where to keep how far it is; workers of Spark need it, too."
+            metavar="DIR", help="Directory for restore progress; Spark workers need it, too."
         ),
     ] = None,
     encrypt_key: EncryptKey = None,
@@ -121,7 +119,7 @@ def restore(
     Topics are created with their saved settings. While records are put back nothing expires;
     the saved settings come back once every record was compared with the backup. Every byte of the
     backup is checked before; offsets that it cannot give back have to be named. A restore that
-    was killed goes on with --resume, each record once. `groups rollback` takes back what --groups
+    was killed resumes with --resume, each record once. `groups rollback` takes back what --groups
     did.
     """
     from breakglass.services.extras import need

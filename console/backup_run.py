@@ -85,7 +85,7 @@ def run(
 
     Copies committed records up to where each partition ends now, and ends. What an open
     transaction holds back is left out and said. Each topic's manifest is written last: a run
-    that is killed leaves the backup as it was. A topic created anew, or cut by an unclean
+    that is killed leaves the backup as it was. A topic created again, or cut by an unclean
     election, begins a folder of its own. With --continuous records are copied as they
     come, and topics and partitions as they are made. With --compress or --encrypt-key, files have
     other names (.zst, .aes), and only Breakglass reads them.

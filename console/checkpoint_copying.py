@@ -31,7 +31,7 @@ def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
     found = finisher.store.read(id)
     names = {} if found is None else {one.number: name_of(one) for one in found.partitions}
     stopped = (
-        f"checkpoint {id} is acknowledged, and not copied yet: go on with "
+        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
         f"`{go_on(finisher, id, control_topic)}`. Copies under way end first; a second signal "
         "ends them, too."
     )

@@ -25,7 +25,7 @@ def delete(
 ) -> None:
     """Delete a checkpoint, after your consent; its id is never used again.
 
-    One that is being copied may be deleted, too: whoever copies it is refused from then on, and
+    One that is being copied may be deleted, too: its copy worker is refused from then on, and
     what it has copied goes. Deleting again removes what a killed deletion left; the consent to
     that was given.
     """
@@ -46,7 +46,7 @@ def delete(
 def retain(
     store: Store,
     keep: Annotated[
-        int | None, typer.Option(min=1, help="The newest so many completed ones stay.")
+        int | None, typer.Option(min=1, help="Keep the newest N completed checkpoints.")
     ] = None,
     older_than: Annotated[
         str | None, typer.Option(metavar="AGE", help="Those may go that are older: 30d, 12h.")

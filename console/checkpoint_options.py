@@ -37,12 +37,15 @@ Node = Annotated[
 ]
 MaxRate = Annotated[
     str | None,
-    typer.Option("--max-rate", metavar="20MB/s", help="Copy no faster; as fast as it goes."),
+    typer.Option("--max-rate", metavar="20MB/s", help="Maximum copy rate (default: unlimited)."),
 ]
 Drain = Annotated[
     float,
     typer.Option(
-        "--drain", min=0.1, metavar="SECONDS", help="For groups to process what is in it."
+        "--drain",
+        min=0.1,
+        metavar="SECONDS",
+        help="Seconds to wait for groups to catch up to the cut.",
     ),
 ]
 CONTROL = CONTROL_TOPIC

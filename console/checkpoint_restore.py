@@ -53,7 +53,7 @@ def restore_checkpoint(
     check: Compared = True,
     dry_run: DryRun = False,
     state: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to keep how far it is.")
+        Path | None, typer.Option(metavar="DIR", help="Directory for restore progress.")
     ] = None,
     control_topic: ControlTopic = CONTROL,
     master: Master = "local[*,4]",
@@ -64,8 +64,8 @@ def restore_checkpoint(
 
     Records as far as the cut come first, behind them what was in transit. Groups get their
     offsets, mapped to the new ones; their members must not run. Participants that are started
-    afterwards go on as if nothing had been. A restore that was killed goes on with --resume; or
-    delete the topics and begin anew.
+    afterwards go on as if nothing had been. A restore that was killed resumes with --resume; or
+    delete the topics and start again.
     """
     from breakglass.services.extras import need
 

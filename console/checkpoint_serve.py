@@ -59,7 +59,7 @@ def serve(
         typer.Option(metavar="6h", help="Take one by itself so long after the last; off."),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=1, help="Let go all but the newest so many completed ones.")
+        int | None, typer.Option(min=1, help="Keep the newest N completed checkpoints.")
     ] = None,
     older_than: Annotated[
         str | None, typer.Option(metavar="AGE", help="Let go those that are older: 30d, 12h.")
@@ -74,7 +74,7 @@ def serve(
     """Serve checkpoints over HTTP, with the paths of Zeebe's /actuator/backups.
 
     It listens on this machine alone, and answers who brings the token, which is printed (or set
-    in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it takes and deletes none. Started anew, it
+    in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it takes and deletes none. After a restart it
     copies to its end what it had begun.
     """
     from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint

@@ -53,12 +53,15 @@ def take(
     id: Annotated[
         int | None,
         typer.Option(
-            "--id", min=1, max=LARGEST_ASKED, help="Above all before it; by default the next."
+            "--id",
+            min=1,
+            max=LARGEST_ASKED,
+            help="Checkpoint id; greater than all earlier ids (default: the next).",
         ),
     ] = None,
     request: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Names this request: the same one again goes on."),
+        typer.Option(metavar="NAME", help="Idempotency key; repeat it to resume this request."),
     ] = None,
     drain: Drain = 60.0,
     max_rate: MaxRate = None,

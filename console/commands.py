@@ -64,7 +64,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry(
         "diff", "console.diff:app", "Compare backups, topics, replicas, log folders by record."
     ),
-    CommandEntry("backup", "console.backup:app", "Read topic backups, rebuild their indexes."),
+    CommandEntry("backup", "console.backup:app", "Back up, verify, restore and prune topics."),
     CommandEntry(
         "checkpoint",
         "console.checkpoint:app",

@@ -46,7 +46,7 @@ def demo(
 
     Four brokers are killed and started until partitions are offline, one of them with an empty
     disk. On a terminal the console opens on it, for you to practise. Elsewhere everything is
-    recovered without a word: what the elections cut off is saved first and stays in your state
+    recovered without prompting: what the elections cut off is saved first and stays in your state
     folder, and every verdict, leader, loss and saved record is compared with what the lab knows
     to be true.
     """

@@ -53,7 +53,7 @@ def backup(
     """Keep a backup of a command topic, one line of key:value a command (KLIP-31).
 
     Compares the topic with the newest backup of the service, appends what is new, and begins a new
-    file where they differ. Meanwhile the topic is watched: an alarm is raised within two seconds
+    file where they differ. The topic is watched: an alarm is raised within two seconds
     of a setting that deletes commands, of deleted records, and of a deleted or recreated topic.
     Nothing is ever restored or created by this command. Ends with 1 after an alarm, or when the
     topic holds less than the backup.

@@ -46,7 +46,7 @@ def list_objects(
 ) -> None:
     """Streams, tables, types and queries, as the commands rebuild them.
 
-    Objects whose topics are gone are told with the reason; nothing is skipped for that. Ends with
+    Objects whose topics are gone are listed with the reason; nothing is skipped for that. Ends with
     1 where a command cannot be applied: what is shown is the state before it.
     """
     metastore, degraded, wrong = _rebuilt(connection, service_id, config, file)

@@ -151,7 +151,7 @@ def never(
 
 
 def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:
-    """Elect whoever loses the fewest records, ranked first or not."""
+    """Elect the replica that loses the fewest records, ranked first or not."""
     from breakglass.services.recovery.plan import edit as plan_edit
 
     _edit(path, plan_edit.least_loss, out, as_json=as_json)

@@ -70,7 +70,7 @@ def rescue(
 
     Each losing replica gets a topic backup in the Kafka Backup format, in
     DIR/cluster/time/b<broker>; look into it with `breakglass backup cat`. Reads the cluster
-    only. Elections do the same by themselves, unless told --without-rescue.
+    only. Elections do the same by themselves; --without-rescue leaves it out.
 
     --from log:DIR saves whole partitions from the disk of a broker that is down, and asks no
     cluster; with --bootstrap-server only what the leaders of now do not hold. The folder is

@@ -151,7 +151,7 @@ class TopicReader:
         if name == "_AUTO_OFFSET_RESET":
             raise LogCut(
                 f"topic {self._topic} does not have offset {self._next:,} any more: it was cut or "
-                "created anew, so it has to be read from its beginning"
+                "created again, so it has to be read from its beginning"
             )
         if name == "TOPIC_AUTHORIZATION_FAILED":
             needs = f"READ on topic {self._topic}"

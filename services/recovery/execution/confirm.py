@@ -226,8 +226,8 @@ def _outcome(
         return PartitionOutcome(
             target,
             RecoveryResult.UNKNOWN,
-            "no leader was seen in time: run `breakglass triage`; if it is still offline, go on "
-            "with `breakglass recover resume`",
+            "no leader was seen in time: run `breakglass triage`; if it is still offline, run "
+            "`breakglass recover resume`",
         )
     if state.leader != target.designee:
         return PartitionOutcome(
