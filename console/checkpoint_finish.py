@@ -42,7 +42,7 @@ def finish(
     master: Master = "local[*,4]",
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a checkpoint that was acknowledged and whose worker is gone.
+    """Finish a checkpoint that was acknowledged and whose worker is gone.
 
     The same --node restarts its unfinished copies. Another one takes over: it copies the
     partitions whose owners have not come to the checkpoint yet; of the others, what the old worker

@@ -43,7 +43,7 @@ app = new_app(
     "Hold the elections of a plan, under guard.\n\nEvery partition is read again first: one that "
     "changed since the plan was made is skipped, with the reason; one that has a leader by now is "
     "a success. A file in Kafka's form gets fresh evidence, which is shown before consent is asked "
-    "for. Elections are held batch by batch, each confirmed by the leader itself."
+    "for. Elections go batch by batch, each confirmed by the leader itself."
 )
 app.info.subcommand_metavar = "[COMMAND]"
 
