@@ -226,7 +226,7 @@ def read_header(line: bytes, where: str) -> SideHeader:
     if document is None:
         raise MalformedInput(
             f"{where} line 1: no header of a side file; move the file away, and the next backup "
-            "makes it anew."
+            "writes it again."
         )
     schema = document.pop("schema", None)
     if schema != SCHEMA:
@@ -238,7 +238,7 @@ def read_header(line: bytes, where: str) -> SideHeader:
     except TypeError:
         raise MalformedInput(
             f"{where} line 1: no header of a side file; move the file away, and the next backup "
-            "makes it anew."
+            "writes it again."
         ) from None
 
 

@@ -41,7 +41,7 @@ FIRST = (
     ),
     Scene(
         "bomb: forecast",
-        "`f`: what happens if nobody intervenes. No time is told, for none can be promised: the "
+        "`f`: what happens if nobody intervenes. No time is given, for none can be promised: the "
         "timer is the active controller's, and any broker that is unfenced sets off elections.",
         ("the controller may elect b4 at any moment", "stop b4 NOW"),
     ),
@@ -61,7 +61,7 @@ SECOND = (
     Scene(
         "before: b1 is away",
         "In another night b1 went down as well, before it was elected. b2 alone is left, with 100 "
-        "records; what b1 told is remembered.",
+        "records; what b1 reported is remembered.",
         ("3 fenced",),
     ),
     Scene(
