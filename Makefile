@@ -11,9 +11,18 @@ ARGS ?=
 SOAK_KILLS ?= 120
 # And how many checkpoints it takes while brokers, members and workers are killed.
 SOAK_CHECKPOINTS ?= 100
+# And how many transactional ones of a Kafka Streams application and of a transactional loop.
+TRANSACTIONAL_CHECKPOINTS ?= 100
 MINUTES ?= 60
+# How many checkpoints `make ordered` takes of a chain of applications.
+ORDERED_CHECKPOINTS ?= 100
 # How long `make fuzz` goes on, in seconds.
 SECONDS ?= 3600
+# Of how many seeds `make drills` plays each level.
+DRILLS ?= 3
+# How many random incidents `make campaign` plays, and the first seed.
+INCIDENTS ?= 10
+SEED ?= 1
 
 # Labs write and flush a lot: tests keep them in memory where 8 GB of it are free.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
@@ -27,7 +36,8 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-pythons mutants check format docs lock bench soak fuzz
+.PHONY: help setup demo test test-all test-pythons mutants check format docs recording lock release installed bench \
+	soak ordered soak-console soak-transactional fuzz campaign drills
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -52,12 +62,16 @@ mutants: setup ## Break each rule on purpose, and see the test that names it fai
 test-pythons: setup ## Test without brokers, then recover a lab, on each supported Python (ARGS=3.13: on it)
 	@$(BIN)/python -m scripts.pythons $(ARGS)
 
-check: setup ## Format, lint, types, import contracts, docs, locked requirements
+check: setup ## Format, lint, types, import contracts, dead code, docs, locked requirements
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/vulture
 	$(BIN)/python -m scripts.cli_reference --check
+	$(BIN)/python -m scripts.option_table --check
+	$(BIN)/python -m scripts.manual --check
+	$(BIN)/python -m scripts.links
 	$(BIN)/python -m scripts.screenshots --check
 	$(BIN)/python -m scripts.lock --check
 
@@ -65,12 +79,23 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-docs: setup ## Write docs/cli.md from the commands' own help, draw docs/screens
+docs: setup ## Write docs/cli.md, docs/options.md, man page and completions from the commands' own help, draw screens
 	$(BIN)/python -m scripts.cli_reference
+	$(BIN)/python -m scripts.option_table
+	$(BIN)/python -m scripts.manual
 	$(BIN)/python -m scripts.screenshots
+
+recording: setup ## Play the demo in a terminal, and write docs/images/demo.cast and the SVG of it
+	@$(BIN)/python -m scripts.recording
 
 lock: setup ## Pin and hash the dependencies again (ARGS=--upgrade for the newest)
 	$(BIN)/python -m scripts.lock $(ARGS)
+
+release: setup ## Cut VERSION: changelog, wheel, sdist, SBOM and checksums in dist
+	@$(BIN)/python -m scripts.release $(VERSION)
+
+installed: setup ## Install the wheel into an empty home, by uv (ARGS="--by pipx"), and use every front door of it
+	@$(BIN)/python -m tests.installed $(ARGS)
 
 bench: setup ## Measure against Kafka's own tools, in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -82,5 +107,21 @@ soak: setup ## SOAK_KILLS kills of backups and restores, then MINUTES of tests o
 	while [ $$(date +%s) -lt $$end ]; do \
 		$(BIN)/python -m pytest -m lab -x -q $(ARGS) || exit 1; done
 
+soak-console: setup ## Console and exporter open for MINUTES on brokers that die and return: memory, freshness, failures
+	@$(BIN)/python -m tests.lab.console.soak --minutes $(MINUTES) $(ARGS)
+
+soak-transactional: setup ## Take TRANSACTIONAL_CHECKPOINTS of Kafka Streams and of a transactional loop under kill -9, restore each
+	@$(BIN)/python -m tests.lab.transactional.soak --checkpoints $(TRANSACTIONAL_CHECKPOINTS) $(ARGS)
+
+ordered: setup ## Take ORDERED_CHECKPOINTS (100) of a chain of applications at load, and lose nothing
+	@ORDERED_CHECKPOINTS=$(ORDERED_CHECKPOINTS) $(BIN)/python -m pytest -q \
+		tests/lab/checkpoint/test_ordered.py -k "at_load or moment_apart" $(ARGS)
+
 fuzz: setup ## Feed every reader of untrusted bytes for SECONDS (3600), guided by what it reaches
 	@$(BIN)/python -m tests.fuzz.explore --seconds $(SECONDS) $(ARGS)
+
+campaign: setup ## Break INCIDENTS clusters in random ways from SEED on, recover each, write docs/campaign.md
+	@$(BIN)/python -m tests.campaign --incidents $(INCIDENTS) --seed $(SEED) $(ARGS)
+
+drills: setup ## Play drills of DRILLS seeds at each level, by Breakglass and by typing the best play
+	@BREAKGLASS_DRILLS=$(DRILLS) $(BIN)/python -m pytest -q tests/lab/drill/many_drills.py $(ARGS)

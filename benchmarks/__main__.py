@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
             f"no such benchmark: {', '.join(sorted(unknown))}; there is {', '.join(names())}"
         )
     options = Options(given.partitions, given.runs, given.records)
-    met = [_module(one).main(options) for one in given.name or names()]
+    met = [_module(name).main(options) for name in given.name or names()]
     return int(not all(met))
 
 

@@ -183,5 +183,5 @@ def producer_rate(answer: str, records: int) -> float:
 def print_rate(name: str, rates: Sequence[float]) -> None:
     """One line: the middle rate, and each."""
     middle = sorted(rates)[len(rates) // 2]
-    each = " ".join(f"{one:.0f}" for one in rates)
+    each = " ".join(f"{rate:.0f}" for rate in rates)
     print(f"  {name:<44} {middle:6.0f} MB/s   runs {each}")

@@ -36,7 +36,7 @@ def _ask(pid: int) -> str:
     with socket.socket(socket.AF_UNIX) as asked:
         asked.settimeout(ANSWER_SECONDS)
         asked.connect(str(_listening(pid)))
-        asked.sendall(b"1\0" + b"".join(one.encode() + b"\0" for one in HISTOGRAM))
+        asked.sendall(b"1\0" + b"".join(text.encode() + b"\0" for text in HISTOGRAM))
         pieces = iter(lambda: asked.recv(2**16), b"")
         return b"".join(pieces).decode(errors="replace")
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from benchmarks._metadata import serve_metadata
 from benchmarks._replay import Replay
 from breakglass.services.model import TopicPartition
-from tests.fake_cluster import FakeCluster, partitions_of
+from tests.kit.fake_cluster import FakeCluster, partitions_of
 
 PAGE = 2000
 """Partitions in one answer of a real broker (max.request.partition.size.limit)."""
@@ -84,11 +84,11 @@ def tell(cluster: FakeCluster, count: int) -> None:
 
 def _partitions(count: int) -> Iterator[tuple[TopicPartition, Kind]]:
     half = count // 2
-    yield from ((one, WAIT) for one in partitions_of(LARGEST, count - half))
+    yield from ((partition, WAIT) for partition in partitions_of(LARGEST, count - half))
     for place, topic in enumerate(OTHERS):
         size = half // len(OTHERS) + (place < half % len(OTHERS))
         kind = KINDS[place % len(KINDS)]
-        yield from ((one, kind) for one in partitions_of(topic, size))
+        yield from ((partition, kind) for partition in partitions_of(topic, size))
 
 
 def _serve(count: int) -> None:

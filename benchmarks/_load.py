@@ -1,7 +1,8 @@
 """A producer in a process of its own: as fast as it goes, or at a rate, with every latency.
 
-``python -m benchmarks._load BOOTSTRAP TOPIC``: windows come in as lines of JSON, and figures go
-out. Latencies count from when a record was due, so a producer that falls behind shows it.
+``python -m benchmarks._load BOOTSTRAP TOPIC [TRANSACTIONAL-ID]``: windows come in as lines of JSON,
+and figures go out. Latencies count from when a record was due, so a producer that falls behind
+shows it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ IN_FLIGHT = 10_000
 QUEUED = 90_000
 """Records that the client keeps at most: it has room for 100,000."""
 TICK_SECONDS = 0.005
+TRANSACTION_SECONDS = 0.1
+"""As Kafka Streams commits with exactly-once semantics."""
 SETTINGS = {"acks": "all", "enable.idempotence": True, "linger.ms": 5}
 
 
@@ -61,9 +64,10 @@ class Load:
 
 
 @contextmanager
-def load(bootstrap: str, topic: str) -> Iterator[Load]:
-    """A producer that sends nothing yet."""
+def load(bootstrap: str, topic: str, *, transactional: bool = False) -> Iterator[Load]:
+    """A producer that sends nothing yet; a *transactional* one sends in transactions."""
     command = [sys.executable, "-m", "benchmarks._load", bootstrap, topic]
+    command += ["load"] * transactional
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -73,8 +77,14 @@ def load(bootstrap: str, topic: str) -> Iterator[Load]:
 
 
 class _Sender:
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, **SETTINGS})
+    def __init__(self, bootstrap: str, topic: str, transactional_id: str = "") -> None:
+        own = {"transactional.id": transactional_id} if transactional_id else {}
+        self._producer = Producer({"bootstrap.servers": bootstrap, **SETTINGS, **own})
+        self._ends: float | None = None
+        """When the current transaction is to be committed; None: there are no transactions."""
+        if transactional_id:
+            self._producer.init_transactions()
+            self._ends = 0.0
         self._topic = topic
         self._value = bytes(range(256)) * (RECORD_BYTES // 256) + bytes(RECORD_BYTES % 256)
         self._sent = 0
@@ -83,22 +93,36 @@ class _Sender:
 
     def closed_loop(self, seconds: float) -> Window:
         """Send a record whenever one was acknowledged."""
-        began = time.perf_counter()
+        began = self._begin()
         while time.perf_counter() < began + seconds:
             for _ in range(IN_FLIGHT - self._sent + len(self._waited)):
                 self._send(time.perf_counter())
             self._producer.poll(TICK_SECONDS)
+            self._commit()
         return self._over(began)
 
     def at_rate(self, seconds: float, rate: float) -> Window:
         """Send what is due, tick by tick, as far as the client takes it."""
-        began = time.perf_counter()
+        began = self._begin()
         while (now := time.perf_counter()) < began + seconds:
             due = min(int((now - began) * rate), len(self._waited) + QUEUED)
             for number in range(self._sent, due):
                 self._send(began + number / rate)
             self._producer.poll(TICK_SECONDS)
+            self._commit()
         return self._over(began)
+
+    def _begin(self) -> float:
+        if self._ends is not None:
+            self._producer.begin_transaction()
+            self._ends = time.perf_counter() + TRANSACTION_SECONDS
+        return time.perf_counter()
+
+    def _commit(self) -> None:
+        """Commit what was sent once it is time, and begin the next transaction."""
+        if self._ends is not None and time.perf_counter() >= self._ends:
+            self._producer.commit_transaction()
+            self._begin()
 
     def _send(self, due: float) -> None:
         def acknowledged(error: KafkaError | None, _: Message) -> None:
@@ -112,16 +136,18 @@ class _Sender:
     def _over(self, began: float) -> Window:
         records, seconds = len(self._waited), time.perf_counter() - began
         self._producer.flush()
+        if self._ends is not None:
+            self._producer.commit_transaction()
         waited = sorted(self._waited)
         self._sent, self._waited = 0, []
         p50, p99 = (1000 * waited[int(len(waited) * share)] for share in (0.5, 0.99))
         return Window(records, seconds, p50, p99)
 
 
-def serve(bootstrap: str, topic: str) -> None:
+def serve(bootstrap: str, topic: str, transactional_id: str = "") -> None:
     """Send in the windows that stdin names, until it ends."""
     gc.disable()
-    sender = _Sender(bootstrap, topic)
+    sender = _Sender(bootstrap, topic, transactional_id)
     for line in sys.stdin:
         seconds, rate = json.loads(line)
         window = sender.closed_loop(seconds) if rate is None else sender.at_rate(seconds, rate)

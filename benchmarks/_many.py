@@ -19,8 +19,8 @@ from breakglass.services.lab.scenarios.many import ORDERS, PARTITIONS, TOPIC
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.truth import PartitionTruth, Truth
 from breakglass.services.model import TopicPartition
-from tests.fake_cluster import FakeCluster, partitions_of
-from tests.fake_controller import FakeController
+from tests.kit.fake_cluster import FakeCluster, partitions_of
+from tests.kit.fake_controller import FakeController
 
 PAGE = 2000
 """Partitions in one answer of a real broker (max.request.partition.size.limit)."""
@@ -92,8 +92,8 @@ def readable_ends(truth: Iterable[PartitionTruth]) -> dict[tuple[str, int, int],
 def write_partitions(partitions: Iterable[TopicPartition], path: Path) -> Path:
     """A file for ``kafka-unclean-recovery --path-to-json-file``."""
     numbers: dict[str, list[int]] = {}
-    for one in partitions:
-        numbers.setdefault(one.topic, []).append(one.partition)
+    for partition in partitions:
+        numbers.setdefault(partition.topic, []).append(partition.partition)
     topics = [{"topic": topic, "partitions": held} for topic, held in numbers.items()]
     path.write_text(json.dumps({"partitions": topics}), encoding="utf-8")
     return path
@@ -101,7 +101,9 @@ def write_partitions(partitions: Iterable[TopicPartition], path: Path) -> Path:
 
 def write_elections(partitions: Iterable[TopicPartition], path: Path) -> Path:
     """A file for ``kafka-leader-election.sh --path-to-json-file``."""
-    entries = [{"topic": one.topic, "partition": one.partition} for one in partitions]
+    entries = [
+        {"topic": partition.topic, "partition": partition.partition} for partition in partitions
+    ]
     path.write_text(json.dumps({"partitions": entries}), encoding="utf-8")
     return path
 
@@ -121,7 +123,7 @@ def _settle(cluster: Cluster) -> None:
 def _spent(nodes: Iterable[psutil.Process]) -> float:
     """Seconds of processor time."""
     times = [node.cpu_times() for node in nodes]
-    return sum(one.user + one.system for one in times)
+    return sum(pcputimes.user + pcputimes.system for pcputimes in times)
 
 
 def in_memory(needed: int = ROOM_BYTES) -> Path | None:

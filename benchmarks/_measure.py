@@ -47,7 +47,12 @@ def ours(script: str, folder: Path, *arguments: str | Path) -> Program:
         "XDG_STATE_HOME": str(folder / "state"),
     }
     program = Path(sys.executable).with_name(script)
-    name = " ".join([script, *(one for one in map(str, arguments[:1]) if not one.startswith("-"))])
+    name = " ".join(
+        [
+            script,
+            *(argument for argument in map(str, arguments[:1]) if not argument.startswith("-")),
+        ]
+    )
     return Program(name, [program, *arguments], environment)
 
 
@@ -84,9 +89,9 @@ def in_turn(times: int, programs: Sequence[Program], folder: Path) -> list[list[
 
     What disturbs one of them, neighbours on the machine above all, disturbs the others as well.
     """
-    for one in programs:
-        run(one, folder)
-    rounds = [[run(one, folder) for one in programs] for _ in range(times)]
+    for program in programs:
+        run(program, folder)
+    rounds = [[run(program, folder) for program in programs] for _ in range(times)]
     return [list(runs) for runs in zip(*rounds, strict=True)]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services.model import PartitionState, TopicPartition
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import Story
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import Story
 
 LEADER_NOT_AVAILABLE = 5
 VERSIONS = 0, 8
@@ -25,7 +26,7 @@ def serve_metadata(cluster: FakeCluster) -> None:
 def _answer(story: Story, request: Any) -> Any:
     wanted = request.topics
     named = None if wanted is None else {one.name for one in wanted}
-    held = sorted(one for one in story.states if named is None or one.topic in named)
+    held = sorted(state for state in story.states if named is None or state.topic in named)
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -37,7 +38,7 @@ def _answer(story: Story, request: Any) -> Any:
         cluster_id=story.cluster_id,
         controller_id=1,
         topics=[
-            _topic(name, [story.states[one] for one in partitions])
+            _topic(name, [story.states[partition] for partition in partitions])
             for name, partitions in groupby(held, _topic_of)
         ],
     )
@@ -56,13 +57,30 @@ def _topic(name: str, states: list[PartitionState]) -> Any:
         partitions=[
             partition_class(
                 error_code=LEADER_NOT_AVAILABLE,
-                partition_index=one.partition.partition,
+                partition_index=state.partition.partition,
                 leader_id=-1,
-                leader_epoch=one.leader_epoch,
-                replica_nodes=list(one.assignment),
-                isr_nodes=list(one.isr),
-                offline_replicas=list(one.offline_replicas),
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.assignment),
+                isr_nodes=list(state.isr),
+                offline_replicas=list(state.offline_replicas),
             )
-            for one in states
+            for state in states
         ],
     )
+
+
+def description_of(states: Iterable[PartitionState]) -> Callable[[], Any]:
+    """Decodes, by kafka-python, the answer that has the metadata of *states*."""
+    held = sorted(states, key=lambda state: (state.partition.topic, state.partition.partition))
+    answer = MetadataResponse(
+        version=VERSIONS[1],
+        brokers=[],
+        cluster_id="",
+        controller_id=1,
+        topics=[
+            _topic(name, list(together))
+            for name, together in groupby(held, lambda state: state.partition.topic)
+        ],
+    )
+    body = answer.encode()
+    return lambda: MetadataResponse.decode(body, version=VERSIONS[1])

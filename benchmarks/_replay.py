@@ -12,7 +12,7 @@ import threading
 from types import TracebackType
 
 from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.lab.proxy.frames import read_frame, send_frame
+from breakglass.services.kafka.wire.passing import read_frame, send_frame
 
 CORRELATION = slice(4, 8)
 """Where a request has its correlation id; an answer begins with it."""
@@ -41,9 +41,9 @@ class Replay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one in (self._listener, *self._connections):
+        for connection in (self._listener, *self._connections):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self) -> None:

@@ -41,7 +41,7 @@ def sparse_backup(folder: Path, records: int, looked_at: Iterable[int]) -> None:
             file.truncate(FIRST_POSITION + count * size)
             for first, last in _spans(looked_at, start, count):
                 file.seek(FIRST_POSITION + (first - start) * size)
-                file.write(b"".join(encode(_record(one)) for one in range(first, last)))
+                file.write(b"".join(encode(_record(number)) for number in range(first, last)))
 
 
 def _write_index(path: Path, start: int, count: int, size: int) -> None:

@@ -159,7 +159,7 @@ class Terminal:
         """What the process holds now."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         kibibytes = dict(line.split(":", 1) for line in status.splitlines())
-        now, peak = (int(kibibytes[one].split()[0]) for one in ("VmRSS", "VmHWM"))
+        now, peak = (int(kibibytes[text].split()[0]) for text in ("VmRSS", "VmHWM"))
         return Memory(now / KILOBYTES_PER_MEGABYTE, peak / KILOBYTES_PER_MEGABYTE)
 
     def cpu(self) -> float:

@@ -16,9 +16,9 @@ SAMPLE_SECONDS = 0.25
 def roles(driver: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
     """The process *driver* and those it started, each with its role."""
     yield "driver", driver
-    for one in driver.children(recursive=True):
+    for child in driver.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            yield "JVM" if one.name() == "java" else "workers", one
+            yield "JVM" if child.name() == "java" else "workers", child
 
 
 def spent(driver: psutil.Process) -> dict[str, float]:

@@ -47,7 +47,7 @@ def main(options: Options) -> bool:
         print(f"a partition of {count * RECORD_BYTES / 1e9:.0f} GB, {count:,} records")
         print_load()
         plain = console(served.address, served.folder)
-        command = [*plain.command, "--backups", root / "backups"]
+        command = [*plain.command, "--store", root / "backups"]
         program = Program("breakglass", command, plain.environment)
         log = f"log:{root / 'logs' / 'ledger-0'}"
         found = [
@@ -91,12 +91,12 @@ def _measure(program: Program, what: str, open_it: Open, places: list[int]) -> b
         pages = [terminal.painted(PAGE_DOWN) * 1000 for _ in range(PAGES)]
         spent.append(terminal.cpu())
         done = [_jump(terminal, place) for place in places]
-        jumps = [one.milliseconds for one in done]
+        jumps = [jump.milliseconds for jump in done]
         peak = terminal.memory().peak
     print(f"  {what}")
     # Processor time is what is left of a figure on a machine with more to do.
     _print("page down", pages, (spent[1] - spent[0]) * 1000 / PAGES)
-    _print("jump", jumps, sum(one.cpu for one in done) / len(done))
+    _print("jump", jumps, sum(jump.cpu for jump in done) / len(done))
     return all([
         meets("first records on the screen", first, FIRST_SECONDS, " s"),
         meets("page down, p95", quantiles(pages, n=20)[-1], PAGE_MILLISECONDS, " ms"),

@@ -43,7 +43,7 @@ def main(options: Options) -> bool:
         TemporaryDirectory(prefix="breakglass-bench-") as folder,
         Cluster.up(Path(folder) / "cluster", tethered=True) as cluster,
     ):
-        found = [_measure(cluster, Path(folder), one, runs) for one in sizes]
+        found = [_measure(cluster, Path(folder), size, runs) for size in sizes]
     quick = meets(f"seconds for {sizes[1]:,} partitions", found[1], SECONDS)
     return _linear(sizes, found) and quick
 

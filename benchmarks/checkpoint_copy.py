@@ -24,7 +24,7 @@ from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
@@ -74,8 +74,8 @@ class Copying:
 
 
 def _print(name: str, copies: Sequence[Copying]) -> None:
-    print_rate(name, [one.rate for one in copies])
-    middle = {role: median(one.cpu[role] for one in copies) for role in ROLES}
+    print_rate(name, [copy.rate for copy in copies])
+    middle = {role: median(copy.cpu[role] for copy in copies) for role in ROLES}
     each = ", ".join(f"{role} {seconds:.1f}" for role, seconds in middle.items())
     print(f"    processor time {sum(middle.values()):.1f} s: {each}")
 

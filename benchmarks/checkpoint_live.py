@@ -1,4 +1,6 @@
-"""What a checkpoint costs the traffic beside which it is copied, and whether it keeps its rate.
+"""What a checkpoint costs the traffic beside which it is taken, and whether it keeps its rate.
+
+A vector beside producers of records, then a transactional one beside producers of transactions.
 
 Producers send at half of what they reach in a closed loop, into the partitions that are copied.
 Windows with and without copying take turns; each checkpoint is taken of about as much as it can
@@ -29,7 +31,8 @@ from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
+from breakglass.services.checkpoint.spark.transaction_logs import SparkContents
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -67,12 +70,20 @@ ADMIN_SECONDS = 30.0
 
 def main(options: Options) -> bool:
     """Print throughput, latency and the copying's rate; returns whether the targets were met."""
-    print(f"a checkpoint copied at {RATE / 1e6:.0f} MB/s beside producers, {SECONDS:.0f} s each")
+    met = [_beside(level, options) for level in (Level.VECTOR, Level.TRANSACTIONAL)]
+    return all(met)
+
+
+def _beside(level: Level, options: Options) -> bool:
+    """Whether checkpoints of one level meet the targets."""
+    rate = f"{RATE / 1e6:.0f} MB/s"
+    print(f"a {level} checkpoint copied at {rate} beside producers, {SECONDS:.0f} s each")
     print_load()
+    transactional = level is Level.TRANSACTIONAL
     with (
         broker(needed=ROOM_BYTES) as (cluster, folder),
-        _copying(cluster, folder) as copying,
-        load(cluster.bootstrap_servers, TOPIC) as producers,
+        _copying(cluster, folder, level) as copying,
+        load(cluster.bootstrap_servers, TOPIC, transactional=transactional) as producers,
     ):
         full = producers.run(SECONDS).rate
         print(f"  {'closed loop':<44} {full:8,.0f} records/s")
@@ -95,15 +106,15 @@ class Pair:
 
 
 def _judged(pairs: list[Pair]) -> bool:
-    for one in pairs:
+    for pair in pairs:
         figures = (
             f"{name} {each.rate:8,.0f} records/s  p50 {each.p50_ms:5.1f}  p99 {each.p99_ms:6.1f} ms"
-            for name, each in (("without", one.without), ("beside", one.beside))
+            for name, each in (("without", pair.without), ("beside", pair.beside))
         )
-        print(f"  {'   '.join(figures)}   copied {one.copied / 1e6:5.1f} MB/s")
-    rates = [one.copied / RATE for one in pairs]
-    lost = median(1 - one.beside.rate / one.without.rate for one in pairs)
-    slower = median(one.beside.p99_ms / one.without.p99_ms for one in pairs)
+        print(f"  {'   '.join(figures)}   copied {pair.copied / 1e6:5.1f} MB/s")
+    rates = [pair.copied / RATE for pair in pairs]
+    lost = median(1 - pair.beside.rate / pair.without.rate for pair in pairs)
+    slower = median(pair.beside.p99_ms / pair.without.p99_ms for pair in pairs)
     least, most = KEPT
     return all(
         [
@@ -134,8 +145,15 @@ class _Copying:
     """Checkpoints of the topic, one after the other, in one session."""
 
     def __init__(
-        self, cluster: Cluster, access: ReadAccess, client: ReadClient, spark: Spark, folder: Path
+        self,
+        cluster: Cluster,
+        access: ReadAccess,
+        client: ReadClient,
+        spark: Spark,
+        folder: Path,
+        level: Level,
     ) -> None:
+        self._level = level
         self._access, self._client, self._spark, self._folder = access, client, spark, folder
         self._state = cluster.state_dir
         self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
@@ -146,8 +164,10 @@ class _Copying:
         deadline = Deadline.after(ADMIN_SECONDS)
         (source,) = read_sources(self._client, WantedTopics((TOPIC,)), deadline)
         starts = [
-            TopicPartition(TOPIC, one.partition.partition, max(0, one.high_watermark - kept))
-            for one in source.partitions
+            TopicPartition(
+                TOPIC, partition.partition.partition, max(0, partition.high_watermark - kept)
+            )
+            for partition in source.partitions
         ]
         for trimmed in self._admin.delete_records(starts).values():
             trimmed.result(ADMIN_SECONDS)
@@ -167,14 +187,15 @@ class _Copying:
     def copy(self) -> float:
         """Bytes a second from the acknowledgement of a checkpoint to its completion."""
         store = BackupStore(str(self._folder / "store"))
-        wanted = WantedCheckpoint(Level.VECTOR, (TOPIC,))
+        wanted = WantedCheckpoint(self._level, (TOPIC,))
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         settings = BackupSettings(LocalStore(self._folder), bytes_per_second=RATE)
         run = BackupRun(self._client, self._spark, self._access, settings, Meter(lambda _: None))
         began = perf_counter()
         # A rate is that of one partition at a time, as in the commands.
-        finisher = Finisher(store, Decider(self._client), KafkaSources(run), side_by_side=1)
+        decider = Decider(self._client, read_contents=SparkContents(run))
+        finisher = Finisher(store, decider, KafkaSources(run), side_by_side=1)
         found = finisher.finish(id)
         seconds = perf_counter() - began
         assert found.status is Status.COMPLETED
@@ -183,17 +204,17 @@ class _Copying:
 
 
 def _records_bytes(found: StoredCheckpoint) -> int:
-    copies = [one.counting.manifest for one in found.partitions if one.counting]
-    files = [file for one in copies if one is not None for file in one.files]
-    return sum(one.size for one in files if one.name.endswith("_records"))
+    copies = [partition.counting.manifest for partition in found.partitions if partition.counting]
+    files = [file for copy in copies if copy is not None for file in copy.files]
+    return sum(file.size for file in files if file.name.endswith("_records"))
 
 
 @contextmanager
-def _copying(cluster: Cluster, folder: Path) -> Iterator[_Copying]:
+def _copying(cluster: Cluster, folder: Path, level: Level) -> Iterator[_Copying]:
     create_topic(cluster, TOPIC, [[1]] * PARTITIONS, SEGMENTS)
     produce(cluster, TOPIC, int(COPIED / RECORD_BYTES), RECORD_BYTES)
     given = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(given))
     with access.reading() as client, Spark(niceness=BEHIND_OTHERS) as spark:
         spark.context()
-        yield _Copying(cluster, access, client, spark, folder)
+        yield _Copying(cluster, access, client, spark, folder, level)

@@ -146,7 +146,7 @@ def _change(stage: Stage) -> bool:
 def _found(stage: Stage, before: Path) -> tuple[int, float]:
     """The offset that ours tells, and its seconds."""
     program = stage.diff(f"log:{before}", f"log:{stage.log(2, ALONE)}")
-    command = [str(one) for one in program.command if one != "--summary"]
+    command = [str(text) for text in program.command if text != "--summary"]
     began = time.monotonic()
     done = subprocess.run(command, env=program.environment, capture_output=True, text=True)
     seconds = time.monotonic() - began
@@ -178,7 +178,7 @@ def _changed(folder: Path, offset: int) -> int:
             break
     data = bytearray(path.read_bytes())
     headers = read_headers(bytes(data), str(path)).headers
-    batch = next(one for one in headers if one.next_offset > offset)
+    batch = next(header for header in headers if header.next_offset > offset)
     end = batch.position + batch.size
     # Its last byte counts the record's headers, the one before ends its value.
     data[end - 2] ^= 1

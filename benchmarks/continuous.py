@@ -59,7 +59,7 @@ def main(options: Options) -> bool:
 def _running(cluster: Cluster, folder: Path) -> Iterator[psutil.Process]:
     """The command, from its first commit on until it has been asked to end."""
     backup = folder / "backup"
-    where = ("--bootstrap-server", cluster.bootstrap_servers, "--topics", TOPIC, "--to", backup)
+    where = ("--bootstrap-server", cluster.bootstrap_servers, "--topics", TOPIC, "--store", backup)
     program = ours("breakglass", folder, "backup", "run", "--continuous", *where)
     with (folder / "told").open("w") as told:
         process = subprocess.Popen(
@@ -104,7 +104,7 @@ def _committed(folder: Path) -> int:
     manifest = read_manifest(LocalFolder(folder))
     if manifest is None:
         return 0
-    return sum(segment.count for one in manifest.partitions for segment in one.segments)
+    return sum(segment.count for partition in manifest.partitions for segment in partition.segments)
 
 
 def _flat(samples: Samples) -> bool:
@@ -112,7 +112,7 @@ def _flat(samples: Samples) -> bool:
     parts = [samples[part * number : part * (number + 1)] for number in range(PARTS)]
     middles = {role: [_middle(role, some) for some in parts] for role in (*ROLES, LIVE)}
     for role, found in middles.items():
-        each = " ".join(f"{one:.0f}" for one in found)
+        each = " ".join(f"{moment:.0f}" for moment in found)
         print(f"  {role:<24} {found[-1]:6.0f} MB   by fifths {each}")
     met = [
         meets(f"memory of {role}: last / second", found[-1] / found[1], FLAT)
@@ -123,4 +123,4 @@ def _flat(samples: Samples) -> bool:
 
 
 def _middle(role: str, samples: Samples) -> float:
-    return median(one[role] for one in samples if role in one)
+    return median(sample[role] for sample in samples if role in sample)

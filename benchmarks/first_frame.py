@@ -48,9 +48,9 @@ def _cases(served: Served, count: int) -> list[Case]:
 
 def _rounds(cases: Sequence[Case], times: int) -> tuple[list[Program], list[list[Run]]]:
     """Each in turn, after one for nothing."""
-    for one in cases:
-        _run(*one)
-    rounds = [[_run(*one) for one in cases] for _ in range(times)]
+    for case in cases:
+        _run(*case)
+    rounds = [[_run(*case) for case in cases] for _ in range(times)]
     return [program for program, _ in cases], [list(runs) for runs in zip(*rounds, strict=True)]
 
 

@@ -111,7 +111,7 @@ def _measure_kaskade(served: Served, rounds: int) -> None:
 
 
 def _pressed(terminal: Terminal, strokes: Iterable[Stroke]) -> list[Painted]:
-    return [Painted(one.name, terminal.painted(one.keys) * 1000) for one in strokes]
+    return [Painted(stroke.name, terminal.painted(stroke.keys) * 1000) for stroke in strokes]
 
 
 def percentile95(painted: Sequence[Painted]) -> float:

@@ -28,9 +28,9 @@ from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
 from breakglass.services.metastore.backup_run import run_backup
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
 from breakglass.services.metastore.log.reader import read_whole
-from breakglass.services.metastore.names import command_topic
 from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.whole_fetches import commands_in
+from breakglass.services.metastore.settings import command_topic
+from breakglass.services.metastore.topic_reader import commands_in
 from breakglass.services.pipeline.batches.converting import FetchedBatches
 from breakglass.services.session import ReadAccess
 
@@ -86,8 +86,8 @@ def _parts(number: int) -> tuple[bytes, bytes]:
 
 def _groups(count: int) -> Iterator[list[CommandRecord]]:
     group = []
-    for one in commands(count):
-        group.append(one)
+    for command in commands(count):
+        group.append(command)
         if len(group) == GROUP:
             yield group
             group = []
@@ -134,8 +134,8 @@ def _writing(folder: Path, count: int, runs: int) -> bool:
             times += [_written(backup, file.fileno(), group) for group in _groups(count)]
     # The first group loads Arrow.
     rest = times[1:]
-    finding, ours = sum(one.finding for one in rest), sum(one.ours for one in rest)
-    plain, size = sum(one.plain for one in rest), len(rest) * GROUP * 302 / MEGABYTE
+    finding, ours = sum(times.finding for times in rest), sum(times.ours for times in rest)
+    plain, size = sum(times.plain for times in rest), len(rest) * GROUP * 302 / MEGABYTE
     print(f"  ours {size / ours:.0f} MB/s, plain {size / plain:.0f} MB/s")
     print(f"  with finding commands in what was fetched {plain / (ours + finding):.2f} of plain")
     return reaches(f"backup / the same bytes with fsync, {GROUP:,} each", plain / ours, BACKUP)
@@ -164,9 +164,9 @@ def _appending(folder: Path) -> bool:
         open_backup(folder / "single", origin, lambda _: None) as backup,
         (folder / "bare").open("wb", buffering=0) as file,
     ):
-        for one in commands(APPENDED):
-            plain.append(_timed(lambda one=one: _write(file.fileno(), one.line)))  # type: ignore[misc]
-            ours.append(_timed(lambda one=one: backup.take([one])))  # type: ignore[misc]
+        for command in commands(APPENDED):
+            plain.append(_timed(lambda command=command: _write(file.fileno(), command.line)))  # type: ignore[misc]
+            ours.append(_timed(lambda command=command: backup.take([command])))  # type: ignore[misc]
     _print_times("ours", ours)
     _print_times("the bare call", plain)
     print(f"  one by one: {sum(plain) / sum(ours):.2f} of the bare calls' rate")
@@ -196,10 +196,10 @@ def _fill(cluster: Cluster, count: int) -> None:
     topic = command_topic(SERVICE)
     create_topic(cluster, topic, [[1]], {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
-    for one in commands(count):
+    for command in commands(count):
         while True:
             try:
-                producer.produce(topic, key=one.key, value=one.value, partition=0)
+                producer.produce(topic, key=command.key, value=command.value, partition=0)
             except BufferError:
                 producer.poll(0.1)
             else:

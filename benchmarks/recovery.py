@@ -24,10 +24,10 @@ from benchmarks._measure import (
 )
 from benchmarks._options import Options
 from benchmarks._peer import kafka_tool
-from breakglass.services.contents_effort import Effort
 from breakglass.services.kafka.replicas.reading_allowance import SECONDS
 from breakglass.services.lab.tools import LEADER_ELECTION
 from breakglass.services.model import TopicPartition
+from breakglass.services.session import Effort
 
 PARTITIONS = 1000
 WARMING = 12
@@ -48,7 +48,7 @@ def main(options: Options) -> bool:
 
 
 def _measure(many: Many, sizes: Sequence[int]) -> bool:
-    offline = iter([one.partition for one in many.truth.partitions])
+    offline = iter([partition.partition for partition in many.truth.partitions])
     lots = [[list(islice(offline, size)) for _ in range(SIDES)] for size in sizes]
     _, *rounds = [_round(many, *of_round) for of_round in lots]
     mine, bare, theirs = (list(runs) for runs in zip(*rounds, strict=True))
@@ -69,7 +69,7 @@ def _round(many: Many, mine: Lot, bare: Lot, theirs: Lot) -> tuple[Run, Run, Run
         RuntimeError: ours did not do what it was asked to: nothing was measured.
     """
     programs = (_recovery(many, mine), _recovery(many, bare, Effort.OFF), _election(many, theirs))
-    first, second, third = (run(one, many.folder) for one in programs)
+    first, second, third = (run(program, many.folder) for program in programs)
     if _led_best(many, mine) + _led_best(many, bare) < len(mine) + len(bare):
         raise RuntimeError("not every partition is led by the replica that loses least")
     return first, second, third
@@ -99,9 +99,11 @@ def _election(many: Many, lot: Lot) -> Program:
 
 def _led_best(many: Many, lot: Lot) -> int:
     """How many of *lot* are led by the replica that loses least."""
-    leaders = {one.partition: one.leader for one in many.cluster.partitions()}
-    best = {one.partition: one.expectation.designee for one in many.truth.partitions}
-    return sum(leaders[one] == best[one] for one in lot)
+    leaders = {partition.partition: partition.leader for partition in many.cluster.partitions()}
+    best = {
+        partition.partition: partition.expectation.designee for partition in many.truth.partitions
+    }
+    return sum(leaders[partition] == best[partition] for partition in lot)
 
 
 def _report(many: Many, program: Program, runs: Sequence[Run], lot: Lot) -> None:

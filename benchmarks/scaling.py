@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from benchmarks._many import generated_offline
 from benchmarks._measure import Program, meets, ours, print_load, run
 from benchmarks._options import Options
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
 PARTITIONS = 10_000

@@ -23,9 +23,9 @@ from benchmarks._measure import (
 )
 from benchmarks._options import Options
 from benchmarks._peer import kafka_tool, lean_kafka_tool
-from breakglass.services.contents_effort import Effort
 from breakglass.services.kafka.replicas.reading_allowance import SECONDS
 from breakglass.services.lab.tools import TOPICS
+from breakglass.services.session import Effort
 
 PARTITIONS = 2000
 RUNS = 7
@@ -60,7 +60,7 @@ def _measure(many: Many, runs: int) -> bool:
 
 def _judge(peer: list[Run], bare: list[Run], mine: list[Run]) -> bool:
     ratio = median_wall(bare) / median_wall(peer)
-    peak = max(one.peak_rss for one in mine)
+    peak = max(run.peak_rss for run in mine)
     quick = meets("breakglass triage / kafka-topics.sh", ratio, RATIO)
     added = median_wall(mine) - median_wall(bare)
     quick = meets("added by reading contents", added, SECONDS, " s") and quick

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from typing import Any, ClassVar
 
 from textual import on
@@ -22,7 +21,16 @@ from textual.screen import Screen
 from textual.theme import Theme
 from typing_extensions import override
 
-from breakglass.console import collecting
+from breakglass.console.memory import resume_collecting
+from breakglass.console.modes import (
+    FIRST_MODE,
+    bound_commands,
+    class_at,
+    screen_at,
+)
+from breakglass.console.modes import (
+    MODES as MODES,
+)
 from breakglass.screens.ascii import AsciiFilter
 from breakglass.screens.context import Context
 from breakglass.screens.copying import copied
@@ -57,19 +65,6 @@ from breakglass.services.errors import StorageError
 from breakglass.services.state_folder import state_folder
 from breakglass.themes.palettes import MONOCHROME, PALETTES
 from breakglass.themes.roles import theme_role_variables
-
-MODES = {
-    "overview": "breakglass.screens.overview:OverviewScreen",
-    "offline": "breakglass.screens.offline:OfflineScreen",
-    "plan": "breakglass.screens.plan:PlanScreen",
-    "journal": "breakglass.screens.journal:JournalScreen",
-    "backups": "breakglass.screens.backups:BackupsScreen",
-    "browse": "breakglass.screens.browse:BrowseScreen",
-    "metastore": "breakglass.screens.metastore:MetastoreScreen",
-    "checkpoints": "breakglass.screens.checkpoints:CheckpointsScreen",
-}
-"""The main screens by the name of their mode; imported when first shown."""
-FIRST_MODE = "offline"
 
 PARTING = (
     "An election had been agreed to when this ended: `breakglass journal list` says how far it "
@@ -128,9 +123,9 @@ class BreakglassApp(App[None]):
         self._start = start
         """The mode of the first screen."""
         self._warned_at = -WARNED_SECONDS
-        """When the operator was told what leaving would lose."""
+        """When the operator was warned of what leaving would lose."""
         self.executor: ThreadPoolExecutor | None = None
-        """Runs the workers; whoever runs the app sees to its end."""
+        """Runs the workers; the code that runs the app sees to its end."""
         self._mutations = 0
         self._leaving: int | None = None
         """The exit code, once the session is to end."""
@@ -138,11 +133,11 @@ class BreakglassApp(App[None]):
         """What the operator is to hear once the terminal is the shell's again."""
         self._looked_back = False
         """What the session before left was looked for."""
-        for one in (*PALETTES, *themes):
-            self.register_theme(one)
+        for known in (*PALETTES, *themes):
+            self.register_theme(known)
         self.theme = theme
         for mode, place in MODES.items():
-            self.add_mode(mode, partial(_screen, place, context))
+            self.add_mode(mode, partial(screen_at, place, context))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return theme_role_variables(self.current_theme)
@@ -187,7 +182,7 @@ class BreakglassApp(App[None]):
     @on(ClusterRead)
     @on(ReadFailed)
     def _told(self, message: ClusterRead | ReadFailed) -> None:
-        collecting.resume()
+        resume_collecting()
         if not self._refresher.accept(message):
             return
         incident = self.context.known.incident
@@ -259,13 +254,14 @@ class BreakglassApp(App[None]):
 
     @on(ElectionAsked)
     def _elect(self, message: ElectionAsked) -> None:
-        make = _class("breakglass.screens.elect:ElectScreen")
+        make = class_at("breakglass.screens.elect:ElectScreen")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.partitions, message.plan))
 
     @on(ResumeAsked)
     def _resume(self, message: ResumeAsked) -> None:
-        make = _class("breakglass.screens.elect:ResumeScreen")
+        where = "offline.settings_acts:ReleasePage" if message.settings else "elect:ResumeScreen"
+        make = class_at(f"breakglass.screens.{where}")
         if not isinstance(self.screen, make):
             self.push_screen(make(self.context, message.journal))
 
@@ -279,7 +275,7 @@ class BreakglassApp(App[None]):
 
     def _find_unfinished(self, cluster_id: str) -> None:
         """In a thread: reads journals."""
-        found = _class("breakglass.screens.elect.unfinished:unfinished")
+        found = class_at("breakglass.screens.elect.unfinished:unfinished")
         briefs = found(cluster_id, self.context.state_folder)
         if briefs:
             self.post_message(UnfinishedFound(briefs))
@@ -293,18 +289,18 @@ class BreakglassApp(App[None]):
             self.notify("An election stopped before its end: see the Journal (4).", markup=False)
         else:
             self.push_screen(
-                _class("breakglass.screens.elect.unfinished:UnfinishedScreen")(message.briefs)
+                class_at("breakglass.screens.elect.unfinished:UnfinishedScreen")(message.briefs)
             )
 
     @on(DiffAsked)
     def _diff(self, message: DiffAsked) -> None:
-        make = _class("breakglass.screens.diff:DiffScreen")
+        make = class_at("breakglass.screens.diff:DiffScreen")
         self.push_screen(make(self.context, message.partition, message.left, message.right))
 
     @on(BrowseAsked)
     def _browse(self, message: BrowseAsked) -> None:
-        make = _class("breakglass.screens.browse:RecordsScreen")
-        subject = _class("breakglass.screens.browse.subject:BrowseSubject")(
+        make = class_at("breakglass.screens.browse:RecordsScreen")
+        subject = class_at("breakglass.screens.browse.subject:BrowseSubject")(
             message.left, message.right
         )
         self.push_screen(make(self.context, subject, message.offset))
@@ -333,7 +329,7 @@ class BreakglassApp(App[None]):
         self.call_after_refresh(self._save_screenshot)
 
     def _save_screenshot(self) -> None:
-        folder = (self.context.state_folder or state_folder()) / "screenshots"
+        folder = (self.context.saving_folder or state_folder()) / "screenshots"
         try:
             place = save_screenshot(self.export_screenshot(), folder)
         except StorageError as error:
@@ -385,18 +381,8 @@ class BreakglassApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What `:` finds: everything that can be done here, and by which key."""
-        told: set[str] = set()
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            own = isinstance(active.node, Screen | App) and binding.action not in _NO_COMMANDS
-            if own and binding.description and active.enabled and binding.action not in told:
-                told.add(binding.action)
-                run = partial(self.run_action, binding.action, active.node)
-                about = f"key {self.get_key_display(binding)}"
-                if active.tooltip:
-                    about = f"{active.tooltip} ({about})"
-                yield SystemCommand(binding.description, about, run)
-        yield SystemCommand("Theme", "How everything looks", self.action_change_theme)
+        yield from bound_commands(self, screen)
+        yield SystemCommand("Theme", "Choose a colour theme", self.action_change_theme)
         yield from legend_commands(self)
 
     def _tell_screens(self) -> None:
@@ -408,20 +394,4 @@ class BreakglassApp(App[None]):
 
     def _current(self, place: str) -> Any:
         """The screen that is shown, which is of the class at *place*."""
-        return next(one for one in self.screen_stack if isinstance(one, _class(place)))
-
-
-_NO_COMMANDS = frozenset(
-    ("command_palette", *(one.action for one in Screen.BINDINGS if isinstance(one, Binding)))
-)
-"""Actions that make sense by their keys only."""
-
-
-def _class(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
-
-
-def _screen(place: str, context: Context) -> Screen[Any]:
-    made: Screen[Any] = _class(place)(context)
-    return made
+        return next(screen for screen in self.screen_stack if isinstance(screen, class_at(place)))

@@ -29,9 +29,9 @@ Heard = Callable[["Behind | CaughtUpAgain"], None]
 
 @contextmanager
 def progress(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[Tell]:
-    """What is told how far it is: writes to stdout with *as_json*, otherwise to stderr.
+    """What shows how far a job is: on stdout with *as_json*, otherwise on stderr.
 
-    A *job*, its kind and the address of its backup, is told of to the console, too.
+    The console shows a *job*, its kind and the address of its backup, too.
     """
     with lasting(as_json=as_json, job=job) as (tell, _):
         yield tell
@@ -39,7 +39,7 @@ def progress(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[T
 
 @contextmanager
 def lasting(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[tuple[Tell, Heard]]:
-    """The same for a job without an end, and what is told when it is behind."""
+    """The same for a job without an end, and what reports that it lags."""
     with ExitStack() as stack:
         tell: Tell
         if as_json or not sys.stderr.isatty():
@@ -66,7 +66,7 @@ def _say_lag(change: Behind | CaughtUpAgain) -> None:
 
 
 class _Both:
-    """Tells whoever waits here, and the console."""
+    """Shows progress here, and in the console."""
 
     def __init__(self, first: Tell, second: Announcement) -> None:
         self._first, self._second = first, second

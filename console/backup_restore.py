@@ -2,52 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
-from breakglass.console.backup_run import Master
+from breakglass.console.connector_config import ConnectorFile, connector, place_named
 from breakglass.console.consent import Consent, Phrases
-from breakglass.console.option_values import moment_ms, names_in, pairs_in
-from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.option_values import moment_ms, names_in, pairs_in, store_of
+from breakglass.console.options import (
+    AsJson,
+    DryRun,
+    KeyFrom,
+    Master,
+    Progress,
+    Topics,
+    connected_for_writing,
+)
 from breakglass.console.output import print_json, say
 from breakglass.console.restoring import (
     Compared,
     Renamed,
     Replicas,
     Resume,
-    default_state,
+    default_progress,
     exit_code,
     print_restored,
     restoring,
 )
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
+from breakglass.services.errors import Refused
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.pipeline.restore.options import RestoreOptions
     from breakglass.services.pipeline.restore.planned import RestorePlan
     from breakglass.services.pipeline.restore.restore import TopicRestored
+    from breakglass.services.topic_backup.connector import ConnectorSettings
     from breakglass.services.topic_backup.store.store import Store
 
-ASK_SECONDS = 60.0
 Pairs = list[str] | None
 
 
 @connected_for_writing
 def restore(
     connection: Connection,
-    source: Source,
-    topics: OnlyTopics = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            "--from",
+            "--to",
+            "--source-dir",
+            metavar="URL",
+            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+        ),
+    ] = None,
+    connector_config: ConnectorFile = None,
+    topics: Topics = None,
     tail_of: Annotated[
         Path | None,
         typer.Option(
             metavar="PLAN",
-            help="Only what the elections of this plan cut off, put behind what is there; --from "
-            "is the folder of a rescue, or of a backup.",
+            help="Restore only what the elections of this plan cut off, after the present records; "
+            "--store is the folder of a rescue or of a backup.",
         ),
     ] = None,
     renamed: Renamed = None,
@@ -55,47 +76,52 @@ def restore(
         str | None, typer.Option("--partitions", metavar="0,2", help="Only these partitions.")
     ] = None,
     until_offset: Annotated[
-        int | None, typer.Option(min=0, help="Leave out records from this offset on.")
+        int | None, typer.Option(min=0, help="Leave out this offset and later ones.")
     ] = None,
     until_time: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="End each partition before its first later record (ISO 8601 or ms).",
+            help="End each partition before its first later record (ISO 8601, or ms).",
         ),
     ] = None,
     topic_config: Annotated[
         Pairs,
         typer.Option(
             metavar="KEY=VALUE",
-            help="A topic setting (repeatable); KEY= leaves out one that was saved.",
+            help="Topic setting (repeatable); KEY= leaves out a saved setting.",
         ),
     ] = None,
     replication_factor: Replicas = None,
     groups: Annotated[
-        bool, typer.Option("--groups", help="Give consumer groups their offsets, too.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--groups/--no-groups",
+            help="Also restore the offsets of consumer groups (default with --connector-config).",
+            show_default=False,
+        ),
+    ] = None,
     groups_at: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Give them the offsets that they had then (ISO 8601 or ms); means --groups.",
+            help="As --groups, with the offsets of that time (ISO 8601, or ms).",
         ),
     ] = None,
     into_existing: Annotated[
-        bool, typer.Option("--into-existing", help="Add to topics that hold records.")
+        bool, typer.Option("--into-existing", help="Add records to topics that have records.")
     ] = False,
     accept_gaps: Annotated[
         list[str] | None,
         typer.Option(
             metavar='"TOPIC-N A..B"',
-            help="Restore the rest though the backup is damaged at these offsets (repeatable), as "
-            "the refusal names them.",
+            help="Restore the rest of a backup that is damaged at these offsets; a refusal prints "
+            "them (repeatable).",
         ),
     ] = None,
     resume: Resume = False,
     batch_records: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Records of one transaction.")
+        int, typer.Option(min=1, max=1_000_000, help="Records in one transaction.")
     ] = 20_000,
     transactions: Annotated[
         bool,
@@ -103,28 +129,34 @@ def restore(
     ] = True,
     check: Compared = True,
     dry_run: DryRun = False,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Directory for restore progress; Spark workers need it, too."
-        ),
-    ] = None,
-    encrypt_key: EncryptKey = None,
+    progress: Progress = None,
+    key: KeyFrom = None,
     master: Master = "local[*,4]",
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put topics back: keys, values, headers, timestamps, order and partitions as they were.
+    """Restore topics: keys, values, headers, timestamps, order and partitions.
 
-    Topics are created with their saved settings. While records are put back nothing expires;
-    the saved settings come back once every record was compared with the backup. Every byte of the
-    backup is checked before; offsets that it cannot give back have to be named. A restore that
-    was killed resumes with --resume, each record once. `groups rollback` takes back what --groups
-    did.
+    Topics are created with their saved settings. Nothing in them expires until every record has
+    been compared with the backup. Before anything is written, every byte of the backup is checked;
+    offsets that the backup cannot give back must be named by --accept-gaps. An interrupted restore
+    resumes with --resume, without duplicates. `groups rollback` undoes what --groups did.
+
+    --connector-config takes over a restore of Kafka Backup: its source.dir, topics and cluster.*
+    are read, and each key without effect is named.
     """
     from breakglass.services.extras import need
 
     need("pipeline")
+    from breakglass.services.topic_backup.connector import ConnectorKind
+
+    found, connection = connector(connector_config, ConnectorKind.SOURCE, connection)
+    if connector_config is not None:
+        _require_no_tail(tail_of)
+        topics = topics or _topics_of(connector_config, found)
+        if groups is None:
+            groups = True
+            say(f"{connector_config.name}: groups are restored, as Kafka Backup does: --no-groups.")
     options = _options(
         renamed,
         partitions,
@@ -133,18 +165,23 @@ def restore(
         topic_config,
         groups_at,
         accept_gaps,
-        groups=groups or groups_at is not None,
+        groups=bool(groups) or groups_at is not None,
         into_existing=into_existing,
         resume=resume,
     )
     from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
 
-    store = place(source, encrypt_key)
+    backup = store_of(place_named(store, found, "source.dir"), key)
     if tail_of is None:
-        find = partial(_plan, store=store, topics=topics, options=options, state=state)
+        find = partial(_plan, store=backup, topics=topics, options=options, progress=progress)
     else:
         find = partial(
-            _tail_plan, store=store, topics=topics, plan=tail_of, options=options, state=state
+            _tail_plan,
+            store=backup,
+            topics=topics,
+            plan=tail_of,
+            options=options,
+            progress=progress,
         )
     how = RestoreSettings(
         master=master,
@@ -153,7 +190,7 @@ def restore(
         verify=check,
         replication_factor=replication_factor or -1,
     )
-    act, job = RestoreTopics(store, find, how), ("restore", store.where())
+    act, job = RestoreTopics(backup, find, how), ("restore", backup.where())
     with restoring(act, Consent(tuple(consent or ())), connection, job) as command:
         frozen = command.freeze()
         plan = frozen.plan
@@ -164,6 +201,8 @@ def restore(
         if tail_of is not None and not plan.records and not resume:
             say("Nothing is to be put back.")
             raise typer.Exit(0)
+        if frozen.remarks:
+            raise Refused(frozen.remarks[0])
         done = command.carry_out(frozen, write=connection.write).value
     if as_json:
         print_json({"schema": 1, "topics": done})
@@ -172,29 +211,48 @@ def restore(
     raise typer.Exit(exit_code(done))
 
 
+def _require_no_tail(tail_of: Path | None) -> None:
+    from breakglass.services.errors import UsageError
+
+    if tail_of is not None:
+        raise UsageError(
+            "--tail-of puts back the records of a plan, which no connector does: leave "
+            "--connector-config out and give --store."
+        )
+
+
+def _topics_of(file: Path, found: ConnectorSettings) -> list[str]:
+    """The topics of a connector that restores, which never restores all there are."""
+    from breakglass.services.errors import UsageError
+
+    if not found.topics:
+        raise UsageError(f"{file.name} has no topics: name them there or by --topics.")
+    return list(found.topics)
+
+
 def _plan(
     client: ReadClient,
     store: Store,
-    topics: str | None,
+    topics: Sequence[str] | None,
     options: RestoreOptions,
-    state: Path | None,
+    progress: Path | None,
 ) -> RestorePlan:
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.restore.plan import make_plan
     from breakglass.services.topic_backup.catalog import held_topics, newest
 
     held = held_topics(store, names_in(topics))
-    cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-    return make_plan(client, newest(held), options, state or default_state(cluster_id))
+    cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+    return make_plan(client, newest(held), options, progress or default_progress(cluster_id))
 
 
 def _tail_plan(
     client: ReadClient,
     store: Store,
-    topics: str | None,
+    topics: Sequence[str] | None,
     plan: Path,
     options: RestoreOptions,
-    state: Path | None,
+    progress: Path | None,
 ) -> RestorePlan:
     from breakglass.console.plan_edits import opened
     from breakglass.services.errors import UsageError
@@ -208,8 +266,8 @@ def _tail_plan(
             "--partitions and --resume."
         )
     wanted = TailOptions(names_in(topics), frozenset(options.partitions), options.resume)
-    cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-    root = state or default_state(cluster_id)
+    cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+    root = progress or default_progress(cluster_id)
     return tail_plan(client, opened(plan).plan, store, wanted, root)
 
 
@@ -227,7 +285,7 @@ def _options(
 
     return RestoreOptions(
         renamed=pairs_in(renamed, "--map"),
-        partitions=frozenset(_number(one, "--partitions") for one in names_in(partitions)),
+        partitions=frozenset(_number(name, "--partitions") for name in names_in(partitions)),
         until_offset=until_offset,
         until_ms=moment_ms(until_time, "--until-time"),
         groups_at_ms=moment_ms(groups_at, "--groups-at"),
@@ -246,46 +304,49 @@ def _number(text: str, option: str) -> int:
 
 
 def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
-    for one in plan.topics:
-        what = "into the topic that is there" if one.exists else "into a new topic"
-        say(f"{one.topic} -> {one.target}  {one.records:,} records {what}, from {one.source}")
-        if one.expired_at_once:
+    for topic in plan.topics:
+        what = "into the topic that is there" if topic.exists else "into a new topic"
+        say(
+            f"{topic.topic} -> {topic.target}  {topic.records:,} records {what}, "
+            f"from {topic.source}"
+        )
+        if topic.expired_at_once:
             say(
-                f"{one.target}  its settings let the broker remove about {one.expired_at_once:,} "
-                "of them at once: --topic-config retention.ms=-1 --topic-config "
-                "retention.bytes=-1 keeps them"
+                f"{topic.target}  its settings let the broker remove about "
+                f"{topic.expired_at_once:,} of them at once: --topic-config retention.ms=-1 "
+                "--topic-config retention.bytes=-1 keeps them"
             )
-        for gap in one.gaps:
-            say(f"{one.target}  the backup cannot give back {gap}")
-        if one.salvaged:
-            say(f"{one.target}  records were found again among damage of the backup")
-        for reason, count in one.left_out.items():
-            say(f"{one.target}  {count:,} records are left out: {reason}")
-        if one.exists and not one.empty:
+        for gap in topic.gaps:
+            say(f"{topic.target}  the backup cannot give back {gap}")
+        if topic.salvaged:
+            say(f"{topic.target}  records were found again among damage of the backup")
+        for reason, count in topic.left_out.items():
+            say(f"{topic.target}  {count:,} records are left out: {reason}")
+        if topic.exists and not topic.empty:
             say(
-                f"{one.target}  while records are added nothing in it expires or is compacted, and "
-                "all records keep their producers' times"
+                f"{topic.target}  while records are added nothing in it expires or is compacted, "
+                "and all records keep their producers' times"
             )
     if not transactional:
         say(
-            "without transactions: if this restore is killed and gone on with, up to one batch of "
+            "without transactions: if this restore is killed and resumed, up to one batch of "
             "each partition may be there twice"
         )
 
 
 def _print(done: list[TopicRestored]) -> None:
     print_restored(done)
-    for one in done:
-        if one.error:
-            say(f"{one.target}  not restored: {one.error}")
-        for what, count in one.declared.items():
-            say(f"{one.target}  {count:,} records are not as they were: {what}")
-        for kind, count in one.differences.items():
-            say(f"{one.target}  {count:,} records {kind}")
-        if not one.settings_back:
+    for topic in done:
+        if topic.error:
+            say(f"{topic.target}  not restored: {topic.error}")
+        for what, count in topic.declared.items():
+            say(f"{topic.target}  {count:,} records are not as they were: {what}")
+        for kind, count in topic.differences.items():
+            say(f"{topic.target}  {count:,} records {kind}")
+        if not topic.settings_back:
             say(
-                f"{one.target}  nothing in it expires yet: --resume goes on, --resume --no-verify "
-                "gives it its own settings whatever is there"
+                f"{topic.target}  nothing in it expires yet: --resume continues, --resume "
+                "--no-verify gives it its own settings whatever is there"
             )
-        for group, reason in one.groups_failed.items():
-            say(f"{one.target}  group {group} was not moved: {reason}")
+        for group, reason in topic.groups_failed.items():
+            say(f"{topic.target}  group {group} was not moved: {reason}")

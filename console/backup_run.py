@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from breakglass.console.backup_place import EncryptKey, place
 from breakglass.console.backup_status import passed_over
-from breakglass.console.option_values import names_in
-from breakglass.console.options import connected
+from breakglass.console.connector_config import ConnectorFile, connector, place_named
+from breakglass.console.option_values import names_in, store_of
+from breakglass.console.options import (
+    AsJsonLines,
+    KeyFrom,
+    Master,
+    Topics,
+    connected,
+    duration,
+    size,
+    with_log_format,
+)
 from breakglass.console.output import Column, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.pipeline.generations import NewGeneration
@@ -28,67 +37,88 @@ class BackupCompression(StrEnum):
     ZSTD = "zstd"
 
 
-Topics = Annotated[
-    str | None, typer.Option("--topics", metavar="A,B", help="Topics, with commas between.")
-]
 Pattern = Annotated[
     str | None,
-    typer.Option("--topics-regex", metavar="REGEX", help="Topics whose whole name it fits."),
-]
-Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs; this machine by default.")
+    typer.Option("--topics-regex", metavar="REGEX", help="Topics whose whole name matches."),
 ]
 
 
+@with_log_format
 @connected
 def run(
     connection: Connection,
-    to: Annotated[
-        str,
-        typer.Option("--to", metavar="URL", help="Folder of the backup, or s3://BUCKET/PREFIX."),
-    ],
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            "--to",
+            "--from",
+            "--target-dir",
+            metavar="URL",
+            help="Folder of the backup, or s3://BUCKET/PREFIX (required, here or in the file).",
+        ),
+    ] = None,
+    connector_config: ConnectorFile = None,
     topics: Topics = None,
     topics_regex: Pattern = None,
     max_segment_bytes: Annotated[
         int | None,
-        typer.Option(min=1, help="A segment larger than this is closed (1 GiB by default)."),
+        size(
+            "--max-segment-bytes",
+            "--max-segment-size",
+            example="1GiB",
+            help="Close a segment that is larger than this.",
+            least=1,
+            shown="1GiB",
+        ),
     ] = None,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Go on until a signal asks to stop.")
-    ] = False,
-    every: Annotated[
-        float,
+        bool | None,
         typer.Option(
-            min=0.1,
-            metavar="SECONDS",
-            help="Seconds between two looks at every topic, with --continuous.",
+            "--continuous/--snapshot",
+            help="Keep copying until a signal asks to stop, or end at the present end of each "
+            "partition (default, if no --connector-config says otherwise).",
+            show_default=False,
         ),
-    ] = 10.0,
+    ] = None,
+    every: Annotated[
+        int,
+        duration(
+            "--every",
+            example="10s",
+            help="With --continuous: time between two looks at every topic.",
+            bare="s",
+            least_ms=100,
+            shown="10s",
+        ),
+    ] = 10_000,
     compress: Annotated[
         BackupCompression | None,
-        typer.Option(help="Compress; Kafka Backup's own readers cannot read that."),
+        typer.Option(help="Compress; Kafka Backup cannot read the result."),
     ] = None,
-    encrypt_key: EncryptKey = None,
+    key: KeyFrom = None,
     new_generation: Annotated[
         NewGeneration | None,
         typer.Option(
-            help="Folder of a topic that was created again, or cut: TOPIC~2 beside the older one "
-            "(default), or TOPIC, with the older one set aside as TOPIC~1 for Kafka Backup's sake."
+            help="Folder of a topic that was created again or cut: TOPIC~2 (beside, default), or "
+            "TOPIC, with the older folder renamed TOPIC~1 (replace, for Kafka Backup)."
         ),
     ] = None,
     master: Master = "local[*,4]",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON lines; the last one sums up.")
-    ] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Back up topics in the Kafka Backup format, from where the last backup ended.
 
-    Copies committed records up to where each partition ends now, and ends. What an open
-    transaction holds back is left out and said. Each topic's manifest is written last: a run
-    that is killed leaves the backup as it was. A topic created again, or cut by an unclean
-    election, begins a folder of its own. With --continuous records are copied as they
-    come, and topics and partitions as they are made. With --compress or --encrypt-key, files have
-    other names (.zst, .aes), and only Breakglass reads them.
+    --topics or --topics-regex name the topics. Committed records are copied up to the present end
+    of each partition. Records that an open transaction holds back are left out and counted. With
+    --continuous, new records, topics and partitions are copied as they come.
+
+    The manifest of a topic is written last, so that a run that is killed leaves the backup
+    unchanged. A topic that was created again, or cut by an unclean election, gets a new folder.
+    With --compress or --key, only Breakglass can read the backup.
+
+    --connector-config takes over a backup of Kafka Backup: its target.dir, topics, segment size,
+    snapshot and cluster.* are read, and each key without effect is named.
     """
     from breakglass.console.backup_progress import lasting
     from breakglass.console.stop_signal import StopSignal
@@ -101,14 +131,26 @@ def run(
     from breakglass.services.pipeline.continuous import follow
     from breakglass.services.pipeline.generations import require_replaceable
     from breakglass.services.pipeline.session import Spark
+    from breakglass.services.topic_backup.connector import ConnectorKind
     from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
     from breakglass.services.topic_backup.store.form import StoredForm
 
+    found, connection = connector(connector_config, ConnectorKind.SINK, connection)
+    store = place_named(store, found, "target.dir")
+    if not (topics or topics_regex):
+        topics, topics_regex = list(found.topics), found.pattern
     wanted = chosen(topics, topics_regex)
+    if continuous is None and connector_config is not None:
+        continuous = not found.snapshot
+        if continuous:
+            say(
+                f"{connector_config.name}: snapshot is not true, so copying continues until a "
+                "signal, as Kafka Backup does; --snapshot ends it."
+            )
     settings = BackupSettings(
-        place(to, encrypt_key),
-        max_segment_bytes or MAX_SEGMENT_BYTES,
-        form=StoredForm(compressed=compress is not None, encrypted=encrypt_key is not None),
+        store_of(store, key),
+        max_segment_bytes or found.max_segment_bytes or MAX_SEGMENT_BYTES,
+        form=StoredForm(compressed=compress is not None, encrypted=key is not None),
         new_generation=new_generation,
     )
     if new_generation is NewGeneration.REPLACE:
@@ -116,7 +158,7 @@ def run(
     with StopSignal() as stop, Spark(master) as spark, connection.reading() as client:
         spark.begin()
         access = connection.access()
-        with lasting(as_json=as_json, job=("backup", to)) as (tell, heard):
+        with lasting(as_json=as_json, job=("backup", store)) as (tell, heard):
 
             def begin(meter: Meter) -> BackupRun:
                 return BackupRun(client, spark, access, settings, meter)
@@ -128,7 +170,7 @@ def run(
                     wanted,
                     tell,
                     lambda: stop.requested,
-                    every=every,
+                    every=every / 1000,
                     told=_say_left_out,
                     lag=LagAlarm(heard),
                 )
@@ -161,7 +203,7 @@ def _end(followed: Followed, *, as_json: bool) -> NoReturn:
     raise typer.Exit(1 if followed.failures else 0)
 
 
-def chosen(topics: str | None, pattern: str | None) -> Any:
+def chosen(topics: Sequence[str] | None, pattern: str | None) -> Any:
     """The topics that the options name.
 
     Raises:
@@ -185,35 +227,35 @@ def document(report: BackupReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "partitions": len(report.partitions),
         "gaps": report.missing,
-        "held_back": sum(one.held_back for one in report.partitions),
+        "held_back": sum(partition.held_back for partition in report.partitions),
         "whole": report.whole,
-        "topics": [_topic(one) for one in report.topics],
+        "topics": [_topic(topic) for topic in report.topics],
         "unread_groups": list(report.unread_groups),
     }
 
 
-def _topic(one: TopicReport) -> dict[str, Any]:
+def _topic(report: TopicReport) -> dict[str, Any]:
     return {
-        "topic": one.topic,
-        "folder": one.folder,
-        "generation": one.generation,
-        "new_generation": one.new_generation or None,
-        "passed_over_by_kafka_backup": one.passed_over,
-        "error": one.error or None,
-        "unread": {str(number): reason for number, reason in one.unread.items()},
-        "partitions": [_partition(part) for part in one.partitions],
+        "topic": report.topic,
+        "folder": report.folder,
+        "generation": report.generation,
+        "new_generation": report.new_generation or None,
+        "passed_over_by_kafka_backup": report.passed_over,
+        "error": report.error or None,
+        "unread": {str(number): reason for number, reason in report.unread.items()},
+        "partitions": [_partition(part) for part in report.partitions],
     }
 
 
-def _partition(one: PartitionReport) -> dict[str, Any]:
+def _partition(report: PartitionReport) -> dict[str, Any]:
     return {
-        "partition": one.partition.partition,
-        "start": one.start,
-        "end": one.end,
-        "records": one.records,
-        "bytes": one.bytes,
-        "gaps": one.missing,
-        "held_back": one.held_back,
+        "partition": report.partition.partition,
+        "start": report.start,
+        "end": report.end,
+        "records": report.records,
+        "bytes": report.bytes,
+        "gaps": report.missing,
+        "held_back": report.held_back,
     }
 
 
@@ -228,10 +270,10 @@ def print_report(report: BackupReport) -> None:
 
 
 def _rows(report: BackupReport) -> Iterator[tuple[object, ...]]:
-    for one in report.partitions:
-        gaps = ", ".join(f"{count:,} {reason}" for reason, count in sorted(one.missing.items()))
-        offsets = f"{one.start:,}-{one.end - 1:,}" if one.start < one.end else "-"
-        yield one.partition, offsets, f"{one.records:,}", f"{one.bytes:,}", gaps or "-"
+    for part in report.partitions:
+        gaps = ", ".join(f"{count:,} {reason}" for reason, count in sorted(part.missing.items()))
+        offsets = f"{part.start:,}-{part.end - 1:,}" if part.start < part.end else "-"
+        yield part.partition, offsets, f"{part.records:,}", f"{part.bytes:,}", gaps or "-"
 
 
 def _say_left_out(report: BackupReport) -> None:
@@ -244,9 +286,9 @@ def _say_left_out(report: BackupReport) -> None:
             say(f"{topic.topic}  not backed up: {topic.error}")
         for number, reason in topic.unread.items():
             say(f"{topic.topic}-{number}  not backed up: {reason}")
-    for one in report.partitions:
-        if one.held_back:
-            say(f"{one.partition}  {one.held_back:,} offsets left out: a transaction is open")
+    for part in report.partitions:
+        if part.held_back:
+            say(f"{part.partition}  {part.held_back:,} offsets left out: a transaction is open")
     for reason in report.unread_groups:
         say(f"? groups' offsets are not all known: {reason}")
 

@@ -7,48 +7,51 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
-from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, connected
+from breakglass.console.option_values import names_in, store_of
+from breakglass.console.options import AsJson, BackupStore, KeyFrom, Topics, connected
 from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
+from breakglass.services.model import Unknown
 from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
+    from breakglass.services.topic_backup.originals import FoundPartition
     from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 
 
 @connected
 def status(
     connection: Connection,
-    source: Source,
-    topics: OnlyTopics = None,
+    store: BackupStore,
+    topics: Topics = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the cluster how far each backup is behind.")
+        bool, typer.Option("--live", help="Ask the cluster how far each backup lags.")
     ] = False,
-    encrypt_key: EncryptKey = None,
+    key: KeyFrom = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say of each topic and partition what is backed up, how old it is, when it was verified.
+    """Print what is backed up of each partition, its age, and when it was verified.
 
-    Names, sizes and manifests are looked at, no records: whether bytes were changed is for
-    `backup verify` to find. Ends with 1 when a backup is damaged.
+    File names, sizes and manifests are checked, but no records; `backup verify` finds changed
+    bytes. Of a folder that Kafka Backup wrote, the indexes are read; what no file says is ?, or
+    null with --json. Ends with 1 when a backup is damaged.
     """
     from breakglass.services.topic_backup.status import read_status
 
     named = names_in(topics)
-    held = read_status(place(source, encrypt_key), named)
+    held = read_status(store_of(store, key), named)
     ends = _ends(connection, held) if live else None
     now = now_ms()
     if as_json:
-        print_json({"schema": 1, "topics": [_document(one, ends, now) for one in held]})
+        print_json({"schema": 1, "topics": [_document(topic, ends, now) for topic in held]})
     else:
-        print_table(COLUMNS, (row for one in held for row in _rows(one, ends)))
-        for one in held:
-            _say(one)
-    if any(one.damaged for one in held):
+        print_table(COLUMNS, (row for topic in held for row in _rows(topic, ends)))
+        for topic in held:
+            _say(topic)
+    if any(topic.damaged for topic in held):
         raise typer.Exit(1)
 
 
@@ -68,12 +71,12 @@ def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.source import WantedTopics, read_sources
 
-    deadline = Deadline.after(30.0)
+    deadline = Deadline.after(patience.COMMAND)
     with connection.reading() as client:
-        existing = {one.partition.topic for one in client.partitions((), deadline)}
-        names = tuple(existing.intersection(one.topic for one in held))
+        existing = {state.partition.topic for state in client.partitions((), deadline)}
+        names = tuple(existing.intersection(topic.topic for topic in held))
         sources = read_sources(client, WantedTopics(names), deadline, partial=True)
-    return {part.partition: part.stable_end for one in sources for part in one.partitions}
+    return {part.partition: part.stable_end for source in sources for part in source.partitions}
 
 
 def _lag(topic: TopicStatus, part: PartitionStatus, ends: Ends | None) -> int | None:
@@ -100,56 +103,124 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
         "group_states": topic.group_states,
         "partitions": [
             {
-                "partition": one.partition,
-                "first_offset": one.first_offset,
-                "last_offset": one.last_offset,
-                "next_offset": one.next_offset,
-                "lag": _lag(topic, one, ends),
-                "records": one.records,
-                "bytes": one.bytes,
-                "segments": one.segments,
-                "damage": one.damage,
-                "gaps": one.gaps,
-                "lost": one.lost,
+                "partition": partition.partition,
+                "first_offset": partition.first_offset,
+                "last_offset": partition.last_offset,
+                "next_offset": partition.next_offset,
+                "lag": _lag(topic, partition, ends),
+                "records": partition.records,
+                "bytes": partition.bytes,
+                "segments": partition.segments,
+                "damage": partition.damage,
+                "gaps": partition.gaps,
+                "lost": partition.lost,
             }
-            for one in topic.partitions
-        ],
+            for partition in topic.partitions
+        ]
+        + [_found_document(partition) for partition in _found(topic)],
+        "groups": topic.found.groups if topic.found else None,
+    }
+
+
+def _found(topic: TopicStatus) -> tuple[FoundPartition, ...]:
+    return topic.found.partitions if topic.found else ()
+
+
+def _found_document(partition: FoundPartition) -> dict[str, Any]:
+    """A partition without a manifest: what is not known is null, and its reason beside it."""
+    figures = {
+        "first_offset": partition.first_offset,
+        "last_offset": partition.last_offset,
+        "records": partition.records,
+    }
+    reasons = {name: told.reason for name, told in figures.items() if isinstance(told, Unknown)}
+    return {
+        "partition": partition.partition,
+        **{name: None if name in reasons else told for name, told in figures.items()},
+        "bytes": partition.bytes,
+        "segments": partition.segments,
+        "damage": partition.damage,
+        **dict.fromkeys(("next_offset", "lag", "gaps", "lost")),
+        "unknown": {
+            **dict.fromkeys(("next_offset", "lag", "gaps", "lost"), NO_MANIFEST),
+            **reasons,
+        },
     }
 
 
 def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]:
-    for one in topic.partitions:
-        offsets = "-" if one.first_offset is None else f"{one.first_offset:,}-{one.last_offset:,}"
-        lag = _lag(topic, one, ends)
+    for partition in topic.partitions:
+        offsets = (
+            "-"
+            if partition.first_offset is None
+            else f"{partition.first_offset:,}-{partition.last_offset:,}"
+        )
+        lag = _lag(topic, partition, ends)
         yield (
-            f"{topic.name}-{one.partition}",
+            f"{topic.name}-{partition.partition}",
             offsets,
             "?" if lag is None else f"{lag:,}",
-            f"{one.records:,}",
-            f"{one.bytes:,}",
-            f"{one.segments:,}",
-            f"{one.lost:,}",
+            f"{partition.records:,}",
+            f"{partition.bytes:,}",
+            f"{partition.segments:,}",
+            f"{partition.lost:,}",
             time_text(topic.committed_at_ms),
             "DAMAGED" if topic.damaged else "yes" if topic.verified_now else "no",
         )
+    for found in _found(topic):
+        yield (
+            f"{topic.name}-{found.partition}",
+            _found_offsets(found),
+            "?",
+            "?" if isinstance(found.records, Unknown) else f"{found.records:,}",
+            f"{found.bytes:,}",
+            f"{found.segments:,}",
+            "?",
+            "?",
+            "DAMAGED" if topic.damaged else "no",
+        )
+
+
+def _found_offsets(found: FoundPartition) -> str:
+    first, last = found.first_offset, found.last_offset
+    if isinstance(first, Unknown) or isinstance(last, Unknown):
+        return "?"
+    return "-" if first is None or last is None else f"{first:,}-{last:,}"
 
 
 def _say(topic: TopicStatus) -> None:
     if topic.passed_over:
         say(passed_over(topic.topic, topic.folder))
-    for one in topic.partitions:
-        for damage in one.damage:
+    for partition in topic.partitions:
+        for damage in partition.damage:
             say(f"damaged: {damage}")
+    for found in _found(topic):
+        for damage in found.damage:
+            say(f"damaged: {damage}")
+        if isinstance(found.records, Unknown):
+            say(f"? {topic.name}-{found.partition}: {found.records.reason}")
     if topic.lost_manifest:
         say(f"damaged: {topic.folder} has lost its manifest; take it from another copy")
     elif topic.commit is None:
-        say(f"{topic.folder} has no manifest: look into it with `breakglass backup verify`")
+        say(_without_manifest(topic))
     elif topic.verified is not None and not topic.verified.whole:
         against = f" against {topic.verified.against}" if topic.verified.against else ""
         say(f"{topic.folder}  its last verification{against} found damage or differences")
     elif topic.changed:
         say(f"{topic.folder}  files were changed since its last verification: verify it again")
 
+
+def _without_manifest(topic: TopicStatus) -> str:
+    groups = topic.found.groups if topic.found else Unknown("")
+    told = "of ? groups" if isinstance(groups, Unknown) else f"of {groups:,} groups"
+    return (
+        f"{topic.folder} has no manifest, as Kafka Backup writes it: when it was made, and whether "
+        f"offsets are missing, is not known. It has offsets {told}. Check every record with "
+        "`breakglass backup verify`."
+    )
+
+
+NO_MANIFEST = "Kafka Backup writes no manifest, so nothing says it"
 
 COLUMNS = (
     Column("Topic-partition"),

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.backup_place import EncryptKey, OnlyTopics, Source, place
-from breakglass.console.backup_run import Master
-from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, connected
+from breakglass.console.option_values import names_in, store_of
+from breakglass.console.options import (
+    AsJson,
+    BackupStore,
+    KeyFrom,
+    Master,
+    Progress,
+    Topics,
+    connected,
+)
 from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
 
 if TYPE_CHECKING:
     from breakglass.services.pipeline.verify import ContentVerified
@@ -24,48 +31,46 @@ if TYPE_CHECKING:
 @connected
 def verify(
     connection: Connection,
-    source: Source,
-    topics: OnlyTopics = None,
+    store: BackupStore,
+    topics: Topics = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="TOPIC", help="Compare every record with this topic."),
+        typer.Option("--against", metavar="TOPIC", help="Compare the records with this topic."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Compare each topic with the one of its own name.")
-    ] = False,
-    encrypt_key: EncryptKey = None,
-    state: Annotated[
-        Path | None,
+        bool,
         typer.Option(
-            metavar="DIR", help="Where a restore into that topic keeps its offsets (--state)."
+            "--live", help="Compare the records of each topic with the topic of its name."
         ),
-    ] = None,
+    ] = False,
+    key: KeyFrom = None,
+    progress: Progress = None,
     master: Master = "local[*,4]",
     as_json: AsJson = False,
 ) -> None:
-    """Check a backup: its files against their hashes, then its records against a topic.
+    """Check the files of a backup, and with --against or --live its records.
 
-    Files are checked without a broker. With --against or --live every record is compared with
-    the topic's, by offset: missing from it, extra in it, or different. What its retention has
-    removed since is counted apart. A topic that was restored from this backup is compared by the
-    offsets that the restore noted; what no restore can keep is declared. Ends with 1 when
-    anything else differs.
+    Files are compared with their hashes, without a broker. With --against or --live, every record
+    is compared with the topic by its offset: it is missing from the backup, extra in it, or
+    different. Records that the topic's retention has removed are counted separately. A topic that
+    was restored from this backup is compared by the offsets in the restore's progress. Ends with 1
+    when anything else differs.
     """
     from breakglass.services.topic_backup.catalog import held_topics, newest
     from breakglass.services.topic_backup.verification import verify_files
 
     named = names_in(topics)
-    held = held_topics(place(source, encrypt_key), named)
-    files = [(one, verify_files(one.folder)) for one in held]
+    held = held_topics(store_of(store, key), named)
+    files = [(topic, verify_files(topic.folder)) for topic in held]
     pairs = _pairs(newest(held), against, live=live)
-    content = _content(connection, master, pairs, state) if pairs else {}
+    content = _content(connection, master, pairs, progress) if pairs else {}
     _keep(files, content)
     if as_json:
         print_json(_document(files, content))
     else:
         _print(files, content)
     whole = all(found.whole for _, found in files)
-    raise typer.Exit(0 if whole and all(one.identical for one in content.values()) else 1)
+    raise typer.Exit(0 if whole and all(compared.identical for compared in content.values()) else 1)
 
 
 def _pairs(
@@ -78,17 +83,17 @@ def _pairs(
         if len(held) != 1 or live:
             raise UsageError("--against compares one topic: name it with --topics, or use --live.")
         return [(held[0], against)]
-    return [(one, one.topic) for one in held] if live else []
+    return [(topic, topic.topic) for topic in held] if live else []
 
 
 def _content(
     connection: Connection,
     master: str,
     pairs: Sequence[tuple[HeldTopic, str]],
-    state: Path | None,
+    restored: Path | None,
 ) -> dict[HeldTopic, ContentVerified]:
     from breakglass.console.backup_progress import progress
-    from breakglass.console.restoring import default_state
+    from breakglass.console.restoring import default_progress
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
@@ -99,12 +104,12 @@ def _content(
     with StopSignal(), Spark(master) as spark, connection.reading() as client:
         spark.begin()
         access = connection.access()
-        cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
         for held, topic in pairs:
             with progress(as_json=False) as tell:
                 settings = BackupSettings(held.store)
                 run = BackupRun(client, spark, access, settings, Meter(tell))
-                root = state or default_state(cluster_id)
+                root = restored or default_progress(cluster_id)
                 found[held] = verify_against(run, held, topic, root)
     return found
 
@@ -158,15 +163,17 @@ def _print(
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
-        print_table(CONTENT, (row for one in content.values() for row in _content_rows(one)))
-    for one in content.values():
-        for what, count in one.declared.items():
-            say(f"{one.against}  {count:,} records are not as they were: {what}")
-        for part in one.partitions:
+        print_table(
+            CONTENT, (row for compared in content.values() for row in _content_rows(compared))
+        )
+    for compared in content.values():
+        for what, count in compared.declared.items():
+            say(f"{compared.against}  {count:,} records are not as they were: {what}")
+        for part in compared.partitions:
             for kind, offsets in part.offsets.items():
                 shown = ", ".join(map(str, offsets[:SHOWN_OFFSETS]))
                 more = ", ..." if part.counts[kind] > SHOWN_OFFSETS else ""
-                say(f"{one.against}-{part.partition}  {kind} at {shown}{more}")
+                say(f"{compared.against}-{part.partition}  {kind} at {shown}{more}")
 
 
 def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
@@ -175,15 +182,14 @@ def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
     return (held.name, *counts, verdict)
 
 
-def _content_rows(one: ContentVerified) -> Iterator[tuple[object, ...]]:
-    for part in one.partitions:
+def _content_rows(verified: ContentVerified) -> Iterator[tuple[object, ...]]:
+    for part in verified.partitions:
         kinds = (f"{part.counts.get(kind, 0):,}" for kind in ("missing", "extra", "different"))
-        name = f"{one.against}-{part.partition}"
+        name = f"{verified.against}-{part.partition}"
         yield (name, f"{part.equal:,}", *kinds, f"{part.expired:,}")
 
 
 SHOWN_OFFSETS = 10
-ASK_SECONDS = 60.0
 FILES = (
     Column("Topic"),
     Column("Segments", right=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from breakglass.services.checkpoint.promise import promise
+from breakglass.services.checkpoint.wording import promise
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.progress import SoFar
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def brief(found: StoredCheckpoint) -> dict[str, Any]:
     """One checkpoint as the list has it."""
-    from breakglass.services.checkpoint.failure_text import reasons
     from breakglass.services.checkpoint.progress import whole_size
+    from breakglass.services.checkpoint.wording import reasons
 
     return {
         "id": found.id,
@@ -38,15 +38,16 @@ def document(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None = None)
     cut, far = found.cut, moving or {}
     return {
         **brief(found),
-        "details": [_partition(one, found, far.get(one.number)) for one in found.partitions],
+        "details": [_partition(part, found, far.get(part.number)) for part in found.partitions],
         "groups": None
         if cut is None
         else {
-            name: {"policy": one.policy, "offsets": dict(one.offsets)}
-            for name, one in cut.groups.items()
+            name: {"policy": group.policy, "offsets": dict(group.offsets)}
+            for name, group in cut.groups.items()
         },
         "rolled_back": None if cut is None else sum(cut.rolled_back.values()),
         "in_transit": None if cut is None else sum(map(len, cut.in_transit.values())),
+        "transactions_left_out": None if cut is None else cut.left_out,
     }
 
 
@@ -61,18 +62,18 @@ def verification(last: VerifiedDocument) -> dict[str, Any]:
     }
 
 
-def _partition(one: StoredPartition, found: StoredCheckpoint, far: SoFar | None) -> dict[str, Any]:
-    from breakglass.services.checkpoint.failure_text import why_failed
+def _partition(part: StoredPartition, found: StoredCheckpoint, far: SoFar | None) -> dict[str, Any]:
+    from breakglass.services.checkpoint.wording import why_failed
 
-    copy, cut = one.counting, found.cut
+    copy, cut = part.counting, found.cut
     return {
-        "number": one.number,
-        "topic": None if one.subject is None else one.subject.topic,
-        "partition": None if one.subject is None else one.subject.partition,
-        "state": one.status,
-        "failure": why_failed(one, found),
-        "position": None if cut is None else cut.positions.get(one.number),
-        "in_transit": None if cut is None else len(cut.in_transit.get(one.number, ())),
+        "number": part.number,
+        "topic": None if part.subject is None else part.subject.topic,
+        "partition": None if part.subject is None else part.subject.partition,
+        "state": part.status,
+        "failure": why_failed(part, found),
+        "position": None if cut is None else cut.positions.get(part.number),
+        "in_transit": None if cut is None else len(cut.in_transit.get(part.number, ())),
         "records": copy.manifest.records if copy and copy.manifest else None,
         "bytes": copy.size if copy else None,
         "so_far": None if far is None else _so_far(far),

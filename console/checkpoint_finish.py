@@ -1,4 +1,4 @@
-"""`breakglass checkpoint finish`: go on with a checkpoint whose worker is gone."""
+"""`breakglass checkpoint finish`: finish a checkpoint whose worker has ended."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from breakglass.console.backup_run import Master
-from breakglass.console.checkpoint_copying import copied, failure_printed
 from breakglass.console.checkpoint_list import end_with
 from breakglass.console.checkpoint_options import (
     CONTROL,
+    DRAIN_MS,
     ControlTopic,
     Drain,
     Id,
@@ -20,11 +19,10 @@ from breakglass.console.checkpoint_options import (
     found_in,
     store_at,
 )
-from breakglass.console.checkpoint_take import release
-from breakglass.console.options import AsJson, connected_for_writing
+from breakglass.console.checkpoint_take import copied, failure_printed, release
+from breakglass.console.options import AsJson, Master, connected_for_writing
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
-from breakglass.services.checkpoint.option_text import bytes_per_second
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -35,21 +33,22 @@ def finish(
     connection: Connection,
     id: Id,
     store: Store,
-    drain: Drain = 60.0,
+    drain: Drain = DRAIN_MS,
     max_rate: MaxRate = None,
     control_topic: ControlTopic = CONTROL,
     node: Node = 0,
     master: Master = "local[*,4]",
     as_json: AsJson = False,
 ) -> None:
-    """Finish a checkpoint that was acknowledged and whose worker is gone.
+    """Finish a checkpoint that was acknowledged and whose worker has ended.
 
-    The same --node restarts its unfinished copies. Another one takes over: it copies the
-    partitions whose owners have not come to the checkpoint yet; of the others, what the old worker
-    did not complete has failed, and nothing makes up for that but a new checkpoint. One that was
-    never acknowledged has failed, and is recorded so. With --write
-    it also gives topics their retention again that `take --hold-retention` has left held back,
-    whatever became of the checkpoint.
+    The same --node restarts its unfinished copies. Another node takes over: it copies the
+    partitions whose owners have not reached the checkpoint. Of the other partitions, everything
+    that the old worker did not complete has failed; only a new checkpoint helps. A checkpoint that
+    was never acknowledged is recorded as failed.
+
+    With --write, topics also get back the retention that `take --hold-retention` stopped, whatever
+    became of the checkpoint.
     """
     from breakglass.services.checkpoint.kafka.owners import take_over
     from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
@@ -63,11 +62,9 @@ def finish(
     if found.take is None:
         raise Refused(f"checkpoint {id} was never asked for: take a new one.")
     take = found.take
-    topics = tuple(sorted({one.topic for one in take.partitions}))
+    topics = tuple(sorted({partition.topic for partition in take.partitions}))
     wanted = WantedCheckpoint(take.level, topics, take.groups, control_topic)
-    how = CopySettings(
-        node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master
-    )
+    how = CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master)
     with (
         failure_printed(opened, take.request, take.level, as_json=as_json),
         releasing_at_the_end(connection, control_topic, take.request),
@@ -88,7 +85,7 @@ def finish(
 
 def _of_another(found: StoredCheckpoint, node: int) -> bool:
     """Whether *node* has had nothing to do with the checkpoint so far."""
-    nodes = {copy.id.node for one in found.partitions for copy in one.copies}
+    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
     return node not in nodes
 
 

@@ -11,7 +11,7 @@ from breakglass.console.checkpoint_documents import brief, document
 from breakglass.console.checkpoint_options import Id, Store, all_in, found_in, store_at
 from breakglass.console.options import AsJson
 from breakglass.console.output import Column, print_json, print_lines, print_table, say
-from breakglass.services.checkpoint.promise import PROMISES, level_of, promise
+from breakglass.services.checkpoint.wording import PROMISES, level_of, promise
 from breakglass.services.words.figures import count, total_text
 from breakglass.services.words.moments import time_text
 
@@ -24,19 +24,19 @@ def list_all(store: Store, as_json: AsJson = False) -> None:
     """List the checkpoints of a store, the newest first."""
     found = all_in(store_at(store))
     if as_json:
-        print_json({"schema": 1, "checkpoints": [brief(one) for one in found]})
+        print_json({"schema": 1, "checkpoints": [brief(checkpoint) for checkpoint in found]})
         return
     if not found:
         say("There is no checkpoint.")
         return
-    print_table(COLUMNS, [_line(one) for one in found])
+    print_table(COLUMNS, [_line(checkpoint) for checkpoint in found])
     print_lines(_below(found))
 
 
 def status(id: Id, store: Store, as_json: AsJson = False) -> None:
-    """Show one checkpoint: its level, every partition's state, what it was lowered by.
+    """Show one checkpoint: its level, the state of each partition, and why it was lowered.
 
-    Of a partition that is being copied it says how much is there, and of about how much.
+    For a partition that is being copied, this prints how much is copied, and of about how much.
     """
     from breakglass.services.checkpoint.progress import so_far
 
@@ -68,7 +68,7 @@ def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None
 
 
 def _head(found: StoredCheckpoint) -> Iterator[str]:
-    from breakglass.services.checkpoint.failure_text import reasons
+    from breakglass.services.checkpoint.wording import reasons
 
     done = f"{found.completed:,} of {len(found.partitions):,} partitions copied"
     yield f"checkpoint {found.id}  {level_of(found)}  {found.status}  {done}  {_size(found)} bytes"
@@ -78,7 +78,7 @@ def _head(found: StoredCheckpoint) -> Iterator[str]:
 
 
 def _foot(found: StoredCheckpoint) -> Iterator[str]:
-    from breakglass.services.checkpoint.failure_text import name_of
+    from breakglass.services.checkpoint.wording import name_of
 
     for name, group in sorted(found.cut.groups.items()) if found.cut else ():
         yield f"group {name}  {group.policy}"
@@ -88,22 +88,22 @@ def _foot(found: StoredCheckpoint) -> Iterator[str]:
             yield f"never verified: `breakglass checkpoint verify {found.id}` reads every byte"
         return
     yield f"verified {time_text(last.at_ms)}: {'damaged' if last.damage else 'whole'}"
-    for one in found.partitions:
-        if one.number in last.damage:
-            yield f"{name_of(one)}  {last.damage[one.number]}"
+    for part in found.partitions:
+        if part.number in last.damage:
+            yield f"{name_of(part)}  {last.damage[part.number]}"
 
 
 def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
     """What each level among them promises, and why those have failed that have."""
-    from breakglass.services.checkpoint.failure_text import reasons
+    from breakglass.services.checkpoint.wording import reasons
 
-    levels = {one.take.level for one in found if one.take is not None}
+    levels = {checkpoint.take.level for checkpoint in found if checkpoint.take is not None}
     for level, words in PROMISES.items():
         if level in levels:
             yield words
-    for one in found:
-        for reason in reasons(one):
-            yield f"{one.id} failed: {reason}"
+    for checkpoint in found:
+        for reason in reasons(checkpoint):
+            yield f"{checkpoint.id} failed: {reason}"
 
 
 def _whole(found: StoredCheckpoint) -> bool:
@@ -134,23 +134,23 @@ def _line(found: StoredCheckpoint) -> tuple[object, ...]:
 def _partitions(
     found: StoredCheckpoint, moving: Mapping[int, SoFar]
 ) -> Iterator[tuple[object, ...]]:
-    from breakglass.services.checkpoint.failure_text import name_of
+    from breakglass.services.checkpoint.wording import name_of
 
-    for one in found.partitions:
-        cut, far = found.cut, moving.get(one.number)
-        position = None if cut is None else cut.positions.get(one.number)
-        held_back = None if cut is None else len(cut.in_transit.get(one.number, ()))
-        records, size = _figures(one) if far is None else _so_far(far)
+    for part in found.partitions:
+        cut, far = found.cut, moving.get(part.number)
+        position = None if cut is None else cut.positions.get(part.number)
+        held_back = None if cut is None else len(cut.in_transit.get(part.number, ()))
+        records, size = _figures(part) if far is None else _so_far(far)
         cells = (_figure(position), records, _figure(held_back), size)
-        yield one.number, name_of(one), one.status, *cells
+        yield part.number, name_of(part), part.status, *cells
 
 
-def _figures(one: StoredPartition) -> tuple[str, str]:
+def _figures(part: StoredPartition) -> tuple[str, str]:
     """Records and bytes of a copy that is done."""
-    manifest = None if one.counting is None else one.counting.manifest
-    if one.counting is None or manifest is None:
+    manifest = None if part.counting is None else part.counting.manifest
+    if part.counting is None or manifest is None:
         return "?", "?"
-    return count(manifest.records), _figure(one.counting.size)
+    return count(manifest.records), _figure(part.counting.size)
 
 
 def _so_far(far: SoFar) -> tuple[str, str]:

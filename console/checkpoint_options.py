@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from breakglass.console import completion
+from breakglass.console.options import duration, rate
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
+from breakglass.services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -14,40 +17,80 @@ if TYPE_CHECKING:
 
 Store = Annotated[
     str,
-    typer.Option("--store", metavar="URL", help="Folder of the checkpoints, or s3://BUCKET/..."),
+    typer.Option("--store", metavar="URL", help="Folder of the checkpoints, or s3://BUCKET/PREFIX"),
 ]
-Topics = Annotated[
-    str, typer.Option("--topics", metavar="A,B", help="Topics, with commas between.")
+CheckpointTopics = Annotated[
+    list[str],
+    typer.Option(
+        "--topics",
+        metavar="A,B",
+        help="Topics; may be repeated.",
+        autocompletion=completion.topics,
+    ),
 ]
-Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="The checkpoint's id.")]
+ExplainedTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topics",
+        metavar="A,B",
+        help="Topics that a checkpoint would be of; may be repeated.",
+        autocompletion=completion.topics,
+    ),
+]
+Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="Id of the checkpoint.")]
 Groups = Annotated[
     list[str] | None,
     typer.Option(
         "--group",
         metavar="NAME=POLICY",
-        help="A group that gets its offsets with it: exactly-once, or at-least-once (repeatable).",
+        help="Consumer group on the topics: exactly-once, at-least-once, reader or left-out "
+        "(repeatable).",
+    ),
+]
+External = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--external",
+        metavar="TOPIC",
+        help="Topic that only clients outside the checkpoint write to (repeatable).",
+        autocompletion=completion.topics,
+    ),
+]
+Flows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--flow",
+        metavar="GROUP:A>B",
+        help="Topics that a group reads and writes, for the level ordered (repeatable).",
+    ),
+]
+ChosenLevel = Annotated[
+    Level | None,
+    typer.Option(
+        help="What the checkpoint promises (default: the strongest promise that holds).",
+        show_default=False,
     ),
 ]
 ControlTopic = Annotated[
     str,
-    typer.Option("--control-topic", metavar="TOPIC", help="Where ids and owners' notes are kept."),
+    typer.Option("--control-topic", metavar="TOPIC", help="Topic of ids and of owners' notes."),
 ]
 Node = Annotated[
-    int, typer.Option("--node", min=0, help="The number of this machine among those that copy.")
+    int, typer.Option("--node", min=0, help="Number of this machine among the machines that copy.")
 ]
-MaxRate = Annotated[
-    str | None,
-    typer.Option("--max-rate", metavar="20MB/s", help="Maximum copy rate (default: unlimited)."),
-]
+MaxRate = Annotated[float | None, rate("--max-rate", help="Maximum copy rate.", shown="unlimited")]
 Drain = Annotated[
-    float,
-    typer.Option(
+    int,
+    duration(
         "--drain",
-        min=0.1,
-        metavar="SECONDS",
-        help="Seconds to wait for groups to catch up to the cut.",
+        example="60s",
+        help="Time to wait for groups to catch up to the cut.",
+        bare="s",
+        least_ms=100,
+        shown="60s",
     ),
 ]
+DRAIN_MS = 60_000
 CONTROL = CONTROL_TOPIC
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.backup_run import Master
 from breakglass.console.checkpoint_options import (
     CONTROL,
     ControlTopic,
@@ -18,7 +17,7 @@ from breakglass.console.checkpoint_options import (
 )
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.option_values import pairs_in
-from breakglass.console.options import AsJson, DryRun, connected_for_writing
+from breakglass.console.options import AsJson, DryRun, Master, Progress, connected_for_writing
 from breakglass.console.output import print_json, print_lines, say
 from breakglass.console.restoring import (
     Compared,
@@ -31,8 +30,8 @@ from breakglass.console.restoring import (
 )
 from breakglass.console.wiring import Connection
 from breakglass.services.checkpoint.option_text import RestoreAsked, new_names
-from breakglass.services.checkpoint.promise import level_of, promise
 from breakglass.services.checkpoint.restore_notes import settings_given, settings_told, told_of
+from breakglass.services.checkpoint.wording import level_of, promise
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
@@ -46,15 +45,32 @@ def restore_checkpoint(
     store: Store,
     renamed: Renamed = None,
     suffix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Behind the names of those that --map leaves out.")
+        str,
+        typer.Option(
+            metavar="TEXT", help="Suffix for the names of topics that --map does not name."
+        ),
     ] = "",
+    to_bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--to-bootstrap-server",
+            metavar="HOST:PORT,...",
+            help="Brokers of another cluster, into which the checkpoint is restored.",
+        ),
+    ] = None,
+    to_command_config: Annotated[
+        str | None,
+        typer.Option(
+            "--to-command-config",
+            metavar="FILE",
+            help="Client properties for that cluster; no others are used there.",
+        ),
+    ] = None,
     replication_factor: Replicas = None,
     resume: Resume = False,
     check: Compared = True,
     dry_run: DryRun = False,
-    state: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory for restore progress.")
-    ] = None,
+    progress: Progress = None,
     control_topic: ControlTopic = CONTROL,
     master: Master = "local[*,4]",
     consent: Phrases = None,
@@ -62,10 +78,13 @@ def restore_checkpoint(
 ) -> None:
     """Restore a completed checkpoint into new or empty topics, all partitions of one id.
 
-    Records as far as the cut come first, behind them what was in transit. Groups get their
-    offsets, mapped to the new ones; their members must not run. Participants that are started
-    afterwards go on as if nothing had been. A restore that was killed resumes with --resume; or
-    delete the topics and start again.
+    Records up to the cut are restored first, then the records that were in transit. Groups get
+    their offsets, mapped to the new offsets; their members must not run. Participants that start
+    afterwards continue from the cut. An interrupted restore resumes with --resume; or delete the
+    topics and start again.
+
+    With --to-bootstrap-server, it goes into another cluster than the checkpoint's own, which is
+    not asked and may be gone. The consent then names that cluster by its id.
     """
     from breakglass.services.extras import need
 
@@ -79,18 +98,24 @@ def restore_checkpoint(
 
     opened = store_at(store)
     found = found_in(opened, id)
-    mapped = pairs_in(renamed, "--map", form="OLD=NEW")
-    target_names(found, CheckpointRestoreOptions(new_names(found, mapped, suffix), resume))
-    asked = RestoreAsked(mapped, suffix, resume, control_topic)
+    asked = restore_asked(renamed, suffix, resume, control_topic)
+    names = new_names(found, asked.renamed, suffix)
+    target_names(found, CheckpointRestoreOptions(names, resume))
     how = RestoreSettings(master=master, verify=check, replication_factor=replication_factor or -1)
-    act = RestoreCheckpoint(opened, id, asked, how, state)
+    elsewhere = to_bootstrap_server is not None or to_command_config is not None
+    if elsewhere:
+        connection = connection.to(to_bootstrap_server, to_command_config)
+    act = RestoreCheckpoint(opened, id, asked, how, progress, elsewhere)
     with restoring(act, Consent(tuple(consent or ())), connection) as command:
         frozen = command.freeze()
         plan: CheckpointPlan = frozen.plan
         if dry_run:
-            document = {"phrase": plan.phrase, **_head(plan), "plan": plan.plan.document()}
+            phrase = frozen.asked[0].phrase
+            document = {"phrase": phrase, **_head(plan), "plan": plan.plan.document()}
             print_json({"schema": 1, **document, "settings": settings_given(plan)})
             return
+        if elsewhere:
+            say(f"into cluster {dict(frozen.facts)['Cluster']}")
         _say_plan(plan)
         done = command.carry_out(frozen, write=connection.write).value
     if as_json:
@@ -102,20 +127,36 @@ def restore_checkpoint(
     raise typer.Exit(exit_code(done))
 
 
+def restore_asked(
+    renamed: Sequence[str] | None, suffix: str, resume: bool, control_topic: str
+) -> RestoreAsked:
+    """What these options ask for, given to the command or typed on a screen.
+
+    Raises:
+        UsageError: a text cannot be read.
+    """
+    return RestoreAsked(pairs_in(renamed, "--map", form="OLD=NEW"), suffix, resume, control_topic)
+
+
 def _head(plan: CheckpointPlan) -> dict[str, object]:
     """What is restored, and what may be relied on after that."""
     found = plan.found
     level = None if found.take is None else found.take.level
-    return {"id": found.id, "level": level, "state": found.status, "promise": promise(found)}
+    clusters = {
+        "cluster_id": plan.plan.cluster_id,
+        "taken_of": None if found.take is None else found.take.cluster_id,
+    }
+    told = {"id": found.id, "level": level, "state": found.status, "promise": promise(found)}
+    return {**told, **clusters}
 
 
 def _say_plan(plan: CheckpointPlan) -> None:
     say(promise(plan.found))
-    for one in plan.plan.topics:
-        what = "into the topic that is there" if one.exists else "into a new topic"
-        say(f"{one.topic} -> {one.target}  {one.records:,} records {what}")
+    for topic in plan.plan.topics:
+        what = "into the topic that is there" if topic.exists else "into a new topic"
+        say(f"{topic.topic} -> {topic.target}  {topic.records:,} records {what}")
     groups = sorted(
-        {name for one in plan.plan.topics for held in one.groups.values() for name in held}
+        {name for topic in plan.plan.topics for held in topic.groups.values() for name in held}
     )
     for name in groups:
         say(f"group {name} gets its offsets")
@@ -128,10 +169,10 @@ def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:
     found = plan.found
     print_lines([f"checkpoint {found.id}  {level_of(found)}  {found.status}", promise(found)])
     print_restored(done)
-    for one in done:
-        for line in told_of(one):
+    for topic in done:
+        for line in told_of(topic):
             say(line)
-    if all(one.whole for one in done):
+    if all(topic.whole for topic in done):
         say("Restored completely: members of the groups may be started.")
     else:
         say(

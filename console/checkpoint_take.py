@@ -1,42 +1,62 @@
-"""`breakglass checkpoint take`: start a checkpoint, and copy it beside the live traffic."""
+"""`breakglass checkpoint take`: start a checkpoint, and copy it beside the live traffic.
+
+Copying an acknowledged checkpoint to its end, and saying what becomes of each partition in the
+meantime, is what `checkpoint finish` does as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shlex
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
 
-from breakglass.console.backup_run import Master
-from breakglass.console.checkpoint_copying import copied, failure_printed
-from breakglass.console.checkpoint_list import end_with
+from breakglass.console.checkpoint_documents import document
+from breakglass.console.checkpoint_list import end_with, print_checkpoint
 from breakglass.console.checkpoint_options import (
     CONTROL,
+    DRAIN_MS,
+    CheckpointTopics,
+    ChosenLevel,
     ControlTopic,
     Drain,
+    External,
+    Flows,
     Groups,
     MaxRate,
     Node,
     Store,
-    Topics,
     store_at,
 )
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand, say_event
 from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, connected_for_writing
-from breakglass.console.output import say
+from breakglass.console.options import AsJson, Master, connected_for_writing
+from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
-from breakglass.services.checkpoint.option_text import TakeAsked, bytes_per_second, policies
+from breakglass.services.checkpoint.option_text import (
+    TakeAsked,
+    flows_in,
+    policies,
+    with_flows,
+)
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.guard.act import JournalOpened
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.acts.take import TakeCheckpoint
     from breakglass.services.checkpoint.finishing import Finisher
+    from breakglass.services.checkpoint.store.backup_store import BackupStore
+    from breakglass.services.checkpoint.store.documents import Level
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.guard.act import ActEvent, Tell
     from breakglass.services.kafka.read_client import ReadClient
 
@@ -45,31 +65,31 @@ if TYPE_CHECKING:
 def take(
     connection: Connection,
     store: Store,
-    topics: Topics,
+    topics: CheckpointTopics,
     group: Groups = None,
-    level: Annotated[
-        Level, typer.Option(help="What is promised about its consistency.")
-    ] = Level.COORDINATED,
+    level: ChosenLevel = None,
+    external: External = None,
+    flow: Flows = None,
     id: Annotated[
         int | None,
         typer.Option(
             "--id",
             min=1,
             max=LARGEST_ASKED,
-            help="Checkpoint id; greater than all earlier ids (default: the next).",
+            help="Checkpoint id; must be greater than all earlier ids (default: the next free id).",
         ),
     ] = None,
     request: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Idempotency key; repeat it to resume this request."),
     ] = None,
-    drain: Drain = 60.0,
+    drain: Drain = DRAIN_MS,
     max_rate: MaxRate = None,
     hold_retention: Annotated[
         bool,
         typer.Option(
             "--hold-retention",
-            help="Let the topics keep everything until it is copied; needs --write.",
+            help="Stop the topics' retention until everything is copied; needs --write.",
         ),
     ] = False,
     control_topic: ControlTopic = CONTROL,
@@ -80,24 +100,34 @@ def take(
 ) -> None:
     """Take a checkpoint of topics and groups; producers and consumers keep running.
 
-    coordinated: markers are written into every partition (needs --write), applications that use
-    the participant cut their logs there. verified: the ends that are read are lowered until no
-    record is without what led to it. vector: the ends as they are read; nothing is promised.
-    Ends with 0 once every partition is copied; one that cannot be made consistent has failed, and
-    says why. A compacted topic takes --hold-retention, or vector.
+    The levels promise more or less. coordinated: a marker is written into every partition (needs
+    --write), and applications that use the participant cut their logs at it. verified: the ends of
+    the partitions are lowered until no record lacks the records that led to it. transactional: the
+    ends are lowered until every transaction is in the checkpoint as a whole or not at all, which
+    suits exactly-once applications without the participant, such as Kafka Streams. ordered: offsets
+    and ends are read against the flow of records, so that at-least-once applications lose nothing.
+    vector: the ends as they are read, without a promise. Without --level, the strongest promise
+    that holds is chosen; `breakglass checkpoint explain` says why.
+
+    Ends with 0 once every partition is copied. A checkpoint that cannot be made consistent fails,
+    and says why. A compacted topic needs --hold-retention, or the level vector.
     """
     from breakglass.services.checkpoint.acts.take import TakeCheckpoint
     from breakglass.services.checkpoint.parts import CopySettings
     from breakglass.services.extras import need
 
     need("pipeline")
-    rate = bytes_per_second(max_rate)
-    asked = TakeAsked(names_in(topics), policies(group), level, rate, drain, control_topic)
+    asked = take_asked(topics, group, level, max_rate, drain, control_topic, external, flow)
     opened = store_at(store)
+    if asked.level is None:
+        with failure_printed(opened, request or "", None, as_json=as_json):
+            known = level_of_request(opened, request)
+            asked = replace(asked, level=known or chosen_level(connection, asked, hold_retention))
+    level = asked.level
     act = TakeCheckpoint(
         opened,
         asked,
-        CopySettings(node=node, drain_seconds=drain, rate=rate, master=master),
+        CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master),
         id,
         request or uuid4().hex,
         repeatable=request is not None,
@@ -120,6 +150,61 @@ def take(
         with connection.reading() as client, finishing(connection, client, act) as finisher:
             found = copied(finisher, ending.value, control_topic)
     end_with(found, as_json=as_json)
+
+
+def take_asked(
+    topics: Sequence[str],
+    group: Sequence[str] | None,
+    level: Level | None,
+    max_rate: float | None,
+    drain: int,
+    control_topic: str,
+    external: Sequence[str] | None = None,
+    flow: Sequence[str] | None = None,
+) -> TakeAsked:
+    """What these options ask for, given to the command or typed on a screen. *drain* is in ms.
+
+    Raises:
+        UsageError: a text cannot be read, or no topic is named.
+    """
+    names = names_in(topics)
+    if not names:
+        raise UsageError("No topic is named: write --topics A,B.")
+    flows = flows_in(flow)
+    return TakeAsked(
+        names,
+        with_flows(policies(group), flows),
+        None if level is None else Level(level),
+        max_rate or None,
+        drain / 1000,
+        control_topic,
+        names_in(external),
+        flows,
+    )
+
+
+def level_of_request(store: BackupStore, request: str | None) -> Level | None:
+    """The level of the checkpoint that *request* took before; None if there is none."""
+    found = None if request is None else _of_request(store, request)
+    return None if found is None or found.take is None else found.take.level
+
+
+def chosen_level(connection: Connection, asked: TakeAsked, retention_held: bool) -> Level:
+    """The strongest level whose promise holds; says which, and what is missing for a better one.
+
+    Raises:
+        Refused: no promise holds.
+        UsageError, ClusterError, Unreachable: the topics cannot be read.
+    """
+    from breakglass.services.checkpoint.explaining import explain, level_words
+
+    with connection.reading() as client:
+        found = explain(client, asked, retention_held=retention_held)
+    level = found.require_level()
+    say(f"level {level}: the strongest promise that holds")
+    for missing in level_words(found, level):
+        say(f"  {missing}")
+    return level
 
 
 @contextmanager
@@ -156,7 +241,90 @@ def finishing(
     connection: Connection, client: ReadClient, act: TakeCheckpoint
 ) -> Iterator[Finisher]:
     """What copies checkpoints, until the end of the block."""
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.parts import finisher_of
 
-    with finisher_of(connection.access(), client, act.store, act.wanted, act.how) as finisher:
+    asked = act.asked
+    wanted = WantedCheckpoint(
+        asked.level or Level.VECTOR, asked.topics, control_topic=asked.control_topic
+    )
+    with finisher_of(connection.access(), client, act.store, wanted, act.how) as finisher:
         yield finisher
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
+    """Have it copied, saying what becomes of each partition. Raises as `Finisher.finish`."""
+    from breakglass.services.checkpoint.wording import name_of
+
+    found = finisher.store.read(id)
+    names = {} if found is None else {part.number: name_of(part) for part in found.partitions}
+    stopped = (
+        f"checkpoint {id} is acknowledged, and not copied yet: finish it with "
+        f"`{go_on(finisher, id, control_topic)}`. Copies under way end first; a second signal "
+        "ends them, too."
+    )
+    with saying_when_stopped(stopped):
+        return finisher.finish(id, lambda number, status: say(f"{names[number]}  {status}"))
+
+
+def go_on(finisher: Finisher, id: int, control_topic: str) -> str:
+    """The command that finishes checkpoint *id*."""
+    words = ["breakglass", "checkpoint", "finish", str(id), "--store", finisher.store.address]
+    if control_topic != CONTROL:
+        words += ["--control-topic", control_topic]
+    if finisher.node:
+        words += ["--node", str(finisher.node)]
+    return shlex.join(words)
+
+
+@contextmanager
+def saying_when_stopped(words: str) -> Iterator[None]:
+    """While entered, the first signal says *words* and interrupts; the second one ends at once.
+
+    Raises:
+        KeyboardInterrupt: a signal came.
+    """
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        say(words)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def failure_printed(
+    store: BackupStore, request: str, level: Level | None, *, as_json: bool
+) -> Iterator[None]:
+    """Print on stdout what is stored of a request that fails, with the reason; the error passes.
+
+    With --json there is a document even where nothing is stored.
+    """
+    try:
+        yield
+    except BreakglassError as error:
+        found = _of_request(store, request)
+        if as_json:
+            kept = {"id": None, "level": level, "state": None} if found is None else document(found)
+            print_json({"schema": 1, **kept, "failure": kept.get("failure") or str(error)})
+        elif found is not None:
+            print_checkpoint(found)
+        raise
+
+
+def _of_request(store: BackupStore, request: str) -> StoredCheckpoint | None:
+    # A store that cannot be read now must not hide the error.
+    with suppress(BreakglassError):
+        id = store.id_of(request)
+        return None if id is None else store.read(id)
+    return None

@@ -1,31 +1,36 @@
 """The commands of `breakglass`, listed without importing one of them.
 
-``breakglass --help`` has to answer in 0.3 s, so the table below holds each command's name, where
-its Typer app is, and its line in the list; the app is imported when the command is asked for.
+``breakglass --help`` has to answer in 0.3 s, so the table below has each command's section, name,
+module and line in the list; the module is imported when the command is asked for.
 A command is added by one line here and `make docs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 from typer.main import get_command
 
+from breakglass.console.help import HelpedCommand, HelpedGroup
 from breakglass.console.option_values import spread
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
     from typer._click.shell_completion import CompletionItem
 
+Run = TypeVar("Run", bound=Callable[..., Any])
+
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
     """One line of the list of commands."""
 
+    section: str
     name: str
     target: str
     """``module:attribute`` of a Typer app made by `new_app`."""
@@ -35,61 +40,157 @@ class CommandEntry:
 CONSOLE = "console"
 """The command that `breakglass` alone runs."""
 
+INCIDENT = "Incident"
+BACKUP = "Backup"
+CHECKPOINT = "Checkpoint"
+METASTORE = "Metastore"
+LAB = "Lab"
+
 COMMANDS: tuple[CommandEntry, ...] = (
-    CommandEntry(CONSOLE, "console.console:app", "Open the console (as `breakglass` alone does)."),
-    CommandEntry("serve", "console.serve:app", "Show the read-only dashboard in a browser."),
-    CommandEntry("demo", "console.demo:app", "Break a real cluster on loopback and recover it."),
     CommandEntry(
-        "triage", "console.triage:app", "What is offline, what is lost, what to do first."
+        INCIDENT, CONSOLE, "console.console:app", "Open the console (as `breakglass` alone does)."
     ),
     CommandEntry(
+        INCIDENT, "serve", "console.serve:app", "Show a read-only dashboard in a browser."
+    ),
+    CommandEntry(INCIDENT, "exporter", "console.exporter:app", "Export metrics for Prometheus."),
+    CommandEntry(
+        INCIDENT,
+        "triage",
+        "console.triage:app",
+        "Start here: what is offline, what is lost, what to do.",
+    ),
+    CommandEntry(
+        INCIDENT,
+        "capture",
+        "console.capture:app",
+        "Save what is known of an incident in one file.",
+    ),
+    CommandEntry(INCIDENT, "open", "console.open_bundle:app", "Open the console on such a file."),
+    CommandEntry(
+        INCIDENT, "plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."
+    ),
+    CommandEntry(
+        INCIDENT,
+        "hold",
+        "console.hold:app",
+        "Keep the controller from electing by order during triage.",
+    ),
+    CommandEntry(
+        INCIDENT,
+        "recover",
+        "console.recover:app",
+        "Hold the elections of a reviewed plan: the usual way.",
+    ),
+    CommandEntry(
+        INCIDENT,
         "unclean-recovery",
         "console.unclean_recovery:app",
-        "Recover offline partitions by designated elections (KIP-1275).",
+        "Elect the best replicas without a plan (KIP-1275).",
     ),
-    CommandEntry("plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."),
-    CommandEntry("rescue", "console.rescue:app", "Save the records that a plan will cut off."),
-    CommandEntry("recover", "console.recover:app", "Hold the elections of a plan, under guard."),
     CommandEntry(
+        INCIDENT,
         "leader-election",
         "console.leader_election:app",
         "Hold preferred, unclean or designated elections.",
     ),
     CommandEntry(
-        "journal", "console.journal:app", "What was done from here, by whom, how it ended."
+        INCIDENT,
+        "rescue",
+        "console.rescue:app",
+        "Save records that elections will cut off; elect nobody.",
     ),
     CommandEntry(
-        "groups", "console.groups:app", "Consumer groups that committed past a recovered end."
+        INCIDENT,
+        "groups",
+        "console.groups:app",
+        "Reset groups that committed past the end of a log.",
     ),
     CommandEntry(
-        "diff", "console.diff:app", "Compare backups, topics, replicas, log folders by record."
+        INCIDENT,
+        "return",
+        "console.returning:app",
+        "Check whether a dead broker is safe to start.",
     ),
-    CommandEntry("backup", "console.backup:app", "Back up, verify, restore and prune topics."),
     CommandEntry(
+        INCIDENT,
+        "internal-topics",
+        "console.internal_topics:app",
+        "Show what internal topics lose by an election, key by key.",
+    ),
+    CommandEntry(
+        INCIDENT,
+        "transactions",
+        "console.transactions:app",
+        "List transactions that lost their markers, and end them.",
+    ),
+    CommandEntry(
+        INCIDENT,
+        "doctor",
+        "console.doctor:app",
+        "Check what an incident needs: this machine, connections, ACLs.",
+    ),
+    CommandEntry(
+        INCIDENT,
+        "journal",
+        "console.journal:app",
+        "Show what was done from here, by whom, how it ended.",
+    ),
+    CommandEntry(
+        BACKUP, "backup", "console.backup:app", "Back up, verify, restore and prune topics."
+    ),
+    CommandEntry(
+        BACKUP,
+        "diff",
+        "console.diff:app",
+        "Compare backups, topics, replicas and log folders by record.",
+    ),
+    CommandEntry(
+        CHECKPOINT,
         "checkpoint",
         "console.checkpoint:app",
         "Take and restore consistent checkpoints of topics and groups.",
     ),
     CommandEntry(
+        METASTORE,
         "metastore",
         "console.metastore:app",
         "Back up, verify and restore the command topic of ksqlDB.",
     ),
     CommandEntry(
+        LAB, "demo", "console.demo:app", "Break a real cluster on loopback and recover it."
+    ),
+    CommandEntry(
+        LAB,
+        "drill",
+        "console.drill:app",
+        "Recover a random incident on a lab against the clock, and see the score.",
+    ),
+    CommandEntry(
+        LAB,
         "lab",
         "console.lab:app",
-        "Real Kafka brokers on this machine, to break and to practise on.",
+        "Run real Kafka brokers on this machine, to break and to practise on.",
     ),
 )
 
 
-def new_app(summary: str | None = None) -> typer.Typer:
+class CommandApp(typer.Typer):
+    """A Typer app whose commands have the help that all share."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Run], Run]:
+        """Register a command, as Typer does."""
+        return super().command(name, **{"cls": HelpedCommand, **settings})
+
+
+def new_app(summary: str | None = None) -> CommandApp:
     """Return an empty Typer app with the settings that every command shares.
 
     Plain help (no markup, so nothing an operator sees is interpreted, and rich is not imported),
     and no error handling of Typer's own: `console.exits` does that, in one place.
     """
-    return typer.Typer(
+    return CommandApp(
+        cls=HelpedGroup,
         help=summary,
         add_completion=False,
         rich_markup_mode=None,
@@ -102,7 +203,9 @@ class Deferred(TyperCommand):
     """Stands for a command in the list; becomes the real one when it is run or completed."""
 
     def __init__(self, entry: CommandEntry) -> None:
-        super().__init__(entry.name, help=entry.summary, rich_markup_mode=None)
+        super().__init__(
+            entry.name, help=entry.summary, rich_markup_mode=None, rich_help_panel=entry.section
+        )
         self.entry = entry
 
     def load(self) -> Command:
@@ -117,7 +220,7 @@ class Deferred(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(HelpedGroup):
     """The group whose members are those of the table."""
 
     def __init__(self, **settings: Any) -> None:
@@ -144,8 +247,8 @@ class CommandGroup(TyperGroup):
                 CONSOLE, [], parent=ctx, resilient_parsing=True
             ) as console:
                 found += console.command.shell_complete(console, incomplete)
-        return list({one.value: one for one in found}.values())
+        return list({item.value: item for item in found}.values())
 
     def own_options(self, ctx: Context) -> frozenset[str]:
         """The options of `breakglass` itself."""
-        return frozenset(name for one in self.get_params(ctx) for name in one.opts)
+        return frozenset(name for param in self.get_params(ctx) for name in param.opts)

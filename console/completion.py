@@ -1,7 +1,15 @@
-"""What the shell offers as values of options: profiles, themes, screens."""
+"""What the shell offers as values of options: profiles, themes, topics of a cluster, scenarios."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+import typer
+
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 
 
@@ -28,6 +36,59 @@ def native_rpc(incomplete: str) -> list[str]:
     from breakglass.services.kafka.wire.native_rpc import AUTO, OFF
 
     return _beginning(incomplete, [AUTO, OFF])
+
+
+def topics(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the cluster's topics for the last name of ``A,B``; none where it answers too late.
+
+    The cluster is the one that the options before name, or the environment.
+    """
+    before, comma, last = incomplete.rpartition(",")
+    named = before.split(",")
+    found = _in_time(lambda: _topics_now(context.params))
+    return [f"{before}{comma}{name}" for name in _beginning(last, found) if name not in named]
+
+
+def scenarios(incomplete: str) -> list[str]:
+    """Names of what can be done to a lab."""
+    from breakglass.services.lab.scenarios import SCENARIOS
+
+    return _beginning(incomplete, [scenario.name for scenario in SCENARIOS])
+
+
+def _topics_now(given: dict[str, Any]) -> list[str]:
+    from breakglass.console.wiring import Connection
+    from breakglass.services.connection.sources import ConnectionOptions
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+    options = ConnectionOptions(
+        bootstrap_server=given.get("bootstrap_server"),
+        command_config=given.get("command_config"),
+        profile=given.get("profile"),
+        broker_address=tuple(given.get("broker_address") or ()),
+        listener=given.get("listener"),
+    )
+    with Connection(options).access().reading() as client:
+        partitions = client.partitions((), Deadline.after(patience.COMPLETION))
+    return sorted({state.partition.topic for state in partitions})
+
+
+def _in_time(read: Callable[[], list[str]]) -> list[str]:
+    """What *read* returns within `patience.COMPLETION`; nothing where it takes longer or fails."""
+    # What reads is imported here: that takes its time on the first completion of a day.
+    import breakglass.services.kafka.read_client
+    import breakglass.services.session  # noqa: F401
+
+    found: list[str] = []
+
+    def run() -> None:
+        with suppress(BreakglassError, OSError):
+            found.extend(read())
+
+    reader = Thread(target=run, name="completion", daemon=True)
+    reader.start()
+    reader.join(patience.COMPLETION)
+    return list(found)
 
 
 def _beginning(incomplete: str, names: list[str]) -> list[str]:

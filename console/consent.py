@@ -14,7 +14,11 @@ from breakglass.services.guard.consent import require_consent
 
 Phrases = Annotated[
     list[str] | None,
-    typer.Option("--consent", metavar="PHRASE", help="A consent phrase (repeatable)."),
+    typer.Option(
+        "--consent",
+        metavar="PHRASE",
+        help="Phrase that agrees to the change; a refusal prints it (repeatable).",
+    ),
 ]
 
 
@@ -41,6 +45,6 @@ class Consent:
     def _require(self, phrase: str) -> None:
         given = phrase if phrase in self.given else next(iter(self.given), None)
         if given is None and sys.stdin.isatty():
-            say(f"Type {phrase!r} to go on:")
+            say(f"Type {phrase!r} to confirm:")
             given = sys.stdin.readline().rstrip("\n")
         require_consent(given, phrase)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,13 +16,15 @@ from breakglass.console.look import Look, LookOptions, colors_left_to_the_theme,
 from breakglass.console.option_values import broker_ids
 from breakglass.console.options import Gone, Theme, connected_for_writing
 from breakglass.console.output import say
+from breakglass.console.stores import StoreAddresses, profiles_backups, stores_in
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.profiles import default_folder
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
 from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
+    from breakglass.console.app import BreakglassApp
     from breakglass.screens.context import Context
     from breakglass.services.browse.schemas import Schemas
     from breakglass.services.health.backups import MonitoredBackup
@@ -45,6 +47,17 @@ SCREENS = (
 )
 """The modes of the app, which is imported only when it is opened."""
 
+OldBackups = Annotated[
+    list[str] | None, typer.Option("--backups", hidden=True, help="As --store backup:URL.")
+]
+OldMetastore = Annotated[
+    Path | None, typer.Option("--metastore", hidden=True, help="As --store metastore:DIR.")
+]
+OldCheckpoints = Annotated[
+    list[str] | None,
+    typer.Option("--checkpoints", hidden=True, help="As --store checkpoint:URL."),
+]
+
 
 @app.command("console")
 @connected_for_writing
@@ -53,43 +66,37 @@ def open_console(
     gone: Gone = None,
     theme: Theme = None,
     ascii_only: Annotated[
-        bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII alone, or not.")
+        bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII characters only.")
     ] = None,
     mouse: Annotated[
         bool | None,
-        typer.Option("--mouse/--no-mouse", help="Use the mouse, or leave it to the terminal."),
+        typer.Option("--mouse/--no-mouse", help="Use the mouse in the console."),
     ] = None,
     screen: Annotated[
         str,
         typer.Option(
             "--screen",
             metavar="NAME",
-            help=f"The first: {', '.join(SCREENS)}.",
+            help=f"First screen: {', '.join(SCREENS)}.",
             autocompletion=lambda: list(SCREENS),
         ),
     ] = "offline",
-    backups: Annotated[
-        list[str] | None,
-        typer.Option("--backups", metavar="URL", help="A place of topic backups (repeatable)."),
-    ] = None,
-    metastore: Annotated[
-        Path | None,
-        typer.Option("--metastore", metavar="DIR", help="Folder of metastore backups."),
-    ] = None,
-    checkpoints: Annotated[
-        list[str] | None,
-        typer.Option("--checkpoints", metavar="URL", help="A store of checkpoints (repeatable)."),
-    ] = None,
+    store: StoreAddresses = None,
     schema_registry: Annotated[
         str | None,
         typer.Option(
-            "--schema-registry", metavar="URL", help="Decode Avro and Protobuf of records by it."
+            "--schema-registry",
+            metavar="URL",
+            help="Schema registry to decode Avro and Protobuf records with.",
         ),
     ] = None,
+    backups: OldBackups = None,
+    metastore: OldMetastore = None,
+    checkpoints: OldCheckpoints = None,
 ) -> None:
-    """Open the console: what is offline, what is lost, what to do, by keyboard.
+    """Open the console: see what is offline and what is lost, and act, by keyboard.
 
-    Read-only unless --write is given; the header says which. `?` lists the keys of each screen.
+    The console is read-only without --write; its header says so. `?` lists the keys of each screen.
     """
     if screen not in SCREENS:
         raise UsageError(f"there is no screen {screen!r}: name one of {', '.join(SCREENS)}")
@@ -97,16 +104,17 @@ def open_console(
     if theme is not None:
         # What is wrong on any terminal is reported off one, too.
         decide_look(look, default_folder())
+    places = stores_in(store or ())
     require_terminal()
     code = run_console(
         connection,
         broker_ids(gone, "--gone"),
         look,
         start=screen,
-        backups=backups or (),
-        metastore=metastore,
+        backups=(*places.backups, *(backups or ())),
+        metastore=places.metastore or metastore,
         schema_registry=schema_registry,
-        checkpoints=checkpoints or (),
+        checkpoints=(*places.checkpoints, *(checkpoints or ())),
     )
 
     from breakglass.console.on_terminal import leave
@@ -138,28 +146,57 @@ def run_console(
     metastore: Path | None = None,
     schema_registry: str | None = None,
     checkpoints: Sequence[str] = (),
+    typed: Callable[[], object] | None = None,
 ) -> int:
     """Open the console on this terminal until the operator leaves; returns the exit code.
 
+    *typed* is called for each key.
+
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
-    from breakglass.console import collecting
-    from breakglass.console.memory import give_memory_back
-
-    collecting.put_off()
-    give_memory_back()
-    answer_keys_soon()
-    look = decide_look(options or LookOptions(), default_folder())
+    look = prepared_look(options or LookOptions())
     context = make_context(connection, gone, look, backups, metastore, schema_registry, checkpoints)
     from breakglass.console.app import BreakglassApp
+
+    return show_console(BreakglassApp, context, look, start, typed=typed)
+
+
+def prepared_look(options: LookOptions) -> Look:
+    """What the console is to look like, once this process is ready to show it.
+
+    To be called before Textual is imported. Raises: UsageError.
+    """
+    from breakglass.console.memory import give_memory_back, put_off_collecting
+
+    put_off_collecting()
+    give_memory_back()
+    answer_keys_soon()
+    return decide_look(options, default_folder())
+
+
+def show_console(
+    make: type[BreakglassApp],
+    context: Context,
+    look: Look,
+    start: str,
+    notices: Sequence[str] = (),
+    *,
+    typed: Callable[[], object] | None = None,
+) -> int:
+    """Show a console on this terminal until the operator leaves; returns the exit code.
+
+    *typed* is called for each key.
+    """
     from breakglass.console.on_terminal import run_on_terminal
 
     with colors_left_to_the_theme():
-        app = BreakglassApp(context, theme=look.theme, themes=look.themes, start=start)
-    for problem in look.problems:
+        app = make(context, theme=look.theme, themes=look.themes, start=start)
+    for problem in (*look.problems, *notices):
         app.notify(problem, severity="warning", markup=False)
     try:
-        return run_on_terminal(app, mouse=look.terminal.mouse, state_folder=state_folder())
+        return run_on_terminal(
+            app, mouse=look.terminal.mouse, state_folder=state_folder(), typed=typed
+        )
     finally:
         context.close()
         if app.parting:
@@ -186,6 +223,7 @@ def make_context(
     checkpoints: Sequence[str] = (),
 ) -> Context:
     """What the screens work with; power only where `--write` was given."""
+    from breakglass.console.checkpoint_text import CommandText
     from breakglass.screens.context import REFRESH_SECONDS, Context, Known
     from breakglass.services.backup_watch.watch import BackupWatch
     from breakglass.services.checkpoint.watch import CheckpointWatch
@@ -193,12 +231,13 @@ def make_context(
     from breakglass.services.incident.watch import IncidentWatch
 
     access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
-    places = tuple(dict.fromkeys((*backups, *_profiles_backups(connection), *look.backups)))
+    places = tuple(dict.fromkeys((*backups, *profiles_backups(connection), *look.backups)))
     watch = BackupWatch(places)
     return Context(
         access,
         IncidentWatch(access, gone=gone),
         look.terminal,
+        CommandText(),
         connection.power("the console") if connection.write else None,
         connection.options.profile or "",
         known=Known(interval=look.refresh_seconds or REFRESH_SECONDS),
@@ -228,15 +267,3 @@ def _metastores(folder: Path | None) -> Iterator[MonitoredBackup]:
         from breakglass.services.metastore.glance import MetastoreGlance
 
         yield MetastoreGlance(place)
-
-
-def _profiles_backups(connection: Connection) -> tuple[str, ...]:
-    """Places of backups that the profile names.
-
-    Raises: BadConnectionSettings.
-    """
-    from breakglass.services.connection.profiles import load_profile
-    from breakglass.services.connection.sources import ConnectionOptions
-
-    name = connection.options.profile or ConnectionOptions.from_environment(os.environ).profile
-    return load_profile(name, default_folder()).backups if name else ()

@@ -1,28 +1,34 @@
-"""`breakglass demo`: a cluster broken on loopback, recovered, and checked against the truth."""
+"""`breakglass demo`: a cluster broken on loopback, recovered, and checked against the truth.
+
+On a terminal the console opens on that cluster; afterwards the demo prints how it was left.
+"""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent
-from breakglass.console.output import Column, print_table, say
+from breakglass.console.output import Column, print_json, print_lines, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
+from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
-    from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.lab.cluster import Cluster
-    from breakglass.services.lab.truth import Truth
+    from breakglass.services.lab.truth import PartitionTruth, Truth
+    from breakglass.services.model import PartitionState
+    from breakglass.services.recovery.ledger.entries import IncidentLedger
     from breakglass.services.recovery.triage import Triage
+
 
 app = new_app()
 
@@ -33,35 +39,42 @@ ANSWER_SECONDS = 10.0
 @app.command()
 def demo(
     kafka_version: Annotated[
-        str, typer.Option("--kafka-version", help="Which Kafka the lab runs.")
+        str, typer.Option("--kafka-version", metavar="VERSION", help="Kafka release to run.")
     ] = "4.3.1",
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the lab's data and logs behind.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the lab's data and logs.")] = False,
     automatic: Annotated[
-        bool, typer.Option("--automatic", help="Recover without the console, on a terminal too.")
+        bool,
+        typer.Option("--automatic", help="Recover without the console, on a terminal as well."),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="As --automatic; print the result as one JSON document."),
     ] = False,
 ) -> None:
     """Break a real cluster on loopback, then recover it: verdicts, rescue, election, report.
 
-    Four brokers are killed and started until partitions are offline, one of them with an empty
-    disk. On a terminal the console opens on it, for you to practise. Elsewhere everything is
-    recovered without prompting: what the elections cut off is saved first and stays in your state
-    folder, and every verdict, leader, loss and saved record is compared with what the lab knows
-    to be true.
+    The demo kills and starts four brokers until partitions are offline; one broker comes back with
+    an empty disk. On a terminal, the console opens on this cluster for you to practise. Elsewhere,
+    and with --automatic, the demo recovers everything without prompting. It first saves the records
+    that the elections cut off in your state folder, and prints the ledger of the incident last. It
+    compares every verdict, leader, loss and saved record, and the sums of the ledger, with what the
+    lab knows to be true.
     """
     with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
-        if automatic or not _on_terminal():
-            wrong = _recover(cluster, truth)
+        if automatic or as_json or not _on_terminal():
+            with redirect_stdout(sys.stderr if as_json else sys.stdout):
+                wrong = _recover(cluster, truth)
         else:
-            from breakglass.console.demo_console import practise
-
             practise(cluster, truth)
             return
+    if as_json:
+        print_json({"schema": 1, "as_the_lab_knows": not wrong, "differences": wrong})
     if wrong:
         say(f"{len(wrong)} differences from the truth: {'; '.join(wrong)}")
         raise typer.Exit(1)
-    say("Every verdict, leader, loss and rescued record is as the lab knows it to be.")
+    say(
+        "Verdicts, leaders, losses, rescued records and the ledger are as the lab knows them to be."
+    )
 
 
 def _on_terminal() -> bool:
@@ -93,110 +106,84 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
 
 def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
-    from breakglass.console.demo_check import (
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.truth import (
         wrong_leaders,
+        wrong_ledger,
         wrong_losses,
         wrong_rescues,
         wrong_verdicts,
     )
-    from breakglass.console.stop_signal import StopSignal
+    from breakglass.console.unattended import (
+        brokers_to_stop,
+        elect_all,
+        stop_brokers,
+        triaged,
+    )
     from breakglass.services.connection.sources import ConnectionOptions
 
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
     with StopSignal() as stop, connection.reading() as client:
-        found = _triage(client)
+        found = triaged(client)
         wrong = list(wrong_verdicts(found.assessments, truth))
-        bombs = _brokers_to_stop(found)
-        for broker in bombs:
-            say(f"stopping b{broker}, as asked, and waiting until it is fenced")
-            cluster.broker(broker).kill()
-        cluster.wait_fenced(*bombs)
-        found = _triage(client, gone=bombs)
-        electing = _elect(connection, client, found, stop)
+        bombs = brokers_to_stop(found)
+        stop_brokers(cluster, bombs)
+        found = triaged(client, gone=bombs)
+        electing = elect_all(connection, client, found, stop)
         _report(found, electing, truth)
         _report_rescue(electing)
         wrong += wrong_losses(found.assessments, truth)
         wrong += wrong_rescues(electing.rescued, truth)
+        wrong += wrong_ledger(_ledger(electing, client), truth)
         return wrong + list(wrong_leaders(electing.outcomes, truth))
-
-
-def _triage(client: ReadClient, gone: Sequence[int] = ()) -> Triage:
-    from breakglass.console.triage import show
-    from breakglass.services.recovery.triage import triage
-
-    *_, found = triage(client, ANSWER_SECONDS, gone=gone)
-    show(found, each=True, replicas=False)
-    return found
-
-
-def _brokers_to_stop(found: Triage) -> list[int]:
-    from breakglass.services.recovery.judgement.assessment import Verdict
-
-    brokers = {
-        one.action.broker
-        for one in found.assessments
-        if one.verdict is Verdict.BOMB and one.action.broker is not None
-    }
-    return sorted(brokers)
-
-
-def _elect(connection: Connection, client: ReadClient, found: Triage, stop: StopSignal) -> Electing:
-    """Elect the best of each partition; the demo's own lab needs no typed consent.
-
-    Where automation holds back (a high watermark lost in a crash, say) this operator decides.
-    """
-    from breakglass.console.electing import Electing
-    from breakglass.services.recovery.execution.prepare import target_of
-    from breakglass.services.recovery.execution.routes import route_for
-    from breakglass.services.recovery.guarded.election_quote import priced
-
-    electing = Electing(
-        connection, client, found.snapshot.cluster_id, stop, route_for(found.native)
-    )
-    wanted = []
-    for one in found.assessments:
-        if one.designee is None:
-            say(f"{one.partition}  nobody to elect: {'; '.join(one.reasons)}")
-            continue
-        if not one.automatable:
-            say(f"{one.partition}  decided by hand: {'; '.join(one.barriers)}")
-        target = target_of(one.evidence, one.designee, one.ranking)
-        wanted.append(priced(one.evidence, target, one.gone))
-    electing.run(wanted, Consent(implied=True))
-    electing.look_after()
-    return electing
 
 
 def _report(found: Triage, electing: Electing, truth: Truth) -> None:
     """A row for each partition: what was said and done beside the truth."""
-    from breakglass.console.demo_check import true_loss
+    from breakglass.console.truth import true_loss
     from breakglass.services.words.figures import loss_text
 
-    said = {one.partition: one for one in found.assessments}
-    led = {one.partition: one for one in electing.outcomes}
+    said = {assessment.partition: assessment for assessment in found.assessments}
+    led = {outcome.partition: outcome for outcome in electing.outcomes}
     print_table(
         COLUMNS,
         [
             (
-                one.scenario,
-                one.partition,
-                one.expectation.verdict,
-                f"b{led[one.partition].leader}" if one.partition in led else None,
-                f"b{one.expectation.designee}",
-                loss_text(said[one.partition].loss) if one.partition in said else None,
-                true_loss(one),
+                partition.scenario,
+                partition.partition,
+                partition.expectation.verdict,
+                f"b{led[partition.partition].leader}" if partition.partition in led else None,
+                f"b{partition.expectation.designee}",
+                loss_text(said[partition.partition].loss) if partition.partition in said else None,
+                true_loss(partition),
             )
-            for one in truth.partitions
+            for partition in truth.partitions
         ],
     )
 
 
 def _report_rescue(electing: Electing) -> None:
     """Where the records are that the elections have cut off."""
-    for one in electing.rescued:
-        for saved in one.saved:
-            say(f"{saved.records:,} records of {one.partition} outlived it; read them with:")
+    for rescued in electing.rescued:
+        for saved in rescued.saved:
+            say(f"{saved.records:,} records of {rescued.partition} outlived it; read them with:")
             say(f"  breakglass backup cat {saved.path}")
+
+
+def _ledger(electing: Electing, client: ReadClient) -> IncidentLedger:
+    """Print the ledger of the incident, as `breakglass recover report` does, and return it."""
+    from breakglass.console.report import print_ledger
+    from breakglass.services.recovery.ledger.assemble import ledger_of
+    from breakglass.services.recovery.ledger.page import ledger_page
+    from breakglass.services.recovery.ledger.sources import gathered, with_cluster
+    from breakglass.services.recovery.timeline.shelf import account_of
+
+    (journal,) = electing.journals
+    sources = with_cluster(gathered(account_of(journal)), client, ANSWER_SECONDS)
+    ledger = ledger_of(sources)
+    print_lines([""])
+    print_ledger(ledger_page(ledger))
+    return ledger
 
 
 COLUMNS = (
@@ -208,3 +195,49 @@ COLUMNS = (
     Column("Loses", right=True),
     Column("True loss", right=True),
 )
+
+
+PRACTICE = """\
+The cluster is broken; the console opens on it, armed.
+To stop or start a broker, in another terminal:
+  breakglass lab kill 4 --state {state}
+Leave with q: the cluster is taken down then.
+Press Enter to open the console."""
+
+
+def practise(cluster: Cluster, truth: Truth) -> None:
+    """Let the operator recover *cluster* by keyboard, then say what came of it."""
+    from breakglass.console.console import run_console
+    from breakglass.services.connection.sources import ConnectionOptions
+
+    for line in PRACTICE.format(state=cluster.layout.state_dir).splitlines():
+        say(line)
+    input()
+    connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
+    run_console(connection, (), None)
+    for line in how_it_was_left(_states(connection), truth):
+        print(inert(line))
+
+
+def _states(connection: Connection) -> tuple[PartitionState, ...]:
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+    with connection.reading() as client:
+        return client.snapshot(Deadline.after(patience.SNAPSHOT)).partitions
+
+
+def how_it_was_left(states: Iterable[PartitionState], truth: Truth) -> Iterator[str]:
+    """A sentence for each partition of *truth*: who leads, and whether that loses least."""
+    found = {state.partition: state for state in states}
+    for partition in truth.partitions:
+        state = found.get(partition.partition)
+        yield f"{partition.partition}  {_told(partition, None if state is None else state.leader)}"
+
+
+def _told(partition: PartitionTruth, leader: int | None) -> str:
+    best = partition.expectation.designee
+    if leader is None:
+        return f"still offline; b{best} loses least"
+    if leader == best:
+        return f"led by b{leader}, which loses least"
+    return f"led by b{leader}; b{best} would have lost less"

@@ -5,25 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from breakglass.console.backup_place import EncryptKey, key_of
-from breakglass.console.backup_run import Master
 from breakglass.console.commands import new_app
-from breakglass.console.options import AsJson, connected
+from breakglass.console.option_values import key_of
+from breakglass.console.options import AsJson, KeyFrom, Master, Progress, connected, size
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
 from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from breakglass.services.divergence.align import RecordPair
-    from breakglass.services.divergence.comparison import Comparison
+    from breakglass.services.divergence.align import Comparison, Hunk, HunkTotals, RecordPair, Run
     from breakglass.services.divergence.entry import Item
-    from breakglass.services.divergence.hunks import Hunk, HunkTotals
-    from breakglass.services.divergence.runs import Run
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.topic_backup.store.key import Key
 
@@ -34,8 +30,7 @@ SHOWN_RECORDS = 5
 MOST_HUNKS = 10_000
 """In one JSON document; more are counted."""
 LENGTH = 200
-DESCRIBE_SECONDS = 30.0
-SPARK_ABOVE = 5e9
+SPARK_ABOVE = 5_000_000_000
 PART_BYTES = 128 * 1024 * 1024
 """About what one task of Spark's compares."""
 UNKNOWN = 4
@@ -45,65 +40,67 @@ UNKNOWN = 4
 @connected
 def diff(
     connection: Connection,
-    left: Annotated[str, typer.Argument(metavar="A", help="A source; see above.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="Another one, of the same partition.")],
-    start: Annotated[int | None, typer.Option("--from", min=0, help="First offset.")] = None,
-    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
-    summary: Annotated[
-        bool, typer.Option("--summary", help="Only the totals, not each difference.")
-    ] = False,
-    records: Annotated[
-        int, typer.Option(min=0, help="Records to show of neighbouring differences.")
-    ] = SHOWN_RECORDS,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Of a restore: compare by the offsets that its records had (--state).",
-        ),
+    left: Annotated[str, typer.Argument(metavar="A", help="A source, as above.")],
+    right: Annotated[
+        str, typer.Argument(metavar="B", help="Another source of the same partition.")
+    ],
+    start: Annotated[
+        int | None, typer.Option("--from", min=0, help="First offset to compare.")
     ] = None,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="Print only the totals.")] = False,
+    records: Annotated[
+        int, typer.Option(min=0, help="Records to print of each run of differences.")
+    ] = SHOWN_RECORDS,
+    progress: Progress = None,
     read_all: Annotated[
-        bool, typer.Option("--read-all", help="Read what replicas hold alike by their epochs, too.")
+        bool,
+        typer.Option(
+            "--read-all", help="Also read records that leader epochs prove to be the same."
+        ),
     ] = False,
     spark_above: Annotated[
-        float,
-        typer.Option(
+        int,
+        size(
             "--spark-above",
-            metavar="BYTES",
-            min=0,
-            help="Count on Spark what is larger on either side; with --summary alone.",
+            example="5GB",
+            help="With --summary: count on Spark if a source is larger.",
+            shown="5GB",
         ),
     ] = SPARK_ABOVE,
     master: Master = "local[*,4]",
-    encrypt_key: EncryptKey = None,
+    key: KeyFrom = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two sources of records: backups, topics, replicas, log folders, checkpoints.
 
     A source is backup:URL/TOPIC/PARTITION, rescue:DIR/TOPIC/PARTITION, topic:TOPIC/PARTITION,
     replica:BROKER/TOPIC/PARTITION, log:DIR/TOPIC-PARTITION, checkpoint:URL/ID/TOPIC/PARTITION or
-    metastore:FILE. They are compared by offset; a metastore by position, a restored topic with its
-    backup by the offsets of that (--state). Ends with 0 when they are equal, 1 when they differ, 4
-    when they may: something could not be read. Brokers are asked only for topics and replicas.
+    metastore:FILE.
+
+    Records are compared by their offsets, metastores by position. With --progress, a restored topic
+    is compared with its backup by the offsets that its records had there. Brokers are asked only
+    for topics and replicas. Ends with 0 when the sources are equal, 1 when they differ, and 4 when
+    something could not be read.
     """
     from breakglass.services.divergence.address import parse_address
-    from breakglass.services.divergence.opening import Opener
-    from breakglass.services.divergence.pairing import compare
+    from breakglass.services.divergence.opening import Opener, compare
 
-    one, other = parse_address(left), parse_address(right)
+    first, other = parse_address(left), parse_address(right)
     with ExitStack() as stack:
         opener = Opener(
-            lambda: _client(connection, stack), key_of(encrypt_key), state, by_epochs=not read_all
+            lambda: _client(connection, stack), key_of(key), progress, by_epochs=not read_all
         )
-        comparison = compare(opener, one, other)
+        comparison = compare(opener, first, other)
         differing = _Differing(comparison, start, end)
-        size = _size(comparison) if summary and state is None else None
-        if size is not None and size > spark_above:
-            key = key_of(encrypt_key)
-            differing.counted = _on_spark(connection, left, right, key, differing, size, master)
+        larger = _size(comparison) if summary and progress is None else None
+        if larger is not None and larger > spark_above:
+            differing.counted = _on_spark(
+                connection, left, right, key_of(key), differing, larger, master
+            )
         if as_json:
             found = _document(differing, summary=summary)
-            print_json({"schema": 1, "left": str(one), "right": str(other), **found})
+            print_json({"schema": 1, "left": str(first), "right": str(other), **found})
         else:
             _print(differing, 0 if summary else records, summary=summary)
     raise typer.Exit(_exit_code(differing.totals))
@@ -114,7 +111,7 @@ def _client(connection: Connection, stack: ExitStack) -> ReadClient:
     from breakglass.services.kafka.wire.deadline import Deadline
 
     client = stack.enter_context(connection.reading())
-    client.describe(Deadline.after(DESCRIBE_SECONDS))
+    client.describe(Deadline.after(patience.COMMAND))
     return client
 
 
@@ -122,7 +119,7 @@ class _Differing:
     """What is to be compared, counted as it passes."""
 
     def __init__(self, comparison: Comparison, start: int | None, end: int | None) -> None:
-        from breakglass.services.divergence.hunks import HunkTotals
+        from breakglass.services.divergence.align import HunkTotals
 
         extent = comparison.extent
         self.comparison = comparison
@@ -134,23 +131,23 @@ class _Differing:
 
     def runs(self) -> Iterator[Run]:
         """Pairs, and stretches that are known to be the same, from the first offset on."""
-        from breakglass.services.divergence.runs import runs
+        from breakglass.services.divergence.align import runs
         from breakglass.services.divergence.source import Reading
 
         if self.counted is not None:
             self.totals = self.counted
             return
-        for one in runs(self.comparison, self.start, self.end, Reading()):
-            self.totals.add(one)
-            yield one
+        for run in runs(self.comparison, self.start, self.end, Reading()):
+            self.totals.add(run)
+            yield run
 
 
 def _size(comparison: Comparison) -> int | None:
     """Bytes of the larger side; None where Spark cannot count them."""
     from breakglass.services.divergence.volume import bytes_of
 
-    sizes = [bytes_of(one) for one in (comparison.left, comparison.right)]
-    return None if None in sizes else max(one for one in sizes if one is not None)
+    sizes = [bytes_of(source) for source in (comparison.left, comparison.right)]
+    return None if None in sizes else max(size for size in sizes if size is not None)
 
 
 def _on_spark(
@@ -168,7 +165,7 @@ def _on_spark(
     from breakglass.services.pipeline.counting import CountedSides, count_on_spark
     from breakglass.services.pipeline.session import Spark
 
-    asked = any(parse_address(one).kind.asks_brokers for one in (left, right))
+    asked = any(parse_address(address).kind.asks_brokers for address in (left, right))
     sides = CountedSides(left, right, connection.access() if asked else None, key)
     extent = Extent(differing.start, differing.end)
     with Spark(master) as spark:
@@ -185,8 +182,7 @@ def _exit_code(totals: HunkTotals) -> int:
 
 
 def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
-    from breakglass.services.divergence.align import PairKind
-    from breakglass.services.divergence.hunks import hunks
+    from breakglass.services.divergence.align import PairKind, hunks
 
     told: list[dict[str, Any]] = []
     left_out = 0
@@ -234,8 +230,8 @@ def _print(differing: _Differing, records: int, *, summary: bool) -> None:
     if proven is not None and proven.start < differing.end and differing.start < proven.end:
         say(f"{_span(proven.start, proven.end)}  the same by leader epochs; --read-all reads them")
     writing = _Writing(records, summary)
-    for one in differing.runs():
-        writing.take(one)
+    for run in differing.runs():
+        writing.take(run)
     writing.end()
     totals = differing.totals
     kinds = totals.kinds
@@ -255,13 +251,13 @@ class _Writing:
         """Its first pairs, and its last."""
         self._count = 0
 
-    def take(self, one: Run) -> None:
-        from breakglass.services.divergence.byte_source import Same
+    def take(self, run: Run) -> None:
+        from breakglass.services.divergence.source import Same
 
-        if isinstance(one, Same):
+        if isinstance(run, Same):
             self.end()
         else:
-            self._take(one)
+            self._take(run)
 
     def _take(self, pair: RecordPair) -> None:
         last = self._run[-1] if self._run else None
@@ -318,8 +314,8 @@ def _item(item: Item) -> str:
     if item.marker is not None:
         return f"{item.offset}{epoch} -- control record {item.marker.type.name.lower()}"
     key, value = (
-        preview(one.kept, one.size, TextForm.TEXT, LENGTH) if one else "null"
-        for one in (item.key, item.value)
+        preview(text.kept, text.size, TextForm.TEXT, LENGTH) if text else "null"
+        for text in (item.key, item.value)
     )
     headers = f" ({item.headers.count} headers)" if item.headers.count else ""
     return f"{item.offset}{epoch} {time_text(item.timestamp)} {key}: {value}{headers}"

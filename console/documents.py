@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from breakglass.services.model import EpochHistory, Unknown
+from breakglass.services.model import EpochHistory, LogDir, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from breakglass.console.electing import Electing
     from breakglass.services.model import ReplicaLog
-    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.execution.target import PartitionOutcome, Skipped
     from breakglass.services.recovery.guarded.given_up import GivenUp
     from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.judgement.cut_by_return import CutByReturn
     from breakglass.services.recovery.judgement.loss import Loss
-    from breakglass.services.recovery.plan.appraisal import Skipped
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.triage import Triage
 
@@ -46,37 +47,54 @@ def triage_head(found: Triage) -> dict[str, Any]:
 
 def triage_partitions(found: Triage, *, brief: bool = False) -> Iterator[dict[str, Any]]:
     """Each partition with the evidence and its replicas; *brief*: what to do and what it loses."""
-    for one, evidence in zip(found.assessments, found.evidence.partitions, strict=True):
-        judged = _judged(one, evidence.state.leader_epoch)
-        yield judged if brief else {**judged, **_grounds(one)}
+    for assessment, evidence in zip(found.assessments, found.evidence.partitions, strict=True):
+        judged = _judged(assessment, evidence.state.leader_epoch)
+        yield judged if brief else {**judged, **_grounds(assessment)}
 
 
-def _judged(one: Assessment, leader_epoch: int) -> dict[str, Any]:
+def _judged(assessment: Assessment, leader_epoch: int) -> dict[str, Any]:
     return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "verdict": one.verdict.value,
-        "action": str(one.action),
-        "designated_leader": one.designee,
-        "automatable": one.automatable,
+        "topic": assessment.partition.topic,
+        "partition": assessment.partition.partition,
+        "verdict": assessment.verdict.value,
+        "action": str(assessment.action),
+        "designated_leader": assessment.designee,
+        "automatable": assessment.automatable,
         "leader_epoch": leader_epoch,
-        "loses": None if one.loss is None else _loss(one.loss),
-        "unread_at_least": one.unread.at_least,
-        "heard": {"answered": one.heard[0], "replicas": one.heard[1]},
+        "loses": None if assessment.loss is None else _loss(assessment.loss),
+        "unread_at_least": assessment.unread.at_least,
+        "cut_by_return": _cut(assessment.cut_by_return),
+        "heard": {"answered": assessment.heard[0], "replicas": assessment.heard[1]},
     }
 
 
-def _grounds(one: Assessment) -> dict[str, Any]:
+def _cut(cut: CutByReturn | None) -> dict[str, Any] | None:
+    """What the broker that is to be started cuts from others; None: provably nothing."""
+    if cut is None:
+        return None
+    return {
+        "broker": cut.broker,
+        "held_by": cut.holders,
+        "records": cut.records,
+        "at_least": cut.at_least,
+        "approximate": cut.approximate,
+        "rescue": cut.command,
+    }
+
+
+def _grounds(assessment: Assessment) -> dict[str, Any]:
     """Why a partition is judged as it is."""
     return {
-        "unread_source": one.unread.source,
-        "unread": one.unread.replicas,
-        "unheard": one.unheard,
-        "gone": one.gone,
-        "reasons": one.reasons,
+        "unread_source": assessment.unread.source,
+        "unread": assessment.unread.replicas,
+        "unheard": assessment.unheard,
+        "gone": assessment.gone,
+        "reasons": assessment.reasons,
         "replicas": [
-            _replica(candidate.replica, one, candidate.remark or candidate.eligibility.reason)
-            for candidate in one.ranking.candidates
+            _replica(
+                candidate.replica, assessment, candidate.remark or candidate.eligibility.reason
+            )
+            for candidate in assessment.ranking.candidates
         ],
     }
 
@@ -99,6 +117,7 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
         "fenced": replica.fenced,
         "reachable": replica.reachable,
         "log_dir_online": replica.log_dir_online,
+        "copy": _copy(replica),
         "log_start": replica.log_start,
         "high_watermark": replica.high_watermark,
         "log_end": replica.log_end,
@@ -113,17 +132,27 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
     }
 
 
+def _copy(replica: ReplicaLog) -> dict[str, Any] | None:
+    """The copy of a move between directories that has not finished."""
+    beside = replica.log_dir.copy if isinstance(replica.log_dir, LogDir) else None
+    copy = replica.only_copy or beside
+    if copy is None:
+        return None
+    only = replica.only_copy is not None
+    return {"path": copy.path, "bytes": copy.size, "behind": copy.behind, "only": only}
+
+
 def _epochs(epochs: EpochHistory | Unknown) -> object:
     if isinstance(epochs, Unknown):
         return epochs
-    return [{"epoch": one.epoch, "start": one.start, "end": one.end} for one in epochs.ranges]
+    return [{"epoch": span.epoch, "start": span.start, "end": span.end} for span in epochs.ranges]
 
 
 def outcomes_document(
     cluster_id: str, outcomes: Sequence[PartitionOutcome], skipped: Sequence[Skipped] = ()
 ) -> dict[str, Any]:
     """What came of an execution, partition by partition; *skipped* were never part of it."""
-    held = [one.complete for one in outcomes] + [one.succeeded for one in skipped]
+    held = [outcome.complete for outcome in outcomes] + [outcome.succeeded for outcome in skipped]
     return {
         "schema": SCHEMA,
         "cluster_id": cluster_id,
@@ -132,12 +161,27 @@ def outcomes_document(
     }
 
 
+def election_document(
+    cluster_id: str,
+    electing: Electing,
+    skipped: Sequence[Skipped],
+    open_transactions: object,
+) -> dict[str, Any]:
+    """What came of an electing command: outcomes, what was rescued, and what is left."""
+    return {
+        **outcomes_document(cluster_id, electing.outcomes, skipped),
+        "rescued": rescued_partitions(electing.rescued),
+        "open_transactions": open_transactions,
+        "given_up": given_up_brokers(electing.given_up),
+    }
+
+
 def rescue_document(cluster_id: str, results: Sequence[RescuedPartition]) -> dict[str, Any]:
     """What came of a rescue, partition by partition."""
     return {
         "schema": SCHEMA,
         "cluster_id": cluster_id,
-        "succeeded": all(one.whole for one in results),
+        "succeeded": all(result.whole for result in results),
         "partitions": rescued_partitions(results),
     }
 
@@ -146,11 +190,13 @@ def given_up_brokers(found: Sequence[GivenUp]) -> list[dict[str, Any]]:
     """Brokers whose unread logs elections gave up, each with what not to do."""
     return [
         {
-            "broker": one.broker,
-            "advice": one.advice,
-            "partitions": [{"topic": it.topic, "partition": it.partition} for it in one.partitions],
+            "broker": broker.broker,
+            "advice": broker.advice,
+            "partitions": [
+                {"topic": it.topic, "partition": it.partition} for it in broker.partitions
+            ],
         }
-        for one in found
+        for broker in found
     ]
 
 
@@ -158,39 +204,39 @@ def rescued_partitions(results: Sequence[RescuedPartition]) -> list[dict[str, An
     """Each partition, with what was saved from which replica and where it is."""
     return [
         {
-            "topic": one.partition.topic,
-            "partition": one.partition.partition,
-            "designated_leader": one.designee,
-            "rescued": one.whole,
-            "reason": one.reason,
-            "saved": one.saved,
+            "topic": result.partition.topic,
+            "partition": result.partition.partition,
+            "designated_leader": result.designee,
+            "rescued": result.whole,
+            "reason": result.reason,
+            "saved": result.saved,
         }
-        for one in results
+        for result in results
     ]
 
 
-def _outcome(one: PartitionOutcome) -> dict[str, Any]:
+def _outcome(outcome: PartitionOutcome) -> dict[str, Any]:
     return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "designated_leader": one.target.designee,
-        "result": one.result.value,
-        "reason": one.reason,
-        "leader": one.leader,
-        "leader_epoch": one.leader_epoch,
-        "rung": None if one.rung is None else str(one.rung),
-        "order_restored": one.order_restored,
+        "topic": outcome.partition.topic,
+        "partition": outcome.partition.partition,
+        "designated_leader": outcome.target.designee,
+        "result": outcome.result.value,
+        "reason": outcome.reason,
+        "leader": outcome.leader,
+        "leader_epoch": outcome.leader_epoch,
+        "rung": None if outcome.rung is None else str(outcome.rung),
+        "order_restored": outcome.order_restored,
     }
 
 
-def _skipped(one: Skipped) -> dict[str, Any]:
+def _skipped(skipped: Skipped) -> dict[str, Any]:
     return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "designated_leader": one.designee,
-        "result": one.result.value,
-        "reason": one.reason,
-        "leader": one.leader,
+        "topic": skipped.partition.topic,
+        "partition": skipped.partition.partition,
+        "designated_leader": skipped.designee,
+        "result": skipped.result.value,
+        "reason": skipped.reason,
+        "leader": skipped.leader,
         "leader_epoch": None,
         "rung": None,
         "order_restored": None,

@@ -3,6 +3,7 @@
 Textual's own ends in a traceback or a full queue when the terminal goes away, starts a second
 reader on SIGCONT, and stops one process of a group. Here a lost terminal ends the session in
 order, one that takes nothing costs frames and never the keyboard, and Ctrl+Z is the shell's.
+What is written to the terminal never raises, and at the end never waits for long.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -24,13 +26,13 @@ from typing_extensions import override
 
 from breakglass.console.exits import INTERRUPTED, STDOUT
 from breakglass.console.key_order import wait_until_settled
-from breakglass.console.terminal_file import TerminalFile
 from breakglass.screens.messages import Interrupted
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from breakglass.console.stray_output import StrayOutput
+    from breakglass.console.on_terminal import StrayOutput
+
 
 LAST_SECONDS = 0.5
 """For what is still to be written when the screen is left."""
@@ -47,12 +49,15 @@ class ConsoleDriver(LinuxDriver):
         app: App[Any],
         *,
         stray: StrayOutput,
+        typed: Callable[[], object] | None = None,
         debug: bool = False,
         mouse: bool = True,
         size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._stray = stray
+        self._typed_key = typed
+        """Called for each key."""
         self._terminal = TerminalFile(STDOUT, self._hung_up, self._caught_up)
         self._file = cast("Any", self._terminal)
         self._drawing = False
@@ -164,6 +169,8 @@ class ConsoleDriver(LinuxDriver):
         """Hand it on; a key that follows waits until this one is done."""
         super().process_message(message)
         if isinstance(message, Key):
+            if self._typed_key is not None:
+                self._typed_key()
             wait_until_settled(self._app, self._loop, self.exit_event)
 
     def _typed(self) -> bytes:
@@ -175,11 +182,74 @@ class ConsoleDriver(LinuxDriver):
 
 
 def _stop_job() -> None:
-    """Stop this process and all of its job, as Ctrl+Z does; returns when it goes on.
+    """Stop this process and all of its job, as Ctrl+Z does; returns when it continues.
 
-    Nothing stops where no shell could let it go on (an orphaned group): the kernel sees to it.
+    Nothing stops where no shell could continue it (an orphaned group): the kernel sees to it.
     """
     signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     os.kill(0, signal.SIGTSTP)
     signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
+
+
+CHUNK = 4096
+LOOK_SECONDS = 0.1
+"""How soon the end is noticed while the terminal takes nothing."""
+
+
+class TerminalFile:
+    """Written to by one thread; *lost* is called there, once, when the terminal is gone."""
+
+    def __init__(
+        self, descriptor: int, lost: Callable[[], object], drained: Callable[[], object]
+    ) -> None:
+        self._descriptor = _own(descriptor)
+        self._lost, self._drained = lost, drained
+        self._end: float | None = None
+        self.gone = False
+        """Nothing is written any more."""
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, text: str) -> None:
+        """Write *text*, waiting while the terminal takes nothing; dropped once it is gone."""
+        content = text.encode("utf-8", "replace")
+        while content and not self.gone:
+            try:
+                written = os.write(self._descriptor, content[:CHUNK])
+            except BlockingIOError:
+                self._wait()
+            except OSError:
+                self.gone = True
+                self._lost()
+            else:
+                content = content[written:]
+
+    def flush(self) -> None:
+        """Called where there is nothing more to write."""
+        self._drained()
+
+    def give_up_in(self, seconds: float | None) -> None:
+        """Drop what is not written within *seconds*; None: wait as long as it takes."""
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _wait(self) -> None:
+        if self._end is not None and time.monotonic() >= self._end:
+            self.gone = True
+        else:
+            select.select([], [self._descriptor], [], LOOK_SECONDS)
+
+
+def _own(descriptor: int) -> int:
+    """The same terminal, opened again where that can be: not waiting is a flag of what is open.
+
+    The operator's shell shares what this program was given, and would find it changed.
+    """
+    try:
+        return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return os.dup(descriptor)

@@ -21,17 +21,21 @@ from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.events import OutcomesReported, RescueEnded
-from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.routes import RouteChoice
 from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
     exit_code,
 )
-from breakglass.services.recovery.guarded.aftermath import open_transactions_after
+from breakglass.services.recovery.guarded.aftermath import (
+    left_open_text,
+    open_transactions_after,
+)
 from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
 from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.judgement.assessment import INTERNAL_ALONE
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import inert
 
@@ -39,26 +43,27 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.recovery.rescue.results import RescuedPartition
+    from breakglass.services.recovery.triage import Left
 
 
 def report(outcomes: Iterable[PartitionOutcome]) -> list[PartitionOutcome]:
     """Print *outcomes*: successes on stdout, the others on stderr; returns them."""
-    told = list(outcomes)
-    for one in told:
-        line = told_of(one)
-        if one.succeeded:
+    reported = list(outcomes)
+    for outcome in reported:
+        line = told_of(outcome)
+        if outcome.succeeded:
             print(inert(line), flush=True)
         else:
             say(line)
-    return told
+    return reported
 
 
 def report_aside(outcomes: Iterable[PartitionOutcome]) -> list[PartitionOutcome]:
     """Say all *outcomes* on stderr, where stdout is kept for a document; returns them."""
-    told = list(outcomes)
-    for one in told:
-        say(told_of(one))
-    return told
+    reported = list(outcomes)
+    for outcome in reported:
+        say(told_of(outcome))
+    return reported
 
 
 def tell_or_stop(
@@ -73,19 +78,21 @@ def tell_or_stop(
         stop.requested = True
 
 
-def told_of(one: PartitionOutcome) -> str:
-    """*one* in a line."""
-    return f"{one.partition}  {_words(one)}"
+def told_of(outcome: PartitionOutcome) -> str:
+    """*outcome* in a line."""
+    return f"{outcome.partition}  {_words(outcome)}"
 
 
-def _words(one: PartitionOutcome) -> str:
+def _words(outcome: PartitionOutcome) -> str:
     kept = ""
-    if one.order_restored is False and one.result is not RecoveryResult.REORDERED:
+    if outcome.order_restored is False and outcome.result is not RecoveryResult.REORDERED:
         kept = ", assignment order not put back: `breakglass recover resume --write` does it"
-    if one.result is RecoveryResult.ELECTED:
-        return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
-    reason = f": {one.reason}" if one.reason else ""
-    return f"{one.result}{reason}{kept}"
+    if outcome.result is RecoveryResult.ELECTED:
+        return (
+            f"elected b{outcome.leader} (epoch {count(outcome.leader_epoch)}), {outcome.rung}{kept}"
+        )
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    return f"{outcome.result}{reason}{kept}"
 
 
 def ended(
@@ -101,7 +108,7 @@ def ended(
     code = exit_code(outcomes, others)
     if stop.requested and code in (FAILED, REFUSED_BY_GUARD) and _unattempted(outcomes):
         code = INTERRUPTED
-    left = [one for one in outcomes if not one.complete]
+    left = [outcome for outcome in outcomes if not outcome.complete]
     if left:
         told = f"exit {code}: {_counted(left)} of {len(outcomes):,}"
         say("; ".join([told, *_next_commands(left, journals)]))
@@ -109,21 +116,23 @@ def ended(
 
 
 def _unattempted(outcomes: Sequence[PartitionOutcome]) -> bool:
-    return any(one.result is RecoveryResult.NOT_ATTEMPTED for one in outcomes)
+    return any(outcome.result is RecoveryResult.NOT_ATTEMPTED for outcome in outcomes)
 
 
 def _counted(left: Sequence[PartitionOutcome]) -> str:
-    words = Counter("order not put back" if one.succeeded else str(one.result) for one in left)
+    words = Counter(
+        "order not put back" if outcome.succeeded else str(outcome.result) for outcome in left
+    )
     return ", ".join(f"{number:,} {word}" for word, number in words.most_common())
 
 
 def _next_commands(left: Sequence[PartitionOutcome], journals: Sequence[Path]) -> Iterator[str]:
     named = f" --journal {journals[0]}" if len(journals) == 1 else ""
-    if any(one.result is RecoveryResult.UNKNOWN for one in left):
+    if any(outcome.result is RecoveryResult.UNKNOWN for outcome in left):
         name = f" {journals[0]}" if len(journals) == 1 else ""
         yield f"`breakglass journal check{name}` asks the cluster what became of it"
-    if any(one.result is not RecoveryResult.ELECTED_ANOTHER for one in left):
-        undo = any(one.order_restored is False and not one.succeeded for one in left)
+    if any(outcome.result is not RecoveryResult.ELECTED_ANOTHER for outcome in left):
+        undo = any(outcome.order_restored is False and not outcome.succeeded for outcome in left)
         also = ", with --undo it puts orders back" if undo else ""
         yield f"`breakglass recover resume{named} --write` finishes what is left{also}"
     else:
@@ -175,14 +184,24 @@ class Electing:
     rescued: list[RescuedPartition] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
     given_up: tuple[GivenUp, ...] = ()
-    """Brokers whose unread logs the elections gave up; told by `look_after`."""
+    """Brokers whose unread logs the elections gave up; `look_after` says so."""
     _abandons: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     journals: list[Path] = field(default_factory=list)
     """One for each call of `run` that elected something."""
     native: NativeRpc = STOCK
 
-    def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
+    def run(
+        self,
+        wanted: Sequence[Priced],
+        consent: Consent,
+        digest: str = "",
+        *,
+        approved_by: tuple[str, ...] | None = None,
+        left: Iterable[Left] = (),
+    ) -> None:
         """Elect *wanted*, after consent; prints each batch as it ends.
+
+        The journal says as well who approved the plan of that *digest*, and what of it is *left*.
 
         Raises:
             ReadOnly: `--write` is missing.
@@ -191,12 +210,19 @@ class Electing:
         """
         if not wanted:
             return
-        subject = ElectionSubject(self.cluster_id, tuple(wanted), native=self.native, digest=digest)
+        subject = ElectionSubject(
+            self.cluster_id,
+            tuple(wanted),
+            left=tuple(left),
+            native=self.native,
+            digest=digest,
+            approved_by=approved_by,
+        )
         act = Elect(lambda _: subject, self.choose_route, self.rescue, self.limits)
         self.connection.require_write(act.doing)
         if not consent.implied:
             _say_what_stands_alone(subject.groups)
-        self._abandons.update({one.partition: one.stake.abandons for one in wanted})
+        self._abandons.update({priced.partition: priced.stake.abandons for priced in wanted})
         talk = Talk(
             self.stop,
             self.tell,
@@ -212,7 +238,7 @@ class Electing:
         return ended(self.outcomes, self.stop, self.journals, others)
 
     def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
-        """Say what recovery has left behind; returns the transactions left open."""
+        """Say what the recovery has left; returns the transactions left open."""
         self.given_up = say_given_up(self.outcomes, self._abandons)
         return look_after(self.client, self.outcomes)
 
@@ -222,8 +248,8 @@ def say_given_up(
 ) -> tuple[GivenUp, ...]:
     """Say which brokers must not be started as they are, and return them."""
     found = given_up(outcomes, abandons)
-    for one in found:
-        say(one.advice)
+    for broker in found:
+        say(broker.advice)
     return found
 
 
@@ -233,24 +259,21 @@ def look_after(
     """Say which transactions the recovery of *outcomes* has left open, and return them (R18)."""
     left = open_transactions_after(client, outcomes)
     if isinstance(left, Unknown):
-        if any(one.result is RecoveryResult.ELECTED for one in outcomes):
+        if any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes):
             say(f"open transactions are not known: {left.reason}")
         return left
-    for one in left:
-        kind = "hanging" if one.hanging is True else "open"
-        say(
-            f"{one.partition}: {kind} transaction of producer {one.producer_id} since offset "
-            f"{one.start_offset:,}: read_committed consumers stop there; abort it with "
-            "kafka-transactions.sh abort"
-        )
+    for transaction in left:
+        say(left_open_text(transaction))
     return left
 
 
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
     """Each reason once, with the first phrase that it asks for."""
-    alone = [one for one in groups if one.why_alone]
-    for why, number in Counter(one.why_alone for one in alone).items():
-        first = next(one for one in alone if one.why_alone == why)
+    alone = [group for group in groups if group.why_alone]
+    if any(group.why_alone == INTERNAL_ALONE for group in alone):
+        say("what internal topics lose, key by key: breakglass internal-topics")
+    for why, number in Counter(group.why_alone for group in alone).items():
+        first = next(group for group in alone if group.why_alone == why)
         if number == 1:
             say(f"{first.phrase}: needs a consent of its own: {why}")
         else:

@@ -1,15 +1,28 @@
-"""Reading evidence for a command: the last word of a triage, and on stderr whom it waits for."""
+"""What commands say of the evidence that they act on.
+
+Replicas, silent brokers, missing ACLs, elections that were observed, and groups that committed past
+the end of a log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import say
-from breakglass.services.contents_effort import Effort
+from breakglass.console.output import Column, print_table, say
+from breakglass.services import patience
+from breakglass.services.errors import StorageError
+from breakglass.services.session import Effort
+from breakglass.services.words.contents import contents_text
+from breakglass.services.words.figures import count, epochs_text, loss_text
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition
+    from breakglass.services.recovery.execution.target import ElectionTarget
+    from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
+    from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
@@ -20,7 +33,7 @@ SHOWN_ACLS = 3
 
 
 def say_missing_acls(found: Triage) -> None:
-    """Say what this user would need to be told everything, or why it is told nothing."""
+    """Say which ACLs this user would need to see everything, or why it sees nothing."""
     if not found.snapshot.partitions:
         say("this user is shown no topic: grant DESCRIBE on topics, unless the cluster has none")
     say_acls(found.evidence.missing_acls)
@@ -42,12 +55,12 @@ def say_acls(missing: Iterable[str]) -> None:
 
 def final(found: Iterable[Triage]) -> Triage:
     """The last of *found*; says who is waited for, once each, and which ACLs are missing."""
-    told: set[int] = set()
+    named: set[int] = set()
     last: Triage | None = None
     for last in found:
-        for broker in sorted(last.evidence.awaited - told):
+        for broker in sorted(last.evidence.awaited - named):
             say(f"waiting: {last.evidence.silent[broker]}")
-        told |= last.evidence.awaited
+        named |= last.evidence.awaited
     assert last is not None, "a triage always yields"
     say_missing_acls(last)
     return last
@@ -74,11 +87,10 @@ def appraised(
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.plan.appraisal import appraise
     from breakglass.services.recovery.plan.check import require_cluster
-    from breakglass.services.recovery.selection import select
-    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS, judge
+    from breakglass.services.recovery.triage import judge, select
 
     # Before anything is asked about topics, which another cluster may not have or not show.
-    described = client.describe(Deadline.after(SNAPSHOT_SECONDS))
+    described = client.describe(Deadline.after(patience.SNAPSHOT))
     require_cluster(plan, described.cluster_id, source)
     selection = select(client, tuple(plan.leaders))
     judged = judge(
@@ -93,3 +105,106 @@ def appraised(
     )
     found = final(judged)
     return appraise(plan, selection, found.assessments), found
+
+
+def say_observed(*cluster_ids: str) -> None:
+    """Say what is not acknowledged; a file that cannot be read is reported, and stops nothing."""
+    from breakglass.services.incident.election_words import alarm_lines
+    from breakglass.services.incident.observations import Observations, unacknowledged
+
+    shown = False
+    for cluster_id in cluster_ids:
+        try:
+            seen = unacknowledged(Observations(cluster_id).load())
+        except StorageError as error:
+            say(str(error))
+            continue
+        for line in alarm_lines(seen):
+            shown = True
+            say(f"SEEN: {line}.")
+    if shown:
+        say("Take note of it: breakglass journal observed --acknowledge")
+
+
+def past_end(
+    targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
+) -> tuple[GroupPastEnd, ...]:
+    """Groups that the elections of *targets* leave with a committed offset past the end."""
+    from breakglass.services.recovery.guarded.aftermath import groups_past_end
+
+    chosen = list(targets)
+    committed = {target.partition: evidence[target.partition].group_offsets for target in chosen}
+    return groups_past_end(chosen, committed)
+
+
+def say_past_end(found: Iterable[GroupPastEnd], moment: str) -> None:
+    """One line for each group, saying that it meets OFFSET_OUT_OF_RANGE at *moment*."""
+    by_group: dict[str, list[GroupPastEnd]] = {}
+    for past in found:
+        by_group.setdefault(past.group, []).append(past)
+    for group, held in by_group.items():
+        first = held[0]
+        more = f" (and past {len(held) - 1:,} more)" if len(held) > 1 else ""
+        say(
+            f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
+            f"{first.log_end:,}{more}: {moment} it meets OFFSET_OUT_OF_RANGE and starts where its "
+            "auto.offset.reset says; `breakglass groups reset` puts it to the end"
+        )
+
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("Broker", right=True),
+    Column("Role"),
+    Column("State"),
+    Column("Start", right=True),
+    Column("HW", right=True),
+    Column("LEO", right=True),
+    Column("Epoch now", right=True),
+    Column("Written epochs"),
+    Column("Newest"),
+    Column("If chosen loses", right=True),
+    Column("Contents"),
+    Column("Remark"),
+)
+
+
+def print_replicas(found: Triage) -> None:
+    """Print a row for every replica of every partition of *found*."""
+    rows = [
+        _row(assessment, candidate.replica, candidate.remark or candidate.eligibility.reason)
+        for assessment in found.assessments
+        for candidate in assessment.ranking.candidates
+    ]
+    if rows:
+        print_table(COLUMNS, rows)
+    for assessment in found.assessments:
+        for reason in assessment.reasons:
+            say(f"{assessment.partition}: {reason}")
+
+
+def _row(assessment: Assessment, replica: ReplicaLog, remark: str) -> tuple[object, ...]:
+    chosen = "*" if replica.broker == assessment.designee else ""
+    return (
+        assessment.partition,
+        f"{chosen}{replica.broker}",
+        replica.role.value,
+        _state(replica),
+        count(replica.log_start),
+        count(replica.high_watermark),
+        count(replica.log_end),
+        count(replica.leader_epoch),
+        epochs_text(replica.epochs),
+        time_text(replica.newest_ms),
+        loss_text(assessment.loss_of(replica.broker)),
+        contents_text(replica),
+        remark,
+    )
+
+
+def _state(replica: ReplicaLog) -> str:
+    if replica.log_dir_online is False:
+        return "log dir offline"
+    if replica.fenced is True:
+        return "fenced" if replica.reachable else "fenced, silent"
+    return "ok" if replica.reachable else "silent"

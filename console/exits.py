@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from breakglass.console.output import say
+from breakglass.console.output import LogFormat, log_as, say
 from breakglass.services.errors import BreakglassError, ConsentMissing
 from breakglass.services.extras import in_vain
 
@@ -79,6 +79,8 @@ def guarded(run: Callable[[], object]) -> int:
     except Exception as error:  # noqa: BLE001 - the last one to see it: into a file, and say so
         extra = in_vain(error)
         return _end_of_unexpected(error) if extra is None else _end_of_ours(extra)
+    finally:
+        log_as(LogFormat.TEXT)
 
 
 def _end_of_ours(error: BreakglassError) -> int:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.observed import say_observed
+from breakglass.console.evidence import say_observed
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.words.moments import time_text
 
@@ -24,19 +25,21 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.timeline.shelf import Shelf
 
 app = new_app(
-    "What was done to clusters from here: by whom, when, and how it ended.\n\nThe journals are "
-    "files of your state folder; only `check` asks a cluster. --bootstrap-server and its siblings "
-    "say which cluster's journals are meant, and so does --cluster. Times are UTC."
+    "What was done to clusters from here: by whom, when, and how it ended.\n\nJournals are files "
+    "in your state folder. --cluster, or the options for a connection, choose the journals of one "
+    "cluster; only `check` asks that cluster about its partitions. Times are UTC."
 )
 
 Journals = Annotated[
-    list[str] | None, typer.Argument(metavar="[JOURNAL]...", help="Names or paths (the newest).")
+    list[str] | None,
+    typer.Argument(metavar="JOURNAL...", help="Names or paths of journals (default: the newest)."),
 ]
 Named = Annotated[
-    str | None, typer.Argument(metavar="[JOURNAL]", help="A name or a path (the newest).")
+    str | None,
+    typer.Argument(metavar="JOURNAL", help="Name or path of a journal (default: the newest)."),
 ]
 Cluster = Annotated[
-    str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
+    str | None, typer.Option("--cluster", metavar="ID", help="Only journals of this cluster.")
 ]
 
 
@@ -56,27 +59,29 @@ def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJs
 
         print_json(list_document(found))
         return
-    readable = [one for one in found if isinstance(one, Brief)]
+    readable = [brief for brief in found if isinstance(brief, Brief)]
     if readable:
         print_table(COLUMNS, map(_row, readable))
     else:
         say("There is no journal: nothing was changed from here.")
-    for one in found:
-        if not isinstance(one, Brief):
-            say(f"passed over: {one.reason}")
+    for brief in found:
+        if not isinstance(brief, Brief):
+            say(f"passed over: {brief.reason}")
 
 
 @app.command()
 def observed(
     cluster: Cluster = None,
     acknowledge: Annotated[
-        bool, typer.Option("--acknowledge", help="Take note of it: consoles and triage stop.")
+        bool,
+        typer.Option("--acknowledge", help="Acknowledge them: consoles and triage stop saying so."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List elections that were seen to cost records, newest first.
+    """List elections that were seen to lose records, newest first.
 
-    Consoles on this machine see them while they watch, and say so until somebody takes note.
+    Consoles on this machine see such elections while they watch a cluster. They keep saying so
+    until somebody acknowledges it.
     """
     from breakglass.services.incident.election_words import sightings
     from breakglass.services.incident.observations import (
@@ -86,21 +91,23 @@ def observed(
         unacknowledged,
     )
 
-    stores = [Observations(one) for one in ([cluster] if cluster else clusters_observed())]
+    stores = [
+        Observations(cluster_id) for cluster_id in ([cluster] if cluster else clusters_observed())
+    ]
     if acknowledge:
         for store in stores:
-            store.acknowledge([one.key for one in unacknowledged(store.load())])
+            store.acknowledge([observation.key for observation in unacknowledged(store.load())])
     found = {store.cluster_id: store.load() for store in stores}
     if as_json:
         documents = [
-            {"cluster_id": cluster_id, **observation_document(one)}
+            {"cluster_id": cluster_id, **observation_document(observation)}
             for cluster_id, observations in found.items()
-            for one in observations
+            for observation in observations
         ]
         print_json({"schema": 1, "observations": documents})
     elif any(found.values()):
-        rows = [(id_, one) for id_, held in found.items() for one in sightings(held)]
-        print_table(OBSERVED_COLUMNS, [_sighting(id_, one) for id_, one in rows])
+        rows = [(id_, sighting) for id_, held in found.items() for sighting in sightings(held)]
+        print_table(OBSERVED_COLUMNS, [_sighting(id_, row) for id_, row in rows])
     else:
         say("No election was seen to cost records.")
 
@@ -110,7 +117,7 @@ def observed(
 def show(
     connection: Connection, journal: Named = None, cluster: Cluster = None, as_json: AsJson = False
 ) -> None:
-    """Show how it ended for each partition of a journal, and why."""
+    """Show the result of each partition of a journal, and the reason."""
     (account,) = _accounts([journal] if journal else [], connection, cluster)
     if as_json:
         from breakglass.services.recovery.timeline.document import account_document
@@ -131,7 +138,7 @@ def timeline(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what happened when, as text to be pasted into a ticket."""
+    """Print what happened when, as text to paste into a ticket."""
     accounts = _accounts(journals or [], connection, cluster)
     if as_json:
         from breakglass.services.recovery.timeline.document import timeline_document
@@ -146,9 +153,9 @@ def timeline(
 @app.command()
 @connected
 def check(connection: Connection, journal: Named = None, as_json: AsJson = False) -> None:
-    """Ask the cluster again what became of steps whose outcome is unknown.
+    """Ask the cluster about steps whose outcome is unknown.
 
-    Nothing is elected and no order is put back; what is found out is written into the journal.
+    Nothing is elected, and no assignment order is restored. The journal gets the answers.
     """
     from breakglass.services.recovery.guarded.check_again import check_again
 
@@ -179,10 +186,9 @@ def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
     if not connection.named:
         return cluster
     from breakglass.services.kafka.wire.deadline import Deadline
-    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     with connection.reading() as client:
-        found = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
+        found = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
     if cluster not in (None, found):
         raise WrongCluster(f"these addresses lead to cluster {found}, not to {cluster}: name one")
     return found
@@ -202,7 +208,7 @@ def _accounts(
     meant = _cluster_named(connection, cluster)
     if accounts:
         return [_of_cluster(account, meant) for account in accounts]
-    newest = next((one for one in _all(shelf, meant) if isinstance(one, Brief)), None)
+    newest = next((brief for brief in _all(shelf, meant) if isinstance(brief, Brief)), None)
     if newest is None:
         of = "" if meant is None else f" of cluster {meant}"
         raise UsageError(
@@ -252,28 +258,36 @@ OBSERVED_COLUMNS = (
 ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), Column("Reason"))
 
 
-def _row(one: Brief) -> tuple[object, ...]:
+def _row(brief: Brief) -> tuple[object, ...]:
     from breakglass.services.recovery.timeline.account import words_of
 
-    return one.name, one.cluster_id, one.who, one.what, one.stake, one.result, words_of(one.counts)
+    return (
+        brief.name,
+        brief.cluster_id,
+        brief.who,
+        brief.what,
+        brief.stake,
+        brief.result,
+        words_of(brief.counts),
+    )
 
 
-def _sighting(cluster_id: str, one: Sighting) -> tuple[object, ...]:
-    noted = one.acknowledged_by or None
-    return time_text(one.seen_at_ms), cluster_id, one.who, noted, one.sentence
+def _sighting(cluster_id: str, sighting: Sighting) -> tuple[object, ...]:
+    noted = sighting.acknowledged_by or None
+    return time_text(sighting.seen_at_ms), cluster_id, sighting.who, noted, sighting.sentence
 
 
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
     from breakglass.services.recovery.timeline.ending import NOT_ELECTED
 
-    for one in account.endings:
-        leader = None if one.leader is None else f"b{one.leader}"
-        saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in one.rescued)
-        epoch, price = one.leader_epoch, one.agreed or None
-        kept = "order not put back" if one.order_kept and one.result != NOT_ELECTED else ""
-        reason = "; ".join(filter(None, (one.reason, kept)))
-        yield one.partition, one.result, leader, epoch, price, saved or None, reason
+    for ending in account.endings:
+        leader = None if ending.leader is None else f"b{ending.leader}"
+        saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in ending.rescued)
+        epoch, price = ending.leader_epoch, ending.agreed or None
+        kept = "order not put back" if ending.order_kept and ending.result != NOT_ELECTED else ""
+        reason = "; ".join(filter(None, (ending.reason, kept)))
+        yield ending.partition, ending.result, leader, epoch, price, saved or None, reason
 
 
-def _answer(one: StepAnswer) -> tuple[object, ...]:
-    return one.step, one.partition, one.result, one.reason
+def _answer(answer: StepAnswer) -> tuple[object, ...]:
+    return answer.step, answer.partition, answer.result, answer.reason

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from textual.app import App
 
 MOST_SECONDS = 0.5
-"""How long a key is held back at most: a screen that does not answer must not eat keys."""
+"""The longest that a key waits: a screen that does not answer must not eat keys."""
 LOOK_SECONDS = 0.02
-"""How soon the end is noticed meanwhile; the end waits for the thread that waits here."""
+"""How soon the end is noticed while a key waits; the end waits for the thread that waits here."""
 PASSES = 4
 """A key may open a screen, which gives a widget the focus."""
 

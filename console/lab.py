@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from breakglass.console import completion
 from breakglass.console.commands import new_app
 from breakglass.console.options import AsJson
 from breakglass.console.output import Column, print_json, print_table, say
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from breakglass.services.lab.cluster import Cluster
     from breakglass.services.lab.node import Node
 
-app = new_app("Real Kafka brokers on this machine, to break and to practise on.")
+app = new_app("Run real Kafka brokers on this machine, to break and to practise on.")
 
 MEGABYTE = 1_000_000
 STATUS_COLUMNS = (
@@ -34,33 +35,42 @@ STATUS_COLUMNS = (
 
 State = Annotated[
     Path | None,
-    typer.Option("--state", metavar="DIR", help="The lab's folder.", show_default=False),
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Folder of the lab (default: in your state folder).",
+        show_default=False,
+    ),
 ]
 Nodes = Annotated[
-    list[int], typer.Argument(metavar="NODE...", help="Brokers 1, 2, 3; controllers 101, 102.")
+    list[int],
+    typer.Argument(metavar="NODE...", help="Ids: brokers are 1, 2, 3; controllers are 101, 102."),
 ]
 
 
 @app.command()
 def up(
     state: State = None,
-    brokers: Annotated[int, typer.Option("--brokers", min=1, help="How many brokers.")] = 3,
+    brokers: Annotated[int, typer.Option("--brokers", min=1, help="Number of brokers.")] = 3,
     controllers: Annotated[
-        int, typer.Option("--controllers", min=1, help="How many controllers.")
+        int, typer.Option("--controllers", min=1, help="Number of controllers.")
     ] = 1,
     kafka_version: Annotated[
-        str, typer.Option("--kafka-version", help="4.3.1, 3.9.2 or another release.")
+        str,
+        typer.Option(
+            "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
+        ),
     ] = "4.3.1",
     log_dirs: Annotated[
         int, typer.Option("--log-dirs", min=1, help="Log directories of each broker.")
     ] = 1,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", metavar="KEY=VALUE", help="A Kafka setting (repeatable)."),
+        typer.Option("--config", metavar="KEY=VALUE", help="Kafka setting (repeatable)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a lab; prints what to give to --bootstrap-server.
+    """Start a lab, and print what to give to --bootstrap-server.
 
     The first time, Kafka is fetched by its Maven coordinates into your cache folder.
     BREAKGLASS_MAVEN_REPOSITORY names a mirror; proxies come from the usual variables.
@@ -87,7 +97,7 @@ def up(
 
 @app.command()
 def status(state: State = None, as_json: AsJson = False) -> None:
-    """Say what every node is doing."""
+    """Print the state of every node."""
     cluster = _load(state)
     rows = _node_rows(cluster)
     if as_json:
@@ -98,18 +108,20 @@ def status(state: State = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def produce(
-    topic: Annotated[str, typer.Argument(help="Created, if it is missing.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="Topic; it is created if it is missing.")
+    ],
     state: State = None,
     partition: Annotated[
-        int, typer.Option("--partition", min=0, help="Which partition of it.")
+        int, typer.Option("--partition", min=0, help="Number of the partition.")
     ] = 0,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many records.")] = 10,
+    count: Annotated[int, typer.Option("--count", min=1, help="Number of records.")] = 10,
     acks: Annotated[
-        str, typer.Option("--acks", metavar="all|1|0", help="Who has to have them first.")
+        str, typer.Option("--acks", metavar="all|1|0", help="Acknowledgements to wait for.")
     ] = "all",
     as_json: AsJson = False,
 ) -> None:
-    """Write records to one partition and say which were acknowledged."""
+    """Write records to one partition, and print which were acknowledged."""
     from breakglass.services.lab.produce import produce as service
     from breakglass.services.lab.topics import ensure_topic
 
@@ -127,24 +139,31 @@ def produce(
 def scenario(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="What is to happen; none: list them."),
+        typer.Argument(
+            metavar="NAME...",
+            help="What is to happen (default: list the scenarios).",
+            autocompletion=completion.scenarios,
+        ),
     ] = None,
     state: State = None,
     kafka_version: Annotated[
-        str, typer.Option("--kafka-version", help="4.3.1, 3.9.2 or another release.")
+        str,
+        typer.Option(
+            "--kafka-version", metavar="VERSION", help="Kafka release, such as 4.3.1 or 3.9.2."
+        ),
     ] = "4.3.1",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of a scenario (repeatable)."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Option of a scenario (repeatable)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a lab and do named damage to it; prints the truth about what is there then.
+    """Start a lab, damage it as named, and print the truth about it.
 
-    The lab is left running, damaged. The truth says what was acknowledged, what each replica
-    holds on disk, and what electing each of them loses; it is kept in truth.json in the lab's
-    folder. Scenarios that lose the same brokers in the same order share one lab. Where the
-    disk is slow, a --state folder in memory (/dev/shm/lab) makes `many` twice as fast.
+    The lab keeps running, damaged. The truth says which records were acknowledged, what each
+    replica holds on disk, and what electing each replica loses; truth.json in the lab's folder has
+    it. Scenarios that lose the same brokers in the same order share one lab. Where the disk is
+    slow, a --state folder in memory (/dev/shm/lab) makes `many` twice as fast.
     """
     from breakglass.console.truth import print_scenarios, print_truth
     from breakglass.services.lab.scenarios import SCENARIOS, find_scenarios
@@ -167,19 +186,25 @@ def scenario(
 
 @app.command()
 def kill(nodes: Nodes, state: State = None) -> None:
-    """End nodes as if their machines were lost (SIGKILL)."""
+    """Kill nodes, as if their machines were lost (SIGKILL)."""
     _each(state, nodes, lambda node: node.kill())
+
+
+@app.command("wait-fenced")
+def wait_fenced(nodes: Nodes, state: State = None) -> None:
+    """Wait until the controller has fenced these brokers, as it does seconds after they die."""
+    _load(state).wait_fenced(*nodes)
 
 
 @app.command()
 def stop(nodes: Nodes, state: State = None) -> None:
-    """End nodes by controlled shutdown (SIGTERM)."""
+    """Stop nodes by controlled shutdown (SIGTERM)."""
     _each(state, nodes, lambda node: node.stop())
 
 
 @app.command()
 def start(nodes: Nodes, state: State = None) -> None:
-    """Start nodes again, on their old ports and data, and wait until they serve."""
+    """Start nodes again, with their old ports and data, and wait until they serve."""
     cluster = _each(state, nodes, lambda node: node.start())
     cluster.wait_ready()
 
@@ -192,18 +217,16 @@ def pause(nodes: Nodes, state: State = None) -> None:
 
 @app.command()
 def resume(nodes: Nodes, state: State = None) -> None:
-    """Let paused nodes go on (SIGCONT)."""
+    """Resume paused nodes (SIGCONT)."""
     _each(state, nodes, lambda node: node.resume())
 
 
 @app.command()
 def down(
     state: State = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave data and logs in the folder.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep data and logs in the folder.")] = False,
 ) -> None:
-    """End every process of the lab and remove its data."""
+    """End every process of the lab and delete its data."""
     _load(state).down(keep=keep)
     say("The lab is down.")
 
@@ -292,9 +315,9 @@ def _fenced(cluster: Cluster) -> dict[int, bool]:
 def _termination_as_interrupt() -> Iterator[None]:
     """Let SIGTERM and a closed terminal end what was started, as Ctrl-C does."""
     signals = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(one, signal.default_int_handler) for one in signals]
+    before = [signal.signal(number, signal.default_int_handler) for number in signals]
     try:
         yield
     finally:
-        for one, handler in zip(signals, before, strict=True):
-            signal.signal(one, handler)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

@@ -5,7 +5,9 @@ Unlike that tool it shows what an election loses first, and wants `--write` and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from breakglass.console import completion
 from breakglass.console.commands import new_app
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.evidence import say_missing_acls
@@ -20,18 +23,20 @@ from breakglass.console.guarded import GuardedCommand, say_event
 from breakglass.console.option_values import broker_ids
 from breakglass.console.options import (
     DURATION_MS,
+    AsJson,
     Duration,
     Gone,
     VerifyContents,
     connected_for_writing,
 )
-from breakglass.console.output import say
-from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.output import print_json, say
+from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.wiring import Connection
-from breakglass.services.contents_effort import Effort
+from breakglass.services import patience
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.execution.target import RecoveryResult, Skipped
+from breakglass.services.session import Effort
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -62,36 +67,45 @@ def leader_election(
     connection: Connection,
     election_type: Annotated[
         ElectionChoice,
-        typer.Option("--election-type", case_sensitive=False, help="Which election to hold."),
+        typer.Option("--election-type", case_sensitive=False, help="The election to hold."),
     ],
     path_to_json_file: Annotated[
         Path | None,
         typer.Option(
             "--path-to-json-file",
             metavar="FILE",
-            help="The partitions; designated elections need a designatedLeader in each entry.",
+            help="File of the partitions; for designated elections with a designatedLeader each.",
         ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", help="One topic; needs --partition.")
+        str | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Topic of one partition; needs --partition.",
+            autocompletion=completion.topics,
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="One partition of --topic.")
+        int | None,
+        typer.Option("--partition", min=0, metavar="N", help="Number of the partition of --topic."),
     ] = None,
     all_topic_partitions: Annotated[
-        bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
+        bool, typer.Option("--all-topic-partitions", help="All partitions that need the election.")
     ] = False,
     recovery_duration_ms: Duration = DURATION_MS,
     gone: Gone = None,
     verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
-    rescue_to: RescueTo = None,
+    store: RescueStore = None,
     consent: Phrases = None,
+    as_json: AsJson = False,
 ) -> None:
     """Elect leaders: preferred, unclean (by assignment order) or designated (KIP-1275).
 
-    Preferred elections act where the leader is not the preferred replica, the others only on
-    partitions without a leader.
+    A preferred election changes partitions whose leader is not the preferred replica. Unclean and
+    designated elections change only partitions without a leader. Before consent is asked for, the
+    command shows what each election loses.
     """
     wanted = LeaderElectionRequest(
         election_type,
@@ -99,9 +113,10 @@ def leader_election(
         topic,
         partition,
         all_topic_partitions,
-        RescueChoice(without_rescue, rescue_to),
+        RescueChoice(without_rescue, store),
         broker_ids(gone, "--gone"),
         verify_contents,
+        as_json,
     )
     connection.require_write(f"a {election_type.value} election")
     word = Consent(tuple(consent or ()))
@@ -121,6 +136,7 @@ class LeaderElectionRequest:
     gone: tuple[int, ...] = ()
     """Brokers whose disks are lost."""
     contents: Effort = Effort.BUDGET
+    as_json: bool = False
 
     def __post_init__(self) -> None:
         named = (self.path is not None, self.topic is not None, self.everything)
@@ -152,10 +168,10 @@ class LeaderElectionRequest:
             return (Election(TopicPartition(self.topic, self.partition)),)
         read = read_elections(self.path)
         if self.election is ElectionChoice.DESIGNATED:
-            for one in read:
-                if one.designated is None:
+            for election in read:
+                if election.designated is None:
                     raise UsageError(
-                        f"{self.path}: {one.partition} has no designatedLeader: name one"
+                        f"{self.path}: {election.partition} has no designatedLeader: name one"
                     )
         return read
 
@@ -166,12 +182,11 @@ def hold(
     """Hold the elections of *wanted*; returns the exit code."""
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.wire.deadline import Deadline
-    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     elections = wanted.elections()
-    topics = sorted({one.partition.topic for one in elections or ()})
+    topics = sorted({election.partition.topic for election in elections or ()})
     with StopSignal() as stop, connection.reading() as client:
-        snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
+        snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics)
         call = _Call(connection, client, snapshot, wanted, elections, consent, stop)
         return call.run(duration)
 
@@ -187,8 +202,8 @@ class _Call:
     elections: Sequence[Election] | None
     consent: Consent
     stop: StopSignal
-    unheld: list[RecoveryResult] = field(default_factory=list)
-    """Of partitions for which no election was held."""
+    unheld: list[Skipped] = field(default_factory=list)
+    """Partitions for which no election was held."""
 
     def run(self, duration: float) -> int:
         """Hold the elections; returns the exit code."""
@@ -196,29 +211,45 @@ class _Call:
 
         states = self._states()
         if self.wanted.election is ElectionChoice.PREFERRED:
-            return exit_code(self._preferred(states), self.unheld)
-        return self._leaderless(states, duration).ended(self.unheld)
+            done = self._preferred(states)
+            if self.wanted.as_json:
+                from breakglass.console.documents import outcomes_document
+
+                print_json(outcomes_document(self.snapshot.cluster_id, done, self.unheld))
+            return exit_code(done, [skipped.result for skipped in self.unheld])
+        electing = self._leaderless(states, duration)
+        left = electing.look_after()
+        if self.wanted.as_json:
+            from breakglass.console.documents import election_document
+
+            cluster_id = self.snapshot.cluster_id
+            print_json(election_document(cluster_id, electing, self.unheld, left))
+        return electing.ended([skipped.result for skipped in self.unheld])
 
     def _states(self) -> list[PartitionState]:
         """The partitions named, as far as they exist."""
         if self.elections is None:
             return list(self.snapshot.partitions)
-        by_name = {one.partition: one for one in self.snapshot.partitions}
-        for one in self.elections:
-            if one.partition not in by_name:
+        by_name = {state.partition: state for state in self.snapshot.partitions}
+        for election in self.elections:
+            if election.partition not in by_name:
                 self._leave(
-                    one.partition, RecoveryResult.FAILED, "the cluster has no such partition"
+                    election.partition, RecoveryResult.FAILED, "the cluster has no such partition"
                 )
-        return [by_name[one.partition] for one in self.elections if one.partition in by_name]
+        return [
+            by_name[election.partition]
+            for election in self.elections
+            if election.partition in by_name
+        ]
 
     def _leaderless(self, states: Sequence[PartitionState], duration: float) -> Electing:
         """Unclean and designated elections: evidence and price first, then as any recovery."""
-        from breakglass.console.electing import Electing
-        from breakglass.console.replica_table import print_replicas
+        from breakglass.console.electing import Electing, report, report_aside
+        from breakglass.console.evidence import print_replicas
         from breakglass.services.recovery.triage import judge
 
         self._report_online(states)
-        offline = [one for one in states if one.offline]
+        offline = [state for state in states if state.offline]
         choice, gone = self.connection.native_rpc, self.wanted.gone
         *_, found = judge(
             self.client,
@@ -230,7 +261,8 @@ class _Call:
             contents=self.wanted.contents,
             chosen=self._chosen(),
         )
-        print_replicas(found)
+        with redirect_stdout(sys.stderr if self.wanted.as_json else sys.stdout):
+            print_replicas(found)
         say_missing_acls(found)
         electing = Electing(
             self.connection,
@@ -239,17 +271,17 @@ class _Call:
             self.stop,
             self._choose_route(found),
             self.wanted.rescue,
+            tell=report_aside if self.wanted.as_json else report,
             native=found.native,
         )
         electing.run(list(self._priced(found)), self.consent)
-        electing.look_after()
         return electing
 
     def _chosen(self) -> Callable[[PartitionEvidence], int | None]:
         """Whom this call elects, so far as somebody can be elected."""
         from breakglass.services.recovery.judgement.succession import first_live
 
-        leaders = {one.partition: one.designated for one in self.elections or ()}
+        leaders = {election.partition: election.designated for election in self.elections or ()}
 
         def leader(evidence: PartitionEvidence) -> int | None:
             designated = leaders.get(evidence.partition)
@@ -266,7 +298,7 @@ class _Call:
 
     def _preferred(self, states: Sequence[PartitionState]) -> list[PartitionOutcome]:
         """Preferred elections lose nothing; they are consented to like every change."""
-        from breakglass.console.electing import report
+        from breakglass.console.electing import report, report_aside
         from breakglass.services.guard.act import ActEvent
         from breakglass.services.recovery.acts.events import OutcomesReported
         from breakglass.services.recovery.acts.preferred import ElectPreferred
@@ -280,7 +312,7 @@ class _Call:
 
         def hear(event: ActEvent) -> None:
             if isinstance(event, OutcomesReported):
-                report(event.outcomes)
+                (report_aside if self.wanted.as_json else report)(event.outcomes)
             else:
                 say_event(event)
 
@@ -296,18 +328,25 @@ class _Call:
     def _report_online(self, states: Sequence[PartitionState]) -> None:
         if self.elections is None:
             return
-        for one in states:
-            if not one.offline:
-                print(inert(f"{one.partition}  already online: led by b{one.leader}"))
+        for state in states:
+            if state.offline:
+                continue
+            online = RecoveryResult.ALREADY_ONLINE
+            self.unheld.append(Skipped(state.partition, None, online, "", state.leader))
+            line = f"{state.partition}  already online: led by b{state.leader}"
+            if self.wanted.as_json:
+                say(line)
+            else:
+                print(inert(line))
 
     def _priced(self, found: Triage) -> Iterator[Priced]:
         """A target for each offline partition whose leader can be chosen."""
-        from breakglass.services.recovery.execution.prepare import target_of
+        from breakglass.services.recovery.execution.target import target_of
         from breakglass.services.recovery.guarded.election_quote import priced
-        from breakglass.services.recovery.judgement.replica_choice import refusal
+        from breakglass.services.recovery.judgement.assessment import refusal
         from breakglass.services.recovery.judgement.succession import first_live
 
-        leaders = {one.partition: one.designated for one in self.elections or ()}
+        leaders = {election.partition: election.designated for election in self.elections or ()}
         for assessment in found.assessments:
             evidence = assessment.evidence
             leader = leaders.get(assessment.partition)
@@ -326,8 +365,8 @@ class _Call:
                 yield priced(evidence, target, assessment.gone)
 
     def _leave(self, partition: TopicPartition, result: RecoveryResult, reason: str) -> None:
-        """Say why no election is held for *partition*."""
-        self.unheld.append(result)
+        """Say why *partition* gets no election."""
+        self.unheld.append(Skipped(partition, None, result, reason, None))
         say(f"{partition}  {result}: {reason}")
 
 

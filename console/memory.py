@@ -1,8 +1,13 @@
-"""Keeps a session small that reads with many threads for a long time."""
+"""Keeps a session small and its start quick: what glibc keeps, and when garbage is looked for.
+
+While the console starts, what is made stays as long as the session: Python would look through all
+that is imported, again and again, before the first frame.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 
 M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
 """glibc's names for what is set here (malloc.h)."""
@@ -28,3 +33,15 @@ def give_memory_back() -> bool:
         (M_TRIM_THRESHOLD, TRIM_BYTES),
     )
     return 0 not in [mallopt(name, value) for name, value in settings]
+
+
+def put_off_collecting() -> None:
+    """Collect no garbage until `resume_collecting`."""
+    gc.disable()
+
+
+def resume_collecting() -> None:
+    """Collect garbage from now on, except what is there by now; no effect a second time."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
-from breakglass.console.options import connected
+from breakglass.console.options import AsJsonLines, connected, with_log_format
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
 
@@ -30,33 +30,36 @@ class OnDivergence(StrEnum):
     FAIL = "fail"
 
 
+@with_log_format
 @connected
 def backup(
     connection: Connection,
     service_id: ServiceId = None,
     config: ServerConfig = None,
-    location: Annotated[
+    store: Annotated[
         str | None,
-        typer.Option("--location", metavar="DIR", help="Folder of the backups, on this machine."),
+        typer.Option(
+            "--store", "--location", metavar="DIR", help="Folder of the backups, on this machine."
+        ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until a signal asks to stop.")
+        bool, typer.Option("--follow", help="Keep watching until a signal asks to stop.")
     ] = False,
     on_divergence: Annotated[
         OnDivergence,
-        typer.Option(help="Where topic and backup differ: begin a new file, or end as ksqlDB."),
+        typer.Option(
+            help="When topic and backup differ: begin a new file, or fail as ksqlDB does."
+        ),
     ] = OnDivergence.NEW_FILE,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON lines; the last one sums up.")
-    ] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
-    """Keep a backup of a command topic, one line of key:value a command (KLIP-31).
+    """Back up a command topic, one line of key:value for each command (KLIP-31).
 
-    Compares the topic with the newest backup of the service, appends what is new, and begins a new
-    file where they differ. The topic is watched: an alarm is raised within two seconds
-    of a setting that deletes commands, of deleted records, and of a deleted or recreated topic.
-    Nothing is ever restored or created by this command. Ends with 1 after an alarm, or when the
-    topic holds less than the backup.
+    The topic is compared with the newest backup of the service. New commands are appended; a new
+    file begins where topic and backup differ. While the command runs, it raises an alarm within two
+    seconds when a setting would delete commands, when records are deleted, and when the topic is
+    deleted or recreated. Nothing is restored or created. Ends with 1 after an alarm, or when the
+    topic has less than the backup.
     """
     settings = service_settings(service_id, config)
     if not settings.enabled:
@@ -65,7 +68,7 @@ def backup(
     outcome = _run(
         reaching(connection, config),
         settings,
-        _folder(settings, location),
+        _folder(settings, store),
         follow=follow,
         fail=on_divergence is OnDivergence.FAIL,
         tell=_telling(as_json=as_json),
@@ -87,24 +90,21 @@ def _run(
     tell: Callable[[Event], None],
 ) -> BackupOutcome:
     from breakglass.console.stop_signal import StopSignal
-    from breakglass.services.connection.security import confluent_config
     from breakglass.services.metastore.backup_job import BackupJob
     from breakglass.services.metastore.backup_run import run_backup
 
     access = connection.access()
     job = BackupJob(settings.topic, folder, settings.style, follow, fail)
-    with StopSignal() as stop:
+    with StopSignal() as stop, access.librdkafka() as clients:
         stop.armed()
-        return run_backup(
-            access, confluent_config(access.settings), job, tell, lambda: stop.requested
-        )
+        return run_backup(access, clients, job, tell, lambda: stop.requested)
 
 
-def _folder(settings: MetastoreSettings, location: str | None) -> Path:
+def _folder(settings: MetastoreSettings, store: str | None) -> Path:
     from breakglass.services.metastore.settings import default_folder, local_folder
 
-    if location is not None:
-        return local_folder(location)
+    if store is not None:
+        return local_folder(store)
     return settings.location or default_folder()
 
 

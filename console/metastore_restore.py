@@ -11,7 +11,13 @@ import typer
 
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.metastore_options import ServerConfig, SkipTerminate, reaching
+from breakglass.console.metastore_options import (
+    OldFrom,
+    ServerConfig,
+    SkipTerminate,
+    one_file,
+    reaching,
+)
 from breakglass.console.options import AsJson, DryRun, connected_for_writing
 from breakglass.console.output import print_json, say
 from breakglass.console.stop_signal import StopSignal
@@ -30,49 +36,68 @@ MOST_SAID = 20
 @connected_for_writing
 def restore(
     connection: Connection,
-    file: Annotated[Path, typer.Option("--from", metavar="FILE", help="The backup.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The backup.", show_default=False)
+    ] = None,
     service_id: Annotated[
         str | None,
-        typer.Option(metavar="S", help="ksql.service.id; the backup's own by default."),
+        typer.Option(metavar="S", help="ksql.service.id (default: the backup's own)."),
     ] = None,
     config: ServerConfig = None,
     skip_incompatible: Annotated[
-        bool, typer.Option("--skip-incompatible", help="Leave out lines that cannot be read.")
+        bool,
+        typer.Option(
+            "--skip-incompatible",
+            "--skip-incompatible-commands",
+            help="Leave out lines that cannot be read.",
+        ),
     ] = False,
     skip_terminate_cluster: SkipTerminate = False,
     compact_offsets: Annotated[
         bool,
         typer.Option(
-            "--compact-offsets", help="Offsets from 0 on without gaps, by one transaction."
+            "--compact-offsets", help="Number offsets from 0 without gaps, in one transaction."
         ),
     ] = False,
     server: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="A ksqlDB server, asked by /info if it runs; repeatable."),
+        typer.Option(
+            metavar="URL", help="A ksqlDB server to ask, by /info, whether it runs (repeatable)."
+        ),
     ] = None,
-    snapshots: Annotated[
+    store: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the present topic is backed up to, beforehand."),
+        typer.Option(
+            "--store",
+            "--snapshots",
+            metavar="DIR",
+            help="Folder for a backup of the present topic (default: snapshots, beside FILE).",
+        ),
     ] = None,
+    old_from: OldFrom = None,
     dry_run: DryRun = False,
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete the command topic and restore it from a backup, every command at its old offset.
 
-    Every line is checked first. The present topic is backed up to a file, from which it can be
-    restored in the same way. All commands become visible at once; they are read back and compared.
-    Stop every ksqlDB server of the service before, start them afterwards. Killed at any moment,
-    the same command goes on.
+    Stop every ksqlDB server of the service first, and start them afterwards. Every line of the
+    backup is checked first. The present topic is backed up to a file, which can be restored in the
+    same way. All commands become visible at once; then they are read back and compared. If the
+    restore is killed, run the same command again to continue.
     """
+    from breakglass.services.errors import UsageError
     from breakglass.services.metastore.acts.restore import SNAPSHOTS
 
-    settings = service_of_backup(file, service_id, config)
+    backup = one_file(file, old_from)
+    if backup is None:
+        raise UsageError("Name the backup: breakglass metastore restore FILE.")
+    settings = service_of_backup(backup, service_id, config)
     reached = reaching(connection, config)
     act = restore_act(
-        file,
+        backup,
         settings,
-        snapshots or file.parent / SNAPSHOTS,
+        store or backup.parent / SNAPSHOTS,
         server or (),
         skip_incompatible=skip_incompatible,
         skip_terminate_cluster=skip_terminate_cluster,
@@ -123,10 +148,11 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
         BadConnectionSettings: the file cannot be used.
     """
     from breakglass.services.errors import UsageError
-    from breakglass.services.metastore.settings import MetastoreSettings, read_settings
+    from breakglass.services.metastore.server_config import read_server_config
+    from breakglass.services.metastore.settings import MetastoreSettings
 
     if config is not None:
-        settings = read_settings(config)
+        settings = read_server_config(config).settings
         if service_id not in (None, settings.service_id):
             raise UsageError(
                 f"--service-id {service_id} is not the ksql.service.id of {config}: give one."
@@ -139,7 +165,7 @@ def service_of_backup(file: Path, service_id: str | None, config: Path | None) -
 
 
 def _named_by(file: Path) -> str | None:
-    from breakglass.services.metastore.names import service_of
+    from breakglass.services.metastore.settings import service_of
     from breakglass.services.metastore.side_file import SUFFIX
     from breakglass.services.metastore.side_reader import side_header
 
@@ -154,8 +180,8 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
     """Tell what would be done, what is given up, and what is known of servers."""
     source, present = plan.source, plan.present
     say(f"{source.file.name}: {len(source.commands):,} commands, offsets {source.offsets.value}")
-    _say_some([str(one) for one in source.skipped], "left out: ")
-    _say_some([str(one) for one in source.notes], "")
+    _say_some([str(line) for line in source.skipped], "left out: ")
+    _say_some([str(note) for note in source.notes], "")
     if present is None:
         say(f"{plan.topic} does not exist and will be created")
     elif plan.done:
@@ -165,10 +191,10 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
             f"{plan.topic} holds {present.commands:,} commands and will be deleted; "
             f"{present.lost:,} of them are not in the backup"
         )
-    for one in plan.servers.seen:
-        say(f"a server seems to run: {one}")
-    for one in plan.servers.unseen:
-        say(f"? {one}")
+    for server in plan.servers.seen:
+        say(f"a server seems to run: {server}")
+    for server in plan.servers.unseen:
+        say(f"? {server}")
     _say_offsets(source)
 
 
@@ -184,8 +210,8 @@ def _say_offsets(source: RestoreSource) -> None:
 
 
 def _say_some(told: Sequence[str], before: str) -> None:
-    for one in told[:MOST_SAID]:
-        say(before + one)
+    for line in told[:MOST_SAID]:
+        say(before + line)
     if len(told) > MOST_SAID:
         say(f"and {len(told) - MOST_SAID:,} more")
 

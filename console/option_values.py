@@ -1,17 +1,58 @@
-"""What texts of options stand for: names with commas between, pairs, durations and moments."""
+"""What the values of options mean: names with commas between, pairs, amounts, moments, stores."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+if TYPE_CHECKING:
+    from breakglass.services.topic_backup.store.key import Key
+    from breakglass.services.topic_backup.store.store import Store
+
+T = TypeVar("T")
 
 
-def names_in(text: str | None) -> tuple[str, ...]:
-    """The names in ``A,B``; none where nothing was given."""
-    return tuple(filter(None, (one.strip() for one in (text or "").split(","))))
+def names_in(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The names in ``A,B``, given once or repeated, each once; none where nothing was given."""
+    text = given if isinstance(given, str) else ",".join(given or ())
+    return tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+
+
+def amount(option: str, read: Callable[[str], T]) -> Callable[[object], T]:
+    """A parser of *option* that reads an amount; the default, which is no text, stays as it is.
+
+    The parser raises UsageError where *read* raises ValueError.
+    """
+
+    def parse(given: object) -> T:
+        from breakglass.services.errors import UsageError
+
+        if not isinstance(given, str):
+            return given  # type: ignore[return-value]
+        try:
+            return read(given)
+        except ValueError as error:
+            raise UsageError(f"{option} {error}.") from None
+
+    return parse
+
+
+def store_of(address: str, key_from: str | None) -> Store:
+    """The place of topic backups.
+
+    Raises:
+        UsageError: *address* is not a place, or there is no key where it should be.
+    """
+    from breakglass.services.topic_backup.store.store import open_store
+
+    return open_store(address, key_of(key_from))
+
+
+def key_of(key_from: str | None) -> Key | None:
+    """The key that `--key` names. Raises as `store_of`."""
+    from breakglass.services.topic_backup.store.key import read_key
+
+    return read_key(key_from) if key_from is not None else None
 
 
 def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
@@ -64,22 +105,6 @@ def pairs_in(
             raise UsageError(f"{option} {text!r} is not written {form}: write it so.")
         found[name] = value
     return found
-
-
-def duration_ms(text: str | None, option: str) -> int | None:
-    """The milliseconds of a duration such as ``12h``; None where nothing was given.
-
-    Raises:
-        UsageError: what *option* says is none.
-    """
-    from breakglass.services.errors import UsageError
-
-    if text is None:
-        return None
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{option} {text!r} is no duration: write it as 30d, 12h, 90m or 45s.")
-    return int(match[1]) * _MILLISECONDS[match[2]]
 
 
 def moment_ms(text: str | None, option: str) -> int | None:

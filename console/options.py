@@ -1,40 +1,78 @@
-"""The options that commands share: how to reach a cluster, and whether it may be changed."""
+"""The options that commands share: one word for one thing, written one way.
+
+==================== =============================================================
+--store              a place of backups that is read, written or pruned
+--source             what records are read from, written as for `diff` (log:DIR ...)
+--from, --to         offsets, and nothing else
+--topics             names with commas between, repeatable
+--key                where the key of encrypted backups is
+--out                a new file or folder that the command makes
+--progress           where a restore keeps how far it is
+--max-rate, ages     written as 20MB/s, 30d (`services.words.amounts`)
+--write              allows a change; --consent agrees to one
+==================== =============================================================
+
+The names that follow the first name of an option are older ones (see `console.help`).
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from breakglass.console import completion
+from breakglass.console.option_values import amount
+from breakglass.console.output import LogFormat, log_as
 from breakglass.console.wiring import Connection
-from breakglass.services.contents_effort import Effort
+from breakglass.services.session import Effort
+from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
 
 PANEL = "Connection"
 
 _BOOTSTRAP = typer.Option(
-    "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with."
+    "--bootstrap-server",
+    metavar="HOST:PORT,...",
+    help="Brokers to connect to first.",
+    rich_help_panel=PANEL,
 )
 _COMMAND_CONFIG = typer.Option(
-    "--command-config", metavar="FILE", help="Client properties with Kafka's own keys."
+    "--command-config",
+    metavar="FILE",
+    help="Client properties with Kafka's own keys.",
+    rich_help_panel=PANEL,
 )
 _PROFILE = typer.Option(
     "--profile",
     metavar="NAME",
-    help="A profile of your config folder.",
+    help="A profile from your config folder.",
+    rich_help_panel=PANEL,
     autocompletion=completion.profiles,
 )
 _BROKER_ADDRESS = typer.Option(
-    "--broker-address", metavar="ID=HOST:PORT", help="Where to reach a broker (repeatable)."
+    "--broker-address",
+    metavar="ID=HOST:PORT",
+    help="Address of a broker, in place of the advertised one (repeatable); @FILE has several.",
+    rich_help_panel=PANEL,
 )
-_LISTENER = typer.Option("--listener", metavar="NAME", help="Which listener of the brokers to use.")
+_LISTENER = typer.Option(
+    "--listener",
+    metavar="NAME",
+    help="The brokers' listener to use.",
+    rich_help_panel=PANEL,
+)
 _NATIVE = typer.Option(
     "--native-rpc",
     metavar="auto|off|KEY",
     help="Whether to use KIP-1275's own requests.",
+    rich_help_panel=PANEL,
     autocompletion=completion.native_rpc,
+)
+_LOG_FORMAT = typer.Option(
+    "--log-format", help="How the command reports on stderr: sentences, or JSON lines."
 )
 _WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
@@ -43,7 +81,7 @@ Gone = Annotated[
     typer.Option(
         "--gone",
         metavar="ID...",
-        help="Brokers whose disks are lost: never waited for (as 4 7, 4,7, or repeated).",
+        help="Brokers whose disks are lost; nothing waits for them (4 7, or 4,7, or repeated).",
     ),
 ]
 """Read it with `option_values.broker_ids`."""
@@ -53,13 +91,44 @@ Theme = Annotated[
     typer.Option(
         "--theme",
         metavar="NAME",
-        help="How everything looks.",
+        help="Colour theme.",
         autocompletion=completion.themes,
     ),
 ]
 
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="Address to listen on; if others can reach it, TLS is needed.",
+    ),
+]
+ListenPort = Annotated[
+    int,
+    typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port."),
+]
+TlsCertificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-certificate", metavar="FILE", help="Certificate chain of the server, in PEM."
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option("--tls-key", metavar="FILE", help="Private key of the certificate, in PEM."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file", metavar="FILE", help="Token of the clients, readable by you alone."
+    ),
+]
 Duration = Annotated[
-    int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
+    int,
+    typer.Option(
+        "--recovery-duration-ms", min=1, help="Time for brokers to answer, in milliseconds."
+    ),
 ]
 DURATION_MS = 30_000
 """Its default, KIP-1275's."""
@@ -69,11 +138,121 @@ VerifyContents = Annotated[
     typer.Option(
         "--verify-contents",
         case_sensitive=False,
-        help="How far a replica's batches are read before it is proposed.",
+        help="How much of a replica's log is read and checked before the replica is proposed.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines; the last sums up.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topics",
+        "--topic",
+        metavar="A,B",
+        help="Only these topics (repeatable).",
+        autocompletion=completion.topics,
+    ),
+]
+"""Read it with `option_values.names_in`."""
+BackupStore = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        "--from",
+        "--to",
+        metavar="URL",
+        help="Folder of the backup, or s3://BUCKET/PREFIX",
+    ),
+]
+KeyFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        "--encrypt-key",
+        metavar="FILE|env:NAME",
+        help="Key of an encrypted backup: a file, or an environment variable.",
+    ),
+]
+"""Read it with `option_values.key_of`."""
+Progress = Annotated[
+    Path | None,
+    typer.Option(
+        "--progress",
+        "--state",
+        metavar="DIR",
+        help="Folder of the restore's progress (default: your state folder).",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="this machine"),
+]
+OldDelete = Annotated[bool, typer.Option("--delete", hidden=True, help="Refused without --write.")]
+"""What `--write` alone means by now."""
+
+
+def duration(
+    name: str, *older: str, example: str, help: str, bare: str = "", least_ms: int = 0, shown: str
+) -> Any:
+    """An option whose value is a duration, in milliseconds; *bare*: see `duration_ms`."""
+
+    def read(text: str) -> int:
+        found = duration_ms(text, bare=bare)
+        if found < least_ms:
+            raise ValueError(f"{text!r} is too short: {least_ms:,} ms is the least")
+        return found
+
+    return typer.Option(
+        name,
+        *older,
+        metavar=example,
+        parser=amount(name, read),
+        help=help,
+        show_default=shown or False,
+    )
+
+
+def size(name: str, *older: str, example: str, help: str, least: int = 0, shown: str = "") -> Any:
+    """An option whose value is a size, in bytes."""
+
+    def read(text: str) -> int:
+        found = size_bytes(text)
+        if found < least:
+            raise ValueError(f"{text!r} is too small: {least:,} bytes is the least")
+        return found
+
+    return typer.Option(
+        name,
+        *older,
+        metavar=example,
+        parser=amount(name, read),
+        help=help,
+        show_default=shown or False,
+    )
+
+
+def rate(name: str, *older: str, help: str, shown: str) -> Any:
+    """An option whose value is a rate, in bytes a second; 0 for `unlimited`."""
+    return typer.Option(
+        name,
+        *older,
+        metavar="20MB/s",
+        parser=amount(name, rate_bytes),
+        help=help,
+        show_default=shown,
+    )
+
+
+WhileRunning = Annotated[
+    bool, typer.Option("--while-running", help="Read a log folder although its broker runs.")
+]
+OlderThan = Annotated[
+    int | None,
+    duration("--older-than", example="30d", help="Let go what is older than this.", shown=""),
+]
+"""Milliseconds."""
 
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,20 +265,68 @@ def connected_for_writing(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(command, writes=True)
 
 
+def with_log_format(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that runs until a signal `--log-format`, and talk in that format."""
+    chosen = inspect.Parameter(
+        "log_format",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=LogFormat.TEXT,
+        annotation=Annotated[LogFormat, _LOG_FORMAT],
+    )
+
+    def run(*, log_format: LogFormat, **arguments: Any) -> Any:
+        log_as(log_format)
+        return command(**arguments)
+
+    return _signed(run, command, [*map(_keyword, _typed(command)), chosen])
+
+
+def sharing(options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of the function *options*, before its own.
+
+    The command gets what *options* returns as its first argument.
+    """
+    shared = _typed(options)
+
+    def give(command: Callable[..., Any]) -> Callable[..., Any]:
+        first, *own = _typed(command)[1:]
+
+        def run(*given: Any, **arguments: Any) -> Any:
+            values = {param.name: arguments.pop(param.name) for param in shared}
+            return command(options(**values), *given, **arguments)
+
+        return _signed(run, command, [first, *map(_keyword, (*shared, *own))])
+
+    return give
+
+
 def _with_options(command: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
-    own = list(inspect.signature(command).parameters.values())[1:]
-    hints = get_type_hints(command, include_extras=True)
-    added = _connection_parameters(writes=writes)
+    own, added = _typed(command)[1:], _connection_parameters(writes=writes)
 
     def run(**arguments: Any) -> Any:
-        given = {one.name: arguments.pop(one.name) for one in added}
+        given = {param.name: arguments.pop(param.name) for param in added}
         return command(_connection(**given), **arguments)
 
-    typed = [one.replace(annotation=hints[one.name]) for one in own]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [one.replace(kind=keyword) for one in (*typed, *added)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return _signed(run, command, list(map(_keyword, (*own, *added))))
+
+
+def _typed(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of *function*, with their annotations evaluated."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters.values()
+    return [param.replace(annotation=hints[param.name]) for param in parameters]
+
+
+def _keyword(param: inspect.Parameter) -> inspect.Parameter:
+    return param.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _signed(
+    run: Callable[..., Any], command: Callable[..., Any], params: list[inspect.Parameter]
+) -> Callable[..., Any]:
+    """*run* with the name and the text of *command*, and with *params*, which Typer reads."""
+    run.__signature__ = inspect.Signature(params)  # type: ignore[attr-defined]
+    run.__annotations__ = {param.name: param.annotation for param in params}
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, __name__
     return run
 

@@ -9,27 +9,52 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from itertools import islice
 from pathlib import PurePath
 from uuid import UUID
 
+from breakglass.services.clock import now_ms
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import shown
 from breakglass.services.words.inert import inert
+from breakglass.services.words.moments import time_text
 
 ENTRIES_AT_ONCE = 100
 """How many entries of a streamed array are in memory as JSON at a time."""
 
 
+class LogFormat(StrEnum):
+    """The values of ``--log-format``."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_log_format = LogFormat.TEXT
+
+
+def log_as(chosen: LogFormat) -> None:
+    """Let `say` write in the format *chosen* from now on."""
+    global _log_format
+    _log_format = chosen
+
+
 def say(message: str) -> None:
     """Tell the operator: one line on stderr, and no error of its own if nobody listens."""
+    line = inert(message) if _log_format is LogFormat.TEXT else _log_line(message)
     try:
         # One write: the lines of threads that speak at the same time stay apart.
-        print(f"{inert(message)}\n", end="", file=sys.stderr, flush=True)
+        print(f"{line}\n", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # Closed stderr: the exit code still speaks.
         return
+
+
+def _log_line(message: str) -> str:
+    """*message* as a JSON object, in ASCII: inert, and nothing of it is lost."""
+    at_ms = now_ms()
+    return json.dumps({"at": time_text(at_ms), "at_ms": at_ms, "message": message})
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -39,13 +64,17 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_json(document: object) -> None:
-    """Print *document* on stdout as one JSON text: indented on a terminal, else on one line.
+    """Print *document* on stdout as `json_text`: indented on a terminal, else on one line."""
+    _write_line(json_text(document, 2 if sys.stdout.isatty() else None))
+
+
+def json_text(document: object, indent: int | None = None) -> str:
+    """Return *document* as one JSON text.
 
     Dataclasses become objects, an Unknown ``{"unknown": reason}``, UUIDs, paths and enums
     strings, sets sorted arrays. Only ASCII is written, so the text is inert and loses nothing.
     """
-    indent = 2 if sys.stdout.isatty() else None
-    _write_line(json.dumps(document, default=_plain, indent=indent, allow_nan=False))
+    return json.dumps(document, default=_plain, indent=indent, allow_nan=False)
 
 
 def print_json_stream(head: Mapping[str, object], name: str, entries: Iterable[object]) -> None:
@@ -75,7 +104,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Unknown):
         return {"unknown": value.reason}
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, UUID | PurePath):
         return str(value)
     if isinstance(value, Enum):

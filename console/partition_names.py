@@ -20,7 +20,7 @@ def partitions_named(
     Raises:
         UsageError: a name that is none, or a topic of which nothing is known.
     """
-    found = (one for name in names for one in _named(name, known))
+    found = (partition for name in names for partition in _named(name, known))
     return tuple(dict.fromkeys(found))
 
 
@@ -51,12 +51,12 @@ def require_topics(names: Collection[str], snapshot: ClusterSnapshot) -> None:
     Raises:
         UsageError: it has not.
     """
-    known = {one.partition.topic for one in snapshot.partitions}
-    unknown = [one for one in names if one not in known]
+    known = {state.partition.topic for state in snapshot.partitions}
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(
             f"Cluster {snapshot.cluster_id} has no topic {', '.join(unknown)}: correct the name, "
-            "or leave --topic out for all."
+            "or leave --topics out for all."
         )
 
 
@@ -67,7 +67,7 @@ def _named(name: str, known: Collection[TopicPartition]) -> Iterable[TopicPartit
     topic, number = matched["topic"], matched["number"]
     if number != "*":
         return (TopicPartition(topic, int(number)),)
-    members = [one for one in known if one.topic == topic]
+    members = [partition for partition in known if partition.topic == topic]
     if not members:
         raise UsageError(f"The plan has no partition of topic {topic}: name one that it has.")
     return members

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
-    "each offline partition, with the evidence it rests on. `breakglass recover --plan FILE` holds "
-    "its elections."
+    "each offline partition, with the evidence for that choice. `breakglass recover --plan FILE` "
+    "holds the elections of a plan."
 )
 
-Each = Annotated[bool, typer.Option("--each", help="A row for every partition.")]
+Each = Annotated[bool, typer.Option("--each", help="Print a row for every partition.")]
 
 
 @app.callback()
@@ -39,8 +39,8 @@ app.command()(plan_make.make)
 def show(path: PlanFile, each: Each = False, as_json: AsJson = False) -> None:
     """Print what a plan elects and what that loses.
 
-    With its digest, to be compared over the phone; who agreed; the consents that electing it
-    will ask for; and what is left out, and why.
+    Also printed are the plan's digest, which can be compared over the phone, who approved the plan,
+    the consents that electing it will ask for, and what is left out and why.
     """
     from breakglass.console.plan_table import print_facts, print_plan, rows_of
 
@@ -74,10 +74,10 @@ def check(
     each: Each = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hold a plan against evidence read now.
+    """Compare a plan with evidence that is read now.
 
-    Says of each election whether it can still go on. Reads only. Exits 0 if every partition
-    can be elected as planned or is online by now, else 1.
+    For each election this says whether it can still be held. This command only reads. Ends with 0
+    if every partition can be elected as planned or is online already, else with 1.
     """
     from breakglass.console.evidence import appraised
 
@@ -104,7 +104,7 @@ def diff(
 ) -> None:
     """Print the partitions that two plans treat differently.
 
-    Exits 0 if there are none, 1 otherwise.
+    Ends with 0 if there are none, else with 1.
     """
     from breakglass.services.recovery.plan.edit import diff as compare
 
@@ -117,7 +117,7 @@ def diff(
 
         print_json(diff_document(first, second, differences))
     elif differences:
-        print_table(DIFF_COLUMNS, [_difference(one) for one in differences])
+        print_table(DIFF_COLUMNS, [_difference(difference) for difference in differences])
     if differences:
         raise typer.Exit(1)
 
@@ -152,12 +152,12 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
 
     groups = folded(
         appraisal.checked,
-        lambda one: (one.partition.topic, one.leader, one.status, one.reason),
+        lambda checked: (checked.partition.topic, checked.leader, checked.status, checked.reason),
         each=each,
     )
     rows = [
         (
-            named([one.partition for one in group]),
+            named([checked.partition for checked in group]),
             f"b{group[0].leader}",
             group[0].status.value,
             group[0].reason,
@@ -166,18 +166,18 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
     ]
     if rows:
         print_table(CHECK_COLUMNS, rows)
-    counts = Counter(one.status.value for one in appraisal.checked)
+    counts = Counter(checked.status.value for checked in appraisal.checked)
     say(", ".join(f"{number:,} {status}" for status, number in counts.items()) or "elects nobody")
 
 
-def _difference(one: PlanDifference) -> tuple[object, ...]:
+def _difference(difference: PlanDifference) -> tuple[object, ...]:
     from breakglass.services.words.figures import count
 
     return (
-        one.partition,
-        None if one.before is None else f"b{one.before}",
-        None if one.after is None else f"b{one.after}",
-        count(one.loss_before),
-        count(one.loss_after),
-        "other" if one.evidence_changed else "same",
+        difference.partition,
+        None if difference.before is None else f"b{difference.before}",
+        None if difference.after is None else f"b{difference.after}",
+        count(difference.loss_before),
+        count(difference.loss_after),
+        "other" if difference.evidence_changed else "same",
     )

@@ -28,9 +28,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "spoken_digest": plan.spoken_digest,
         "altered": plan.altered,
         "loses": None if evidence is None else _price(plan_price(plan)),
-        "approvals": [{"by": one.by, "at_ms": one.at_ms} for one in plan.approvals],
+        "approvals": [{"by": approval.by, "at_ms": approval.at_ms} for approval in plan.approvals],
         "notes": () if evidence is None else evidence.notes,
-        "consents": [] if evidence is None else [one.phrase for one in consent_groups(plan)],
+        "consents": [] if evidence is None else [group.phrase for group in consent_groups(plan)],
         "partitions": [
             {
                 "topic": partition.topic,
@@ -42,13 +42,13 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         ],
         "left_out": [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "verdict": one.verdict,
-                "action": one.action,
-                "why": one.left_out,
+                "topic": record.partition.topic,
+                "partition": record.partition.partition,
+                "verdict": record.verdict,
+                "action": record.action,
+                "why": record.left_out,
             }
-            for one in plan.left_out
+            for record in plan.left_out
         ],
     }
 
@@ -62,13 +62,13 @@ def check_document(appraisal: Appraisal, cluster_id: str) -> dict[str, Any]:
         "can_all_go": appraisal.fine,
         "partitions": [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "designated_leader": one.leader,
-                "status": one.status.value,
-                "reason": one.reason,
+                "topic": checked.partition.topic,
+                "partition": checked.partition.partition,
+                "designated_leader": checked.leader,
+                "status": checked.status.value,
+                "reason": checked.reason,
             }
-            for one in appraisal.checked
+            for checked in appraisal.checked
         ],
     }
 
@@ -83,15 +83,15 @@ def diff_document(
         "after": _head(after),
         "differences": [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "leader_before": one.before,
-                "leader_after": one.after,
-                "loss_before": one.loss_before,
-                "loss_after": one.loss_after,
-                "evidence_changed": one.evidence_changed,
+                "topic": difference.partition.topic,
+                "partition": difference.partition.partition,
+                "leader_before": difference.before,
+                "leader_after": difference.after,
+                "loss_before": difference.loss_before,
+                "loss_after": difference.loss_after,
+                "evidence_changed": difference.evidence_changed,
             }
-            for one in differences
+            for difference in differences
         ],
     }
 

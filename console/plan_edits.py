@@ -13,6 +13,7 @@ from breakglass.console.option_values import broker_ids
 from breakglass.console.options import AsJson, connected
 from breakglass.console.output import print_json, say
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import EvidenceChanged, Refused, UsageError
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="NEW", help="Write to a new file and leave FILE as it is."),
+    typer.Option("--out", metavar="NEW", help="Write to a new file, and leave FILE unchanged."),
 ]
 CHANGES_SAID = 20
 
@@ -56,15 +57,15 @@ def set_leaders(
     path: PlanFile,
     leaders: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC-PARTITION=BROKER...", help="As orders-3=1 or 'orders-*=1'."),
+        typer.Argument(metavar="TOPIC-PARTITION=BROKER...", help="orders-3=1, or 'orders-*=1'."),
     ],
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Designate leaders by hand, and see what that loses.
+    """Designate leaders by hand, and print what that loses.
 
-    What each choice loses before and after goes to stderr. A replica that could not be read
-    may be set; electing it then needs a consent of its own, for an unknown loss. One that
+    stderr has what each choice loses before and after the edit. You may set a replica that could
+    not be read; electing it then needs a separate consent, to an unknown loss. A replica that
     cannot be elected is refused with the reason, and nothing is written.
     """
     from breakglass.console.partition_names import leaders_named
@@ -79,17 +80,17 @@ def set_leaders(
 def exclude(
     path: PlanFile,
     partitions: Annotated[
-        list[str], typer.Argument(metavar="TOPIC-PARTITION...", help="As orders-3 or 'orders-*'.")
+        list[str], typer.Argument(metavar="TOPIC-PARTITION...", help="orders-3, or 'orders-*'.")
     ],
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Kept in the plan.")
+        str, typer.Option("--reason", metavar="TEXT", help="Why; the plan keeps it.")
     ] = "left out by hand",
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Leave partitions out; their evidence stays.
+    """Leave partitions out of a plan; the plan keeps their evidence.
 
-    `plan set` takes them in again.
+    `plan set` adds them to the plan again.
     """
     from breakglass.console.partition_names import partitions_named
     from breakglass.services.recovery.plan import edit as plan_edit
@@ -106,17 +107,18 @@ def prefer(
     path: PlanFile,
     broker: Annotated[
         list[str] | None,
-        typer.Option("--broker", metavar="ID", help="A broker (repeatable, or as 4,7)."),
+        typer.Option("--broker", metavar="ID", help="Broker id (4,7, or repeated)."),
     ] = None,
     rack: Annotated[
-        str | None, typer.Option("--rack", help="The brokers of a rack, asked of the cluster.")
+        str | None, typer.Option("--rack", metavar="NAME", help="All brokers of this rack.")
     ] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Elect these brokers wherever that costs nothing.
+    """Elect the given brokers wherever that costs no records.
 
-    Where the log of one of them is as good as the chosen one's, and loses the same.
+    A given broker replaces the chosen leader of a partition where its log is as good and loses the
+    same.
     """
     from breakglass.services.recovery.plan import edit as plan_edit
 
@@ -134,15 +136,17 @@ def prefer(
 def never(
     path: PlanFile,
     brokers: Annotated[
-        list[str], typer.Argument(metavar="BROKER...", help="All that must not lead, at once.")
+        list[str],
+        typer.Argument(metavar="BROKER...", help="Ids of all brokers that must not lead."),
     ],
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Elect others wherever these brokers were chosen.
+    """Elect other brokers wherever the given brokers were chosen.
 
-    The next best of each ranking; what only these brokers could lead is left out. Nothing of
-    it is remembered: name all brokers together.
+    Each of these partitions gets the next best replica of its ranking. A partition that only the
+    given brokers could lead is left out. Name all these brokers in one call, because an earlier
+    call is not remembered.
     """
     from breakglass.services.recovery.plan import edit as plan_edit
 
@@ -151,7 +155,7 @@ def never(
 
 
 def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:
-    """Elect the replica that loses the fewest records, ranked first or not."""
+    """Elect the replica that loses the fewest records, whatever its rank."""
     from breakglass.services.recovery.plan import edit as plan_edit
 
     _edit(path, plan_edit.least_loss, out, as_json=as_json)
@@ -160,22 +164,25 @@ def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None
 def approve(
     path: PlanFile,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Who agrees (your account).")
+        str | None,
+        typer.Option("--by", metavar="NAME", help="Who approves (default: your account)."),
     ] = None,
     digest: Annotated[
         str | None,
-        typer.Option("--digest", help="Refuse unless the plan has this digest, spoken or whole."),
+        typer.Option(
+            "--digest", metavar="DIGEST", help="Refuse a plan with another digest (short or whole)."
+        ),
     ] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write down that somebody agrees to the plan as it is.
+    """Record that you approve a plan as it is.
 
-    An agreement is to one digest: any edit voids it.
+    An approval holds for one digest: any edit of the plan voids it.
     """
     from breakglass.services.guard.lock import operator
-    from breakglass.services.recovery.plan.approvals import approve as agree
-    from breakglass.services.recovery.plan.totals import totals_of
+    from breakglass.services.recovery.plan.make import totals_of
+    from breakglass.services.recovery.plan.notes import approve as agree
 
     before, who = opened(path), by or operator()
     plan = before.plan
@@ -217,7 +224,7 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
     """Write *after* to *out*, or back over what was read if it is still that.
 
     Raises:
-        EvidenceChanged: somebody else wrote the file meanwhile.
+        EvidenceChanged: somebody else wrote the file in the meantime.
     """
     from breakglass.services.recovery.plan.file import write_plan
     from breakglass.services.recovery.plan.json_text import read_text
@@ -235,16 +242,16 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
 
 
 def _say_changes(before: Plan, after: Plan, differences: tuple[PlanDifference, ...]) -> None:
-    from breakglass.services.recovery.plan.totals import totals_of
+    from breakglass.services.recovery.plan.make import totals_of
     from breakglass.services.words.figures import count
 
     if after.digest == before.digest:
         say(f"Nothing to change: it {totals_of(after)}.")
         return
-    for one in differences[:CHANGES_SAID]:
+    for difference in differences[:CHANGES_SAID]:
         say(
-            f"{one.partition}: {_leader(one.before)} -> {_leader(one.after)}, "
-            f"loses {count(one.loss_before)} -> {count(one.loss_after)}"
+            f"{difference.partition}: {_leader(difference.before)} -> {_leader(difference.after)}, "
+            f"loses {count(difference.loss_before)} -> {count(difference.loss_after)}"
         )
     if len(differences) > CHANGES_SAID:
         say(f"and {len(differences) - CHANGES_SAID:,} more: see them with `breakglass plan diff`")
@@ -262,14 +269,13 @@ def _brokers_in(connection: Connection, plan: Plan, path: Path, rack: str) -> fr
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.plan.check import require_cluster
     from breakglass.services.recovery.plan.edit import brokers_in_rack
-    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
     with connection.reading() as client:
-        described = client.describe(Deadline.after(SNAPSHOT_SECONDS))
+        described = client.describe(Deadline.after(patience.SNAPSHOT))
     require_cluster(plan, described.cluster_id, str(path))
     found = brokers_in_rack(described.brokers, rack)
     if not found:
-        racks = sorted({one.rack for one in described.brokers if one.rack is not None})
+        racks = sorted({broker.rack for broker in described.brokers if broker.rack is not None})
         raise UsageError(
             f"No broker is in rack {rack}: the racks are {', '.join(racks) or 'not known'}."
         )

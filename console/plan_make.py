@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breakglass.console.option_values import broker_ids
-from breakglass.console.options import DURATION_MS, Duration, Gone, VerifyContents, connected
-from breakglass.console.output import say
+from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.options import (
+    DURATION_MS,
+    Duration,
+    Gone,
+    Topics,
+    VerifyContents,
+    connected,
+)
+from breakglass.console.output import print_json, say
 from breakglass.console.partition_names import require_topics
 from breakglass.console.wiring import Connection
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
@@ -26,36 +33,38 @@ NAMED_OF_A_REASON = 3
 @connected
 def make(
     connection: Connection,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="Only this topic (repeatable).")
-    ] = None,
+    topics: Topics = None,
     gone: Gone = None,
     without_waiting: Annotated[
         bool,
         typer.Option(
             "--without-waiting",
-            help="Leave out what a broker's start would bring back, whole or with more records.",
+            help="Leave out partitions that come back, whole or with more records, when a "
+            "broker is started.",
         ),
     ] = False,
     note: Annotated[
         list[str] | None,
-        typer.Option("--note", metavar="TEXT", help="Kept in the plan (repeatable)."),
+        typer.Option("--note", metavar="TEXT", help="Text to keep in the plan (repeatable)."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="A new file for the plan (else stdout)."),
+        typer.Option("--out", metavar="FILE", help="New file for the plan (default: stdout)."),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
     verify_contents: VerifyContents = Effort.BUDGET,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --out: print what the plan elects, as JSON.")
+    ] = False,
 ) -> None:
     """Propose a leader for every offline partition.
 
-    Reads only. Partitions for which none can be recommended are left out. The plan goes to
-    --out, which must not exist, or to stdout; what it elects and what it leaves out, and why,
-    to stderr. Exits 1 when it can recommend nobody.
+    This command only reads. The plan goes to stdout, or to the new file that --out names. stderr
+    says what the plan elects, what it leaves out, and why. A partition is left out when no leader
+    can be recommended for it. Ends with 1 when no leader can be recommended at all.
     """
     from breakglass.console.evidence import final
-    from breakglass.services.recovery.plan.file import render_plan, write_plan
+    from breakglass.services.recovery.plan.file import rendered, write_plan
     from breakglass.services.recovery.plan.make import make_plan
     from breakglass.services.recovery.triage import triage
 
@@ -67,13 +76,13 @@ def make(
             triage(
                 client,
                 recovery_duration_ms / 1000,
-                topics=tuple(topic or ()),
+                topics=names_in(topics),
                 native_choice=connection.native_rpc,
                 gone=brokers_gone,
                 contents=verify_contents,
             )
         )
-    require_topics(topic or (), found.snapshot)
+    require_topics(names_in(topics), found.snapshot)
     made = make_plan(
         found.assessments,
         found.snapshot.cluster_id,
@@ -82,9 +91,14 @@ def make(
         notes=(*(f"b{broker} was declared gone" for broker in brokers_gone), *(note or ())),
     )
     if out is None:
-        print(render_plan(made), end="")
+        for piece in rendered(made):
+            print(piece, end="")
     else:
         write_plan(made, out)
+        if as_json:
+            from breakglass.console.plan_documents import plan_document
+
+            print_json({"path": out, **plan_document(made)})
     _say_made(made, found, out)
     if found.assessments and not made.leaders:
         raise typer.Exit(1)
@@ -92,7 +106,7 @@ def make(
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
     from breakglass.services.recovery.judgement.summary import summarize
-    from breakglass.services.recovery.plan.totals import totals_of
+    from breakglass.services.recovery.plan.make import totals_of
 
     summary = summarize(found.assessments, found.snapshot.quorum)
     for line in (summary.alarm, summary.headline):
@@ -110,14 +124,18 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
 
 def _say_waiting(made: Plan) -> None:
     """Elections that are not needed, or lose less, if a broker can be started."""
-    waiting = [made.records[one] for one in made.leaders if made.records[one].verdict == "WAIT"]
-    whole = [one for one in waiting if one.comes_back_whole]
-    more = [one for one in waiting if not one.comes_back_whole]
+    waiting = [
+        made.records[partition]
+        for partition in made.leaders
+        if made.records[partition].verdict == "WAIT"
+    ]
+    whole = [record for record in waiting if record.comes_back_whole]
+    more = [record for record in waiting if not record.comes_back_whole]
     if whole:
-        actions = ", ".join(sorted({one.action for one in whole}))
+        actions = ", ".join(sorted({record.action for record in whole}))
         say(f"{len(whole):,} of these need no election if you can {actions}.")
     if more:
-        actions = ", ".join(sorted({one.action for one in more}))
+        actions = ", ".join(sorted({record.action for record in more}))
         say(f"Before {len(more):,} of these are elected {actions} (down, may hold more).")
     if waiting:
         say(
@@ -128,10 +146,10 @@ def _say_waiting(made: Plan) -> None:
 
 def _say_left_out(made: Plan) -> None:
     by_reason: dict[str, list[PartitionRecord]] = {}
-    for one in made.left_out:
-        by_reason.setdefault(one.left_out, []).append(one)
+    for record in made.left_out:
+        by_reason.setdefault(record.left_out, []).append(record)
     for reason, records in by_reason.items():
-        named = ", ".join(str(one.partition) for one in records[:NAMED_OF_A_REASON])
+        named = ", ".join(str(record.partition) for record in records[:NAMED_OF_A_REASON])
         more = len(records) - NAMED_OF_A_REASON
         rest = f" and {more:,} more" if more > 0 else ""
         say(f"left out: {named}{rest}: {records[0].verdict}: {reason}")

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from breakglass.console.output import Column, print_table
-from breakglass.services.recovery.judgement.precedence import recovery_order
-from breakglass.services.recovery.plan.make import consent_groups
+from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.plan.make import consent_groups, totals_of
 from breakglass.services.recovery.plan.rows import why
-from breakglass.services.recovery.plan.totals import totals_of
 from breakglass.services.words.figures import (
     count,
     loss_text,
@@ -65,10 +64,11 @@ def rows_of(plan: Plan, only: Collection[TopicPartition] | None = None) -> list[
     *only* restricts them to these partitions.
     """
     elected = [
-        PlanTableRow(one, leader, plan.records.get(one)) for one, leader in plan.leaders.items()
+        PlanTableRow(partition, leader, plan.records.get(partition))
+        for partition, leader in plan.leaders.items()
     ]
-    left = [PlanTableRow(one.partition, None, one) for one in plan.left_out]
-    rows = [one for one in (*elected, *left) if only is None or one.partition in only]
+    left = [PlanTableRow(record.partition, None, record) for record in plan.left_out]
+    rows = [row for row in (*elected, *left) if only is None or row.partition in only]
     return sorted(rows, key=lambda row: (row.leader is None, recovery_order(row.partition)))
 
 
@@ -138,12 +138,12 @@ def named(partitions: Sequence[TopicPartition]) -> str:
 
 def _cells(group: Sequence[PlanTableRow]) -> tuple[object, ...]:
     first = group[0]
-    name = named([one.partition for one in group])
+    name = named([row.partition for row in group])
     leader = None if first.leader is None else f"b{first.leader}"
     record = first.record
     if record is None:
         return (name, leader, None, None, None, "?", "?", "")
-    reasons = {why(one.record, one.leader) for one in group if one.record is not None}
+    reasons = {why(row.record, row.leader) for row in group if row.record is not None}
     return (
         name,
         leader,
@@ -151,18 +151,18 @@ def _cells(group: Sequence[PlanTableRow]) -> tuple[object, ...]:
         record.verdict,
         record.action,
         _loses(group),
-        unread_total([one.record.unread for one in group if one.record]),
+        unread_total([row.record.unread for row in group if row.record]),
         reasons.pop() if len(reasons) == 1 else "various: see them with --each",
     )
 
 
 def _loses(group: Sequence[PlanTableRow]) -> str:
     losses = [
-        one.record.loss_of(one.leader)
-        for one in group
-        if one.record is not None and one.leader is not None
+        row.record.loss_of(row.leader)
+        for row in group
+        if row.record is not None and row.leader is not None
     ]
     if len(losses) == 1:
         return loss_text(losses[0])
-    about = "~" if any(one.approximate for one in losses) else ""
-    return about + total_text(one.total for one in losses) if losses else count(None)
+    about = "~" if any(loss.approximate for loss in losses) else ""
+    return about + total_text(loss.total for loss in losses) if losses else count(None)

@@ -13,6 +13,7 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.consent import Consent, Phrases
+from breakglass.console.min_isr import min_isr
 from breakglass.console.option_values import broker_ids
 from breakglass.console.options import (
     DURATION_MS,
@@ -23,11 +24,12 @@ from breakglass.console.options import (
     connected_for_writing,
 )
 from breakglass.console.output import print_json, say
-from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.report import report
+from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.resume import resume
 from breakglass.console.wiring import Connection
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -40,10 +42,11 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.triage import Triage
 
 app = new_app(
-    "Hold the elections of a plan, under guard.\n\nEvery partition is read again first: one that "
-    "changed since the plan was made is skipped, with the reason; one that has a leader by now is "
-    "a success. A file in Kafka's form gets fresh evidence, which is shown before consent is asked "
-    "for. Elections go batch by batch, each confirmed by the leader itself."
+    "Hold the elections of a plan, under guard.\n\nEvery partition is read again before its "
+    "election. A partition that changed since the plan was made is skipped, with the reason. A "
+    "partition that has a leader already is a success. For a file in Kafka's form, evidence is "
+    "read now and shown before consent is asked for. Elections go in batches, and each new "
+    "leader confirms its own election."
 )
 app.info.subcommand_metavar = "[COMMAND]"
 
@@ -55,13 +58,15 @@ def recover(
     context: typer.Context,
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
+        typer.Option(
+            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
+        ),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
     gone: Gone = None,
     verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
-    rescue_to: RescueTo = None,
+    store: RescueStore = None,
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +76,7 @@ def recover(
     if plan is None:
         raise UsageError("name the plan: breakglass recover --plan FILE")
     word = Consent(tuple(consent or ()))
-    rescue = RescueChoice(without_rescue, rescue_to)
+    rescue = RescueChoice(without_rescue, store)
     duration = recovery_duration_ms / 1000
     raise typer.Exit(
         recover_plan(
@@ -88,6 +93,8 @@ def recover(
 
 
 app.command("resume")(resume)
+app.command("report")(report)
+app.command("min-isr")(min_isr)
 
 
 def recover_plan(
@@ -136,31 +143,40 @@ class _Call:
 
     def run(self) -> int:
         """Show, elect, look after; returns the exit code."""
-        from breakglass.console.documents import given_up_brokers
-        from breakglass.console.past_end import past_end, say_past_end
+        from breakglass.console.documents import election_document
+        from breakglass.console.evidence import past_end, say_past_end
         from breakglass.services.recovery.execution.target import RecoveryResult
+        from breakglass.services.recovery.guarded.subject import skipped_of
 
         electing = self._electing()
         self._report_skipped()
         wanted = self._wanted()
         if wanted:
             self._show()
-            targets = [one.target for one in wanted]
+            targets = [priced.target for priced in wanted]
             groups = past_end(targets, self.appraisal.evidence)
             say_past_end(groups, "once that is elected")
-            electing.run(wanted, self.consent, self.appraisal.plan.digest)
+            electing.run(
+                wanted,
+                self.consent,
+                self.appraisal.plan.digest,
+                approved_by=tuple(approval.by for approval in self.appraisal.plan.approvals),
+                left=skipped_of(self.appraisal),
+            )
         left = electing.look_after()
-        elected = [one.target for one in electing.outcomes if one.result is RecoveryResult.ELECTED]
+        elected = [
+            outcome.target
+            for outcome in electing.outcomes
+            if outcome.result is RecoveryResult.ELECTED
+        ]
         groups = past_end(elected, self.appraisal.evidence)
         say_past_end(groups, "now")
         if self.as_json:
-            self._print(
-                electing,
-                open_transactions=left,
-                groups_past_end=groups,
-                given_up=given_up_brokers(electing.given_up),
-            )
-        return electing.ended([one.result for one in self.appraisal.skipped])
+            cluster_id, plan = self.found.snapshot.cluster_id, self.appraisal.plan
+            document = election_document(cluster_id, electing, self.appraisal.skipped, left)
+            head = {"plan": self.path, "digest": plan.digest}
+            print_json({**head, **document, "groups_past_end": groups})
+        return electing.ended([skipped.result for skipped in self.appraisal.skipped])
 
     def _electing(self) -> Electing:
         from breakglass.console.electing import Electing, report, report_aside
@@ -181,14 +197,17 @@ class _Call:
 
         evidence, records = self.appraisal.evidence, self.appraisal.plan.records
         return [
-            priced(evidence[one.partition], one, {*records[one.partition].gone, *self.gone})
-            for one in self.appraisal.targets()
+            priced(
+                evidence[target.partition], target, {*records[target.partition].gone, *self.gone}
+            )
+            for target in self.appraisal.targets()
         ]
 
     def _report_skipped(self) -> None:
-        for one in self.appraisal.skipped:
-            line = f"{one.partition}  {one.result}{f': {one.reason}' if one.reason else ''}"
-            if one.succeeded and not self.as_json:
+        for skipped in self.appraisal.skipped:
+            reason = f": {skipped.reason}" if skipped.reason else ""
+            line = f"{skipped.partition}  {skipped.result}{reason}"
+            if skipped.succeeded and not self.as_json:
                 print(inert(line))
             else:
                 say(line)
@@ -197,26 +216,17 @@ class _Call:
         """What is about to be elected, on stderr: stdout is for what came of it."""
         from breakglass.console.plan_table import print_plan, rows_of
 
-        going = {one.partition for one in self.appraisal.to_hold}
+        going = {checked.partition for checked in self.appraisal.to_hold}
         with redirect_stdout(sys.stderr):
             print_plan(rows_of(self.appraisal.plan, going), each=False)
-        for one in self.appraisal.to_hold:
-            if one.reason:
-                say(f"{one.partition}: {one.reason}; rank and loss are as planned")
+        for checked in self.appraisal.to_hold:
+            if checked.reason:
+                say(f"{checked.partition}: {checked.reason}; rank and loss are as planned")
         say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
-
-    def _print(self, electing: Electing, **found: object) -> None:
-        from breakglass.console.documents import outcomes_document, rescued_partitions
-
-        cluster_id = self.found.snapshot.cluster_id
-        outcomes = outcomes_document(cluster_id, electing.outcomes, self.appraisal.skipped)
-        digest = self.appraisal.plan.digest
-        rescued = rescued_partitions(electing.rescued)
-        print_json({"plan": self.path, "digest": digest, **outcomes, "rescued": rescued, **found})
 
 
 def _approvals(plan: Plan) -> str:
     if plan.approvals:
-        return f", approved by {', '.join(one.by for one in plan.approvals)}"
+        return f", approved by {', '.join(approval.by for approval in plan.approvals)}"
     voided = plan.breakglass is not None and plan.breakglass.approvals
     return ", which nobody approved: the approvals are of another digest" if voided else ""

@@ -1,8 +1,9 @@
-"""`breakglass rescue`: save what a plan will cut off, or a broker's log folder; elect nobody."""
+"""`breakglass rescue`: save what a plan or a returning broker will cut off, or a log folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,15 +11,30 @@ import typer
 
 from breakglass.console.commands import new_app
 from breakglass.console.exits import FAILED, INTERRUPTED
-from breakglass.console.options import DURATION_MS, AsJson, Duration, connected
+from breakglass.console.option_values import names_in
+from breakglass.console.options import (
+    DURATION_MS,
+    AsJson,
+    Duration,
+    Topics,
+    WhileRunning,
+    connected,
+    rate,
+)
 from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.rescuing import (
+    RescueStore,
+    default_folder,
+    rescuer,
+)
 from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
+    from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.check import Checked
-    from breakglass.services.recovery.rescue.rescue import Rescuer
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.rescue.spans import AtRisk
 
@@ -31,107 +47,172 @@ def rescue(
     connection: Connection,
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
+        typer.Option(
+            "--plan", metavar="FILE", help="A plan of `plan make`, or a file in Kafka's form."
+        ),
     ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
+            "--source",
             "--from",
             metavar="log:DIR",
-            help="Instead: a log folder of a broker that is down, or one replica's (repeatable).",
+            help="In place of a plan: a log folder of a broker that is down, or of one replica "
+            "(repeatable).",
         ),
     ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", help="Of a log folder, only this topic (repeatable)."),
-    ] = None,
-    while_running: Annotated[
-        bool,
-        typer.Option("--while-running", help="Read a log folder though its broker runs."),
-    ] = False,
-    to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="DIR", help="Where to save it (your state folder)."),
-    ] = None,
-    rate_limit: Annotated[
+    before_return: Annotated[
         int | None,
         typer.Option(
+            "--before-return",
+            metavar="BROKER",
+            help="In place of a plan: save what this broker cuts from others when it returns and "
+            "leads.",
+        ),
+    ] = None,
+    topics: Topics = None,
+    while_running: WhileRunning = False,
+    store: RescueStore = None,
+    max_rate: Annotated[
+        float | None,
+        rate(
+            "--max-rate",
             "--rate-limit",
-            metavar="BYTES",
-            min=0,
-            help="Read at most so many a second from all brokers together; 0 for no limit "
-            "(52,428,800).",
+            help="Maximum read rate from all brokers together, or unlimited.",
+            shown="50MiB/s",
         ),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
     as_json: AsJson = False,
 ) -> None:
-    """Save the records that the elections of a plan will cut off, read from their replicas.
+    """Save the records that the elections of a plan will cut off; elect nobody.
 
-    Each losing replica gets a topic backup in the Kafka Backup format, in
-    DIR/cluster/time/b<broker>; look into it with `breakglass backup cat`. Reads the cluster
-    only. Elections do the same by themselves; --without-rescue leaves it out.
+    Records are read from the losing replicas and saved as topic backups, in
+    DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
 
-    --from log:DIR saves whole partitions from the disk of a broker that is down, and asks no
-    cluster; with --bootstrap-server only what the leaders of now do not hold. The folder is
-    only read. What is damaged is passed over and named (exit 1).
+    --before-return BROKER saves what others hold of offline partitions that this broker leads as
+    soon as it is started, where it is not proved to hold the same. Run it before you start it.
+
+    --source log:DIR saves whole partitions from the disk of a broker that is down, without asking a
+    cluster. With --bootstrap-server, only the records that the present leaders do not hold are
+    saved. The folder is only read. Damaged parts are skipped and named, and the command ends with
+    1.
     """
-    from breakglass.console.rescuing import default_folder
-
-    if (plan is None) == (not source):
-        raise UsageError("name either a plan or a log folder: --plan FILE, or --from log:DIR")
+    if (plan is not None) + bool(source) + (before_return is not None) != 1:
+        raise UsageError(
+            "name a plan, a log folder or a broker: --plan FILE, --source log:DIR, or "
+            "--before-return BROKER"
+        )
     if source:
         from breakglass.console.rescue_log import FromLog, rescue_logs
 
-        folder = to or default_folder()
+        folder = store or default_folder()
         leaders = connection if connection.named else None
-        wanted = FromLog(tuple(source), tuple(topic or ()), folder, while_running, as_json, leaders)
-        raise typer.Exit(rescue_logs(wanted))
-    if plan is None or topic or while_running:
-        raise UsageError("--topic and --while-running belong to --from log:DIR: leave them out")
-    raise typer.Exit(
-        _rescue_by_plan(connection, plan, to, rate_limit, recovery_duration_ms / 1000, as_json)
-    )
+        names = names_in(topics)
+        from_log = FromLog(tuple(source), names, folder, while_running, as_json, leaders)
+        raise typer.Exit(rescue_logs(from_log))
+    if while_running or (topics and plan is not None):
+        raise UsageError(
+            "--while-running belongs to --source log:DIR, and --topics does not go with a plan: "
+            "leave them out"
+        )
+    seconds = recovery_duration_ms / 1000
+    limit = None if max_rate is None else int(max_rate)
+    wanted = RescueOptions(connection, store, limit, seconds, as_json)
+    if plan is not None:
+        raise typer.Exit(_rescue_by_plan(wanted, plan))
+    assert before_return is not None
+    raise typer.Exit(_rescue_before_return(wanted, before_return, names_in(topics)))
 
 
-def _rescue_by_plan(
-    connection: Connection,
-    plan: Path,
-    to: Path | None,
-    rate_limit: int | None,
-    duration: float,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class RescueOptions:
+    """The options of one rescue from brokers."""
+
+    connection: Connection
+    store: Path | None
+    bytes_per_second: int | None
+    duration: float
+    """Seconds that brokers have to answer."""
+    as_json: bool
+
+
+def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
     """Save what the elections of *plan* cut off; returns the exit code."""
     from breakglass.console.evidence import appraised
     from breakglass.console.plan_edits import opened
-    from breakglass.console.rescuing import default_folder, rescuer
+
+    read, connection = opened(plan).plan, wanted.connection
+
+    def look(client: ReadClient) -> tuple[str, list[AtRisk], list[RescuedPartition]]:
+        appraisal, found = appraised(
+            client, read, str(plan), wanted.duration, connection.native_rpc
+        )
+        return found.snapshot.cluster_id, *_sorted_out(appraisal)
+
+    return _rescue(wanted, look)
+
+
+def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str, ...]) -> int:
+    """Save what *broker* cuts when it returns and leads; returns the exit code."""
+    from breakglass.console.evidence import final
+    from breakglass.console.partition_names import require_topics
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return
+    from breakglass.services.recovery.triage import triage
+
+    def look(client: ReadClient) -> tuple[str, list[AtRisk], list[RescuedPartition]]:
+        native = wanted.connection.native_rpc
+        found = final(
+            triage(
+                client,
+                wanted.duration,
+                topics=topics,
+                native_choice=native,
+                contents=Effort.OFF,
+            )
+        )
+        require_topics(topics, found.snapshot)
+        at_risk = [
+            risk
+            for evidence in found.evidence.partitions
+            if (risk := at_risk_of_return(evidence, broker)) is not None
+        ]
+        if not at_risk:
+            say(
+                f"b{broker} cuts nothing when it returns, as far as the replicas that can be read "
+                "show"
+            )
+        return found.snapshot.cluster_id, at_risk, []
+
+    return _rescue(wanted, look)
+
+
+Look = Callable[["ReadClient"], "tuple[str, list[AtRisk], list[RescuedPartition]]"]
+"""Reads the cluster: its id, what is to be saved, and the results of what cannot be."""
+
+
+def _rescue(wanted: RescueOptions, look: Look) -> int:
+    """Save what *look* finds and report it; returns the exit code."""
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.recovery.rescue.rescue import new_folder
 
-    read = opened(plan).plan
+    connection = wanted.connection
     with StopSignal() as stop:
         with connection.reading() as client:
-            appraisal, found = appraised(client, read, str(plan), duration, connection.native_rpc)
+            cluster_id, at_risk, beyond = look(client)
         stop.armed()
-        cluster_id = found.snapshot.cluster_id
-        rescuing = rescuer(connection, cluster_id, lambda: stop.requested, rate_limit)
-        folder = new_folder(to or default_folder(), cluster_id)
-        results = _rescue(rescuing, appraisal, folder)
-    if as_json:
+        rescuing = rescuer(connection, cluster_id, lambda: stop.requested, wanted.bytes_per_second)
+        folder = new_folder(wanted.store or default_folder(), cluster_id)
+        results = [*rescuing.rescue(at_risk, folder), *beyond]
+    if wanted.as_json:
         from breakglass.console.documents import rescue_document
 
         print_json(rescue_document(cluster_id, results))
     else:
         _print(results)
-    if all(one.whole for one in results):
+    if all(result.whole for result in results):
         return 0
     return INTERRUPTED if stop.requested else FAILED
-
-
-def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[RescuedPartition]:
-    at_risk, beyond = _sorted_out(appraisal)
-    return [*rescuing.rescue(at_risk, folder), *beyond]
 
 
 def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[RescuedPartition]]:
@@ -142,29 +223,29 @@ def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[RescuedPartiti
 
     at_risk: list[AtRisk] = []
     beyond: list[RescuedPartition] = []
-    for one in appraisal.checked:
-        why_not = _why_not(one, appraisal)
-        if one.status is CheckStatus.ONLINE:
-            say(f"{one.partition}  is led by now: the plan cuts nothing off")
+    for checked in appraisal.checked:
+        why_not = _why_not(checked, appraisal)
+        if checked.status is CheckStatus.ONLINE:
+            say(f"{checked.partition}  is led by now: the plan cuts nothing off")
         elif why_not:
-            beyond.append(RescuedPartition(one.partition, one.leader, reason=why_not))
+            beyond.append(RescuedPartition(checked.partition, checked.leader, reason=why_not))
         else:
-            if one.reason:
-                say(f"{one.partition}  {one.reason}: rescued as it is now")
-            at_risk.append(AtRisk(appraisal.evidence[one.partition], one.leader))
+            if checked.reason:
+                say(f"{checked.partition}  {checked.reason}: rescued as it is now")
+            at_risk.append(AtRisk(appraisal.evidence[checked.partition], checked.leader))
     return at_risk, beyond
 
 
-def _why_not(one: Checked, appraisal: Appraisal) -> str:
+def _why_not(checked: Checked, appraisal: Appraisal) -> str:
     """Why nothing that the plan means can be rescued; empty if it can."""
-    now = appraisal.evidence.get(one.partition)
+    now = appraisal.evidence.get(checked.partition)
     if now is None:
-        return f"{one.reason}: leave it out of the plan"
-    record = appraisal.plan.records.get(one.partition)
+        return f"{checked.reason}: leave it out of the plan"
+    record = appraisal.plan.records.get(checked.partition)
     if record is not None and record.evidence.state.topic_id != now.state.topic_id:
         return "its topic was deleted and created again: make the plan again"
-    if one.leader not in now.state.assignment:
-        return f"b{one.leader} is not in the assignment: choose another leader"
+    if checked.leader not in now.state.assignment:
+        return f"b{checked.leader} is not in the assignment: choose another leader"
     return ""
 
 
@@ -172,20 +253,20 @@ def _print(results: Sequence[RescuedPartition]) -> None:
     rows = list(_rows(results))
     if rows:
         print_table(COLUMNS, rows)
-    losing = sum(1 for one in results if one.saved)
-    records = sum(one.records for one in results)
+    losing = sum(1 for result in results if result.saved)
+    records = sum(result.records for result in results)
     say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
-    for one in results:
-        if not one.whole:
-            say(f"{one.partition}  not rescued: {one.reason}")
+    for result in results:
+        if not result.whole:
+            say(f"{result.partition}  not rescued: {result.reason}")
 
 
 def _rows(results: Sequence[RescuedPartition]) -> Iterator[tuple[object, ...]]:
-    for one in results:
-        for saved in one.saved:
+    for result in results:
+        for saved in result.saved:
             offsets = ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans)
             yield (
-                one.partition,
+                result.partition,
                 f"b{saved.broker}",
                 offsets,
                 f"{saved.records:,}",

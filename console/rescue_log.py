@@ -1,4 +1,4 @@
-"""`breakglass rescue --from log:DIR`: save what a broker that is down has on its disk."""
+"""`breakglass rescue --source log:DIR`: save what a broker that is down has on its disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.services.errors import Refused, UsageError, WrongCluster
+from breakglass.services import patience
+from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
     from breakglass.services.recovery.rescue.from_log import CopiedLog
 
-LOG = "log:"
 NO_CLUSTER = "unknown"
 DAMAGE_SAID = 20
 
@@ -56,43 +56,30 @@ def rescue_logs(wanted: FromLog) -> int:
     else:
         _print(results)
     _say_what_is_missing(results)
-    if all(one.whole for one in results):
+    if all(result.whole for result in results):
         return 0
     return INTERRUPTED if stop.requested else FAILED
 
 
 def _opened(source: str, wanted: FromLog) -> BrokerFolder:
-    """The folder that *source* names, if no broker writes in it.
+    """The folder that *source* names, if no broker writes in it. Raises as `open_log_folder`."""
+    from breakglass.services.recovery.rescue.broker_folder import open_log_folder
 
-    Raises:
-        UsageError: it is no log folder.
-        Refused: its broker runs.
-    """
-    from breakglass.services.recovery.rescue.broker_folder import read_broker_folder, running_broker
-
-    if not source.startswith(LOG) or source == LOG:
-        raise UsageError(f"--from {source!r} is not written log:DIR: write it so.")
-    path = Path(source.removeprefix(LOG))
-    folder = read_broker_folder(path)
-    process = running_broker(path)
-    if process is not None and not wanted.while_running:
-        raise Refused(
-            f"a broker runs on {path} (process {process} holds its .lock), so its logs change "
-            "while they are read: stop it first, rescue through it by --plan, or add "
-            "--while-running"
-        )
+    folder = open_log_folder(source, while_running=wanted.while_running)
     for name in folder.aside:
         say(f"passed over: {inert(name)}")
     return folder
 
 
 def _chosen(folder: BrokerFolder, topics: Sequence[str]) -> list[ReplicaFolder]:
-    return [one for one in folder.replicas if not topics or one.partition.topic in topics]
+    return [
+        replica for replica in folder.replicas if not topics or replica.partition.topic in topics
+    ]
 
 
 def _one_cluster(folders: Sequence[BrokerFolder]) -> str | None:
     """The id of the cluster that the folders are of; None where they do not say."""
-    ids = {one.cluster_id for one in folders if one.cluster_id is not None}
+    ids = {folder.cluster_id for folder in folders if folder.cluster_id is not None}
     if len(ids) > 1:
         raise UsageError(f"these folders are of {len(ids)} clusters: rescue them one by one")
     return next(iter(ids), None)
@@ -114,20 +101,19 @@ def _starts(
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.rescue.from_log import log_end
     from breakglass.services.recovery.rescue.past_leader import kept_by_leaders
-    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
-    replicas = [one for _, held in chosen for one in held]
+    replicas = [replica for _, held in chosen for replica in held]
     starts: dict[TopicPartition, int] = {}
     with wanted.connection.reading() as client:
-        deadline = Deadline.after(SNAPSHOT_SECONDS)
+        deadline = Deadline.after(patience.SNAPSHOT)
         found = client.describe(deadline).cluster_id
         if found != cluster_id:
             raise WrongCluster(
                 f"the log folder is of cluster {cluster_id}, and these addresses lead to {found}: "
                 "leave them out to save whole logs"
             )
-        ends = {one.partition: log_end(one) for one in replicas}
-        for kept in kept_by_leaders(client, replicas, ends, Deadline.after(SNAPSHOT_SECONDS)):
+        ends = {replica.partition: log_end(replica) for replica in replicas}
+        for kept in kept_by_leaders(client, replicas, ends, Deadline.after(patience.SNAPSHOT)):
             if kept.until is None:
                 say(f"{kept.partition}  saved whole: {kept.why}")
             else:
@@ -153,14 +139,20 @@ def _saved(
 
 
 def _say_what_is_missing(results: Sequence[CopiedLog]) -> None:
-    records, size = sum(one.records for one in results), sum(one.bytes for one in results)
+    records, size = (
+        sum(result.records for result in results),
+        sum(result.bytes for result in results),
+    )
     say(f"{records:,} records of {len(results):,} partitions saved, {size:,} bytes")
     missing = [
-        f"{one.partition}  offsets {damage.start:,}-{damage.end - 1:,} are missing: {damage.reason}"
-        for one in results
-        for damage in one.damage
+        f"{result.partition}  offsets {damage.start:,}-{damage.end - 1:,} are missing: "
+        f"{damage.reason}"
+        for result in results
+        for damage in result.damage
     ]
-    missing += [f"{one.partition}  not whole: {one.reason}" for one in results if one.reason]
+    missing += [
+        f"{result.partition}  not whole: {result.reason}" for result in results if result.reason
+    ]
     for line in missing[:DAMAGE_SAID]:
         say(line)
     if len(missing) > DAMAGE_SAID:
@@ -170,13 +162,13 @@ def _say_what_is_missing(results: Sequence[CopiedLog]) -> None:
 def _print(results: Sequence[CopiedLog]) -> None:
     rows = [
         (
-            one.partition,
-            f"{one.start:,}-{one.end - 1:,}" if one.end > one.start else None,
-            f"{one.records:,}",
-            f"{one.bytes:,}",
-            one.path,
+            result.partition,
+            f"{result.start:,}-{result.end - 1:,}" if result.end > result.start else None,
+            f"{result.records:,}",
+            f"{result.bytes:,}",
+            result.path,
         )
-        for one in results
+        for result in results
     ]
     print_table(COLUMNS, rows)
 
@@ -188,24 +180,25 @@ def _document(
         "schema": 1,
         "cluster_id": cluster_id,
         "from": [
-            {"path": one.path, "broker": one.broker, "passed_over": one.aside} for one in folders
+            {"path": folder.path, "broker": folder.broker, "passed_over": folder.aside}
+            for folder in folders
         ],
-        "succeeded": all(one.whole for one in results),
+        "succeeded": all(result.whole for result in results),
         "partitions": [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "log": one.log,
-                "start": one.start,
-                "end": one.end,
-                "records": one.records,
-                "bytes": one.bytes,
-                "path": one.path,
-                "rescued": one.whole,
-                "reason": one.reason,
-                "missing": one.damage,
+                "topic": result.partition.topic,
+                "partition": result.partition.partition,
+                "log": result.log,
+                "start": result.start,
+                "end": result.end,
+                "records": result.records,
+                "bytes": result.bytes,
+                "path": result.path,
+                "rescued": result.whole,
+                "reason": result.reason,
+                "missing": result.damage,
             }
-            for one in results
+            for result in results
         ],
     }
 

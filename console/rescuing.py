@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RescueChoice",
-    "RescueTo",
+    "RescueStore",
     "WithoutRescue",
     "default_folder",
     "rescuer",
@@ -26,14 +26,21 @@ __all__ = [
 ]
 
 SHOWN_PARTITIONS = 20
-"""More partitions than these are told by their sum."""
+"""More partitions than these are reported by their sum."""
 
 WithoutRescue = Annotated[
-    bool, typer.Option("--without-rescue", help="Do not save what the elections cut off.")
+    bool,
+    typer.Option("--without-rescue", help="Do not save the records that the elections cut off."),
 ]
-RescueTo = Annotated[
+RescueStore = Annotated[
     Path | None,
-    typer.Option("--rescue-to", metavar="DIR", help="Where to save it (your state folder)."),
+    typer.Option(
+        "--store",
+        "--rescue-to",
+        "--to",
+        metavar="DIR",
+        help="Folder for the rescued records (default: your state folder).",
+    ),
 ]
 
 
@@ -50,15 +57,15 @@ def rescuer(
 
 
 def say_rescued(results: Sequence[RescuedPartition]) -> None:
-    """Say on stderr what was saved and where; what was not is told by the held elections."""
-    saved = [(one, place) for one in results for place in one.saved]
+    """Say on stderr what was saved and where; the elections that are not held say what was not."""
+    saved = [(result, place) for result in results for place in result.saved]
     if len(saved) <= SHOWN_PARTITIONS:
-        for one, place in saved:
+        for partition, place in saved:
             what = f"{place.records:,} records of b{place.broker}"
-            say(f"{one.partition}  rescued {what}: {place.path}")
+            say(f"{partition.partition}  rescued {what}: {place.path}")
     else:
-        records = sum(one.records for one in results)
+        records = sum(result.records for result in results)
         size = sum(place.bytes for _, place in saved)
         folder = saved[0][1].path.parents[2]
-        partitions = len({one.partition for one, _ in saved})
+        partitions = len({partition.partition for partition, _ in saved})
         say(f"rescued {records:,} records of {partitions:,} partitions, {size:,} bytes: {folder}")

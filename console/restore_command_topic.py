@@ -26,7 +26,7 @@ from breakglass.services.words.inert import inert
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.execution import RestoredMetastore
     from breakglass.services.metastore.restore.source import RestoreSource
-    from breakglass.services.metastore.settings import MetastoreSettings
+    from breakglass.services.metastore.server_config import KsqlServerConfig
 
 T = TypeVar("T")
 app = new_app()
@@ -35,9 +35,7 @@ BAD_FILE = 2
 
 @app.command()
 def restore_command_topic(
-    backup_file: Annotated[
-        Path, typer.Argument(metavar="BACKUP-FILE", help="The file that contains the backup.")
-    ],
+    backup_file: Annotated[Path, typer.Argument(metavar="BACKUP-FILE", help="File of the backup.")],
     config_file: Annotated[
         Path, typer.Option("--config-file", metavar="FILE", help="ksql-server.properties.")
     ],
@@ -54,22 +52,20 @@ def restore_command_topic(
 ) -> None:
     """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
 
-    What is there now is backed up to a file first; commands get the offsets they had, where the
-    backup has a side file that tells them, and become visible all at once.
+    The present topic is backed up to a file first. Commands get their old offsets where the side
+    file of the backup has them, and become visible all at once.
     """
-    from breakglass.services.metastore.settings import read_settings
+    from breakglass.services.metastore.server_config import read_server_config
 
     for file in (config_file, backup_file):
         _check(file)
-    settings = read_settings(config_file)
+    server = read_server_config(config_file)
     if not (yes or _agreed()):
         return
     source = _loaded(backup_file, skip_incompatible, skip_terminate_cluster)
     print("Restoring command topic ...")
     began = time.monotonic()
-    done = _attempt(
-        "Failed restoring command topic.", lambda: _restored(config_file, settings, source)
-    )
+    done = _attempt("Failed restoring command topic.", lambda: _restored(server, source))
     if not done.verified:
         say(f"Failed restoring command topic.\nError = {'; '.join(done.differences[:3])}")
         raise typer.Exit(1)
@@ -107,14 +103,12 @@ def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> Restor
     return source
 
 
-def _restored(
-    config: Path, settings: MetastoreSettings, source: RestoreSource
-) -> RestoredMetastore:
+def _restored(server: KsqlServerConfig, source: RestoreSource) -> RestoredMetastore:
     from breakglass.services.connection.sources import ConnectionOptions
     from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
 
-    connection = Connection(ConnectionOptions(command_config=str(config)), "auto", True)
-    act = RestoreCommandTopic(lambda: source, settings, source.file.parent / SNAPSHOTS)
+    connection = Connection(ConnectionOptions(), "auto", True).with_file(server.client_file)
+    act = RestoreCommandTopic(lambda: source, server.settings, source.file.parent / SNAPSHOTS)
     with StopSignal() as stop:
         command = GuardedCommand(act, Consent(implied=True), connection, stop=stop)
         frozen = command.freeze()

@@ -26,21 +26,24 @@ FAILED, UNKNOWN = 1, 4
 """Exit codes."""
 
 Renamed = Annotated[
-    list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable).")
+    list[str] | None,
+    typer.Option("--map", metavar="OLD=NEW", help="New name of a topic (repeatable)."),
 ]
 Replicas = Annotated[
     int | None,
     typer.Option(
-        "--replication-factor", min=1, help="Replicas of new topics (the brokers' default)."
+        "--replication-factor",
+        min=1,
+        help="Replicas of new topics (default: as the brokers are set).",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume a restore that was interrupted.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted restore.")]
 Compared = Annotated[
     bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
 ]
 
 
-def default_state(cluster_id: str) -> Path:
+def default_progress(cluster_id: str) -> Path:
     """The default folder of restore progress, by cluster."""
     from breakglass.services.guard.lock import file_name
     from breakglass.services.state_folder import state_folder
@@ -84,33 +87,33 @@ def restoring(
 
 def exit_code(done: Sequence[TopicRestored]) -> int:
     """0 when every topic is whole, and nothing was missing in its backup."""
-    if all(one.complete for one in done):
+    if all(topic.complete for topic in done):
         return 0
-    return UNKNOWN if any(one.unknown for one in done) else FAILED
+    return UNKNOWN if any(topic.unknown for topic in done) else FAILED
 
 
 def print_restored(done: Sequence[TopicRestored]) -> None:
     """One line a topic, and what its backup could not give back."""
     print_table(COLUMNS, map(_row, done))
-    for one in done:
-        for gap in one.gaps:
-            say(f"{one.target}  offsets of {gap} are not restored: the backup is damaged there")
-        if one.salvaged:
-            say(f"{one.target}  records were found again among damage of the backup")
+    for topic in done:
+        for gap in topic.gaps:
+            say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
+        if topic.salvaged:
+            say(f"{topic.target}  records were found again among damage of the backup")
 
 
-def _row(one: TopicRestored) -> tuple[object, ...]:
-    figures = f"{one.records:,}", f"{one.bytes:,}", f"{len(one.groups_set):,}"
-    return (one.target, *figures, "failed" if one.error else _verdict(one))
+def _row(topic: TopicRestored) -> tuple[object, ...]:
+    figures = f"{topic.records:,}", f"{topic.bytes:,}", f"{len(topic.groups_set):,}"
+    return (topic.target, *figures, "failed" if topic.error else _verdict(topic))
 
 
-def _verdict(one: TopicRestored) -> str:
+def _verdict(topic: TopicRestored) -> str:
     """No topic is identical to what its backup should hold where the backup was damaged."""
-    compared = {True: "identical", False: "differs", None: "not compared"}[one.verified]
-    if one.verified is False or not (one.gaps or one.salvaged):
+    compared = {True: "identical", False: "differs", None: "not compared"}[topic.verified]
+    if topic.verified is False or not (topic.gaps or topic.salvaged):
         return compared
-    what = "with gaps" if one.gaps else "salvaged"
-    return what if one.verified else f"{what}, {compared}"
+    what = "with gaps" if topic.gaps else "salvaged"
+    return what if topic.verified else f"{what}, {compared}"
 
 
 COLUMNS = (

@@ -15,8 +15,9 @@ from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.options import DURATION_MS, AsJson, Duration, connected_for_writing
 from breakglass.console.output import Column, print_json, print_table, say
-from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.wiring import Connection
+from breakglass.services import patience
 from breakglass.services.errors import UsageError, WrongCluster
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from breakglass.services.guard.journal import JournalView
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.recovery.acts.resume import ResumeJournal, Resumption
-    from breakglass.services.recovery.choice import Left
     from breakglass.services.recovery.execution.target import PartitionOutcome
     from breakglass.services.recovery.guarded.given_up import GivenUp
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.resume import JournalSurvey
+    from breakglass.services.recovery.triage import Left
     from breakglass.services.recovery.unfinished import Remains
 
 
@@ -39,28 +40,33 @@ def resume(
     connection: Connection,
     named: Annotated[
         str | None,
-        typer.Argument(metavar="[JOURNAL]", help="A name or a path (the newest not done)."),
+        typer.Argument(
+            metavar="JOURNAL",
+            help="Name or path of a journal (default: the newest unfinished one).",
+        ),
     ] = None,
     journal: Annotated[
         str | None,
-        typer.Option("--journal", metavar="FILE", help="The same, as an option."),
+        typer.Option("--journal", metavar="FILE", help="As the argument JOURNAL."),
     ] = None,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Put orders back instead, where nobody leads yet.")
+        bool,
+        typer.Option("--undo", help="Only restore assignment orders, where no leader was elected."),
     ] = False,
     recovery_duration_ms: Duration = DURATION_MS,
     without_rescue: WithoutRescue = False,
-    rescue_to: RescueTo = None,
+    store: RescueStore = None,
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Finish what an interrupted recovery left, or undo it.
+    """Finish what an interrupted recovery left, or undo it; put back what a hold left.
 
-    The journal may be a colleague's. The cluster is asked what became of each step; what was
-    elected is confirmed and its order put back, the rest is elected at the price that was
-    agreed to, or left with the reason. Without --write it says what is left and ends.
+    The journal may come from a colleague. The cluster is asked what became of each step. Elections
+    that were held are confirmed, and their assignment orders are restored. The remaining partitions
+    are elected at the price that was agreed to, or left with the reason. Without --write the
+    command says what is left, and ends.
     """
-    rescue = RescueChoice(without_rescue, rescue_to)
+    rescue = RescueChoice(without_rescue, store)
     word = Consent(tuple(consent or ()))
     if named and journal and named != journal:
         raise UsageError(f"{named} and --journal {journal} are two journals: name one")
@@ -87,11 +93,13 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.wire.deadline import Deadline
     from breakglass.services.recovery.acts.resume import ResumeJournal
-    from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
+    from breakglass.services.recovery.settings.changes import owed
 
     with StopSignal() as stop, connection.reading() as client:
-        cluster_id = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
+        cluster_id = client.describe(Deadline.after(patience.SNAPSHOT)).cluster_id
         view = _view(cluster_id, wanted.journal)
+        if view is not None and view.plan is None and owed(view):
+            return _settings(connection, view, wanted)
         if view is None:
             say("Nothing to resume: no journal of this cluster is unfinished or partly failed.")
             if wanted.as_json:
@@ -105,6 +113,7 @@ def _view(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
     from breakglass.services.guard.journal import read
     from breakglass.services.recovery.acts.resume import open_journals
+    from breakglass.services.recovery.settings.changes import owing_journals
     from breakglass.services.recovery.timeline.shelf import Shelf
 
     if name is not None:
@@ -114,9 +123,21 @@ def _view(cluster_id: str, name: str | None) -> JournalView | None:
     open_ones, unreadable = open_journals(cluster_id)
     for broken in unreadable:
         say(f"journal {broken.path} is passed over: {broken.reason}")
-    for one in open_ones[1:]:
-        say(f"left for another time: --journal {one.path}")
+    # Elections come first: a released hold would let the controller elect among them.
+    open_ones += [view for view in owing_journals(cluster_id) if view.plan is None]
+    for journal in open_ones[1:]:
+        say(f"left for another time: --journal {journal.path}")
     return open_ones[0] if open_ones else None
+
+
+def _settings(connection: Connection, view: JournalView, wanted: ResumeRequest) -> int:
+    """Put topic settings back, which is what both resuming and undoing are there."""
+    from breakglass.console.put_back import put_back
+
+    code, outcomes = put_back(connection, view.path, wanted.consent, quiet=wanted.as_json)
+    if wanted.as_json:
+        print_json({"schema": 1, "journal": view.path, "outcomes": outcomes.documents})
+    return code
 
 
 def _of_cluster(view: JournalView, cluster_id: str) -> JournalView:
@@ -176,12 +197,14 @@ class _Call:
         return ended(self.outcomes, self.stop, [found.view.path], unresolved)
 
     def _say_past_end(self, found: JournalSurvey) -> None:
-        from breakglass.console.past_end import past_end, say_past_end
+        from breakglass.console.evidence import past_end, say_past_end
         from breakglass.services.recovery.execution.target import RecoveryResult
 
         evidence = found.evidence
-        elected = [one.target for one in self.outcomes if one.result is RecoveryResult.ELECTED]
-        read = [one for one in elected if one.partition in evidence]
+        elected = [
+            outcome.target for outcome in self.outcomes if outcome.result is RecoveryResult.ELECTED
+        ]
+        read = [outcome for outcome in elected if outcome.partition in evidence]
         say_past_end(past_end(read, evidence), "now")
 
     def _show(self, plan: Resumption) -> None:
@@ -215,11 +238,11 @@ def _document(
         "succeeded": told["succeeded"] and not left,
         "left": [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "reason": one.reason,
+                "topic": partition.partition.topic,
+                "partition": partition.partition.partition,
+                "reason": partition.reason,
             }
-            for one in left
+            for partition in left
         ],
         "rescued": rescued_partitions(rescued),
         "open_transactions": open_transactions,
@@ -235,15 +258,17 @@ COLUMNS = (
 
 
 def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:
-    for one in found.offline:
-        named = ", ".join(f"b{broker}" for broker in one.abandons)
+    for partition in found.offline:
+        named = ", ".join(f"b{broker}" for broker in partition.abandons)
         abandons = f", abandoning {named}" if named else ""
-        price = f" at the price of {one.price}{abandons}" if one.price else ""
+        price = f" at the price of {partition.price}{abandons}" if partition.price else ""
         what = "put its order back" if undo else f"elect it{price}"
-        yield one.target.partition, f"b{one.target.designee}", what
-    for one in found.led:
-        what = "none: it leads" if undo else "confirm it" + (", put the order back" * one.ours)
-        yield one.target.partition, f"b{one.target.designee}", what
+        yield partition.target.partition, f"b{partition.target.designee}", what
+    for partition in found.led:
+        what = (
+            "none: it leads" if undo else "confirm it" + (", put the order back" * partition.ours)
+        )
+        yield partition.target.partition, f"b{partition.target.designee}", what
     for done in found.done:
         yield done.partition, f"b{done.leader}", "nothing: it leads"
     for left in found.left:

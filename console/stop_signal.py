@@ -25,11 +25,11 @@ class StopSignal:
         self._armed = True
 
     def __enter__(self) -> StopSignal:
-        for one in _SIGNALS:
+        for number in _SIGNALS:
             # `nohup` has a lost terminal ignored, and means it. A shell that ignores Ctrl-C for
             # what it runs in the background does not mean `kill -INT`.
-            if one is not signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN:
-                self._before[one] = signal.signal(one, self._on_signal)
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
@@ -38,8 +38,8 @@ class StopSignal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one, handler in self._before.items():
-            signal.signal(one, handler)  # type: ignore[arg-type]
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.requested = True

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.evidence import say_missing_acls
-from breakglass.console.observed import say_observed
-from breakglass.console.option_values import broker_ids
+from breakglass.console.evidence import say_missing_acls, say_observed
+from breakglass.console.option_values import broker_ids, names_in
 from breakglass.console.options import (
     DURATION_MS,
     AsJson,
     Duration,
     Gone,
+    Topics,
     VerifyContents,
     connected,
 )
 from breakglass.console.output import Column, print_json_stream, print_table, say
 from breakglass.console.partition_names import require_topics
 from breakglass.console.wiring import Connection
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
     from breakglass.services.incident.cells import Listed
@@ -39,42 +39,40 @@ GROUPED_ABOVE = 3
 @connected
 def triage(
     connection: Connection,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="Only this topic (repeatable).")
-    ] = None,
+    topics: Topics = None,
     recovery_duration_ms: Duration = DURATION_MS,
     gone: Gone = None,
-    each: Annotated[bool, typer.Option("--each", help="A row for every partition.")] = False,
+    each: Annotated[bool, typer.Option("--each", help="Print a row for every partition.")] = False,
     replicas: Annotated[
-        bool, typer.Option("--show-replica-info", help="What every replica holds.")
+        bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
     ] = False,
     verify_contents: VerifyContents = Effort.BUDGET,
     as_json: AsJson = False,
     brief: Annotated[
         bool,
-        typer.Option("--brief", help="With --json: partitions without replicas and reasons."),
+        typer.Option("--brief", help="With --json: leave out replicas and reasons."),
     ] = False,
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
 
-    Reads only. Rows of brokers that answer appear at once; a broker that stays silent is
-    waited for until --recovery-duration-ms, and named.
+    Start here in an incident; this command only reads. Rows appear as soon as brokers answer. A
+    broker that stays silent is named, and is waited for until --recovery-duration-ms has passed.
     """
     from breakglass.services.recovery import triage as service
 
     if brief and not as_json:
         raise UsageError("--brief shortens the document of --json: give both")
-    topics = tuple(topic or ())
+    names = names_in(topics)
     with connection.reading() as client:
         for found in service.triage(
             client,
             recovery_duration_ms / 1000,
-            topics=topics,
+            topics=names,
             native_choice=connection.native_rpc,
             gone=broker_ids(gone, "--gone"),
             contents=verify_contents,
         ):
-            require_topics(topics, found.snapshot)
+            require_topics(names, found.snapshot)
             if as_json:
                 if found.final:
                     print_document(found, brief=brief)
@@ -104,7 +102,7 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     if found.assessments:
         print_table(COLUMNS, (_row(line) for line in _lines(found, each=each)))
     if replicas:
-        from breakglass.console.replica_table import print_replicas
+        from breakglass.console.evidence import print_replicas
 
         print_replicas(found)
     for broker, reason in sorted(found.evidence.silent.items()):
@@ -127,7 +125,7 @@ COLUMNS = (
 
 def _header(found: Triage) -> str:
     from breakglass.services.model import Unknown
-    from breakglass.services.recovery.judgement.circumstances import quorum_lost
+    from breakglass.services.recovery.judgement.succession import quorum_lost
 
     snapshot = found.snapshot
     quorum = snapshot.quorum
@@ -137,7 +135,7 @@ def _header(found: Triage) -> str:
         controllers = f"quorum unknown: {quorum.reason}"
     else:
         controllers = "quorum ok"
-    fenced = sum(one.fenced is True for one in snapshot.brokers)
+    fenced = sum(broker.fenced is True for broker in snapshot.brokers)
     return (
         f"{snapshot.cluster_id}  {controllers}  {len(snapshot.brokers)} brokers, {fenced} fenced"
         f"  {len(found.assessments):,} offline  {found.native.summary}"
@@ -147,10 +145,10 @@ def _header(found: Triage) -> str:
 def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
     """Rows, and groups of those that fared alike where there are many."""
     from breakglass.services.incident.groups import grouped
-    from breakglass.services.incident.order import ordered
-    from breakglass.services.incident.row import bare_row, row_partition
+    from breakglass.services.incident.listing import ordered
+    from breakglass.services.incident.row import bare_rows, row_partition
 
-    rows = sorted(map(bare_row, found.assessments), key=row_partition)
+    rows = sorted(bare_rows(found.assessments), key=row_partition)
     for group in grouped(ordered(rows)):
         if each or len(group.rows) <= GROUPED_ABOVE:
             yield from group.rows

@@ -1,8 +1,8 @@
-"""Showing the lab's scenarios, and the truth about a damaged lab."""
+"""The truth about a damaged lab: printed, and compared with what Breakglass said and saved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from breakglass.console.output import Column, print_json, print_table
@@ -10,6 +10,11 @@ from breakglass.console.output import Column, print_json, print_table
 if TYPE_CHECKING:
     from breakglass.services.lab.scenarios.scenario import Scenario
     from breakglass.services.lab.truth import PartitionTruth, ReplicaTruth, Truth
+    from breakglass.services.recovery.execution.target import PartitionOutcome
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.ledger.entries import IncidentLedger
+    from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
+
 
 SCENARIO_COLUMNS = (Column("Scenario"), Column("Options"), Column("What happens"))
 TRUTH_COLUMNS = (
@@ -34,12 +39,19 @@ def print_scenarios(scenarios: Sequence[Scenario], *, as_json: bool) -> None:
     if as_json:
         print_json(
             [
-                {"name": one.name, "summary": one.summary, "options": dict(one.options)}
-                for one in scenarios
+                {
+                    "name": scenario.name,
+                    "summary": scenario.summary,
+                    "options": dict(scenario.options),
+                }
+                for scenario in scenarios
             ]
         )
         return
-    print_table(SCENARIO_COLUMNS, [[one.name, _options(one), one.summary] for one in scenarios])
+    print_table(
+        SCENARIO_COLUMNS,
+        [[scenario.name, _options(scenario), scenario.summary] for scenario in scenarios],
+    )
 
 
 def print_truth(truth: Truth, *, as_json: bool) -> None:
@@ -75,5 +87,138 @@ def _rows(truth: PartitionTruth) -> Iterator[list[object]]:
 
 
 def _replica(replica: ReplicaTruth) -> tuple[object, ...]:
-    epochs = " ".join(str(one.epoch) for one in replica.epochs)
+    epochs = " ".join(str(epoch.epoch) for epoch in replica.epochs)
     return replica.broker, replica.log_start, replica.log_end, epochs
+
+
+def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:
+    """A sentence for each partition whose verdict or action's broker is not the truth's."""
+    found = {assessment.partition: assessment for assessment in assessments}
+    for expected in truth.partitions:
+        assessment = found.get(expected.partition)
+        said = "nothing" if assessment is None else f"{assessment.verdict} {assessment.action}"
+        wanted = expected.expectation
+        if assessment is None or (assessment.verdict.value, assessment.action.broker) != (
+            wanted.verdict,
+            wanted.broker,
+        ):
+            yield (
+                f"{expected.partition}: said {said}, true is {wanted.verdict} b{wanted.broker} "
+                f"({wanted.why})"
+            )
+
+
+def wrong_leaders(outcomes: Iterable[PartitionOutcome], truth: Truth) -> Iterator[str]:
+    """A sentence for each partition that is not led by the truth's designee now."""
+    found = {outcome.partition: outcome for outcome in outcomes}
+    for expected in truth.partitions:
+        outcome = found.get(expected.partition)
+        leader = outcome.leader if outcome is not None and outcome.succeeded else None
+        if leader != expected.expectation.designee:
+            yield f"{expected.partition}: led by b{leader}, not b{expected.expectation.designee}"
+
+
+def wrong_losses(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:
+    """A sentence for each partition whose loss is not the truth's, record by record."""
+    found = {assessment.partition: assessment for assessment in assessments}
+    for expected in truth.partitions:
+        said, true = _loss(found.get(expected.partition)), true_loss(expected)
+        if said != true:
+            yield f"{expected.partition}: said to lose {said}, true is {true}"
+
+
+def wrong_rescues(results: Iterable[RescuedPartition], truth: Truth) -> Iterator[str]:
+    """A sentence for each partition of which other records were saved than its election cuts off.
+
+    They are read back from disk and compared with the truth key by key.
+    """
+    found = {result.partition: result for result in results}
+    for expected in truth.partitions:
+        rescued = found.get(expected.partition)
+        saved, lost = _saved_keys(rescued.saved if rescued else ()), lost_keys(expected)
+        if saved != lost:
+            yield f"{expected.partition}: {len(saved)} records saved, {len(lost)} are cut off"
+
+
+def wrong_ledger(ledger: IncidentLedger, truth: Truth) -> Iterator[str]:
+    """A sentence for each figure of the ledger that is not the truth's, and where it adds up not.
+
+    The truth counts records by (epoch, offset): what the designee holds is kept, and what other
+    readable replicas hold besides is rescued.
+    """
+    yield from ledger.differences
+    found = {partition.partition: partition for partition in ledger.partitions}
+    for expected in truth.partitions:
+        true = true_fates(expected)
+        one = found.get(expected.partition)
+        said = {} if one is None else {str(fate): part.total for fate, part in one.sums.items()}
+        said = {fate: records for fate, records in said.items() if records}
+        if one is None or said != true or one.held != sum(true.values()):
+            yield f"{expected.partition}: the ledger has {said}, true is {true}"
+
+
+def true_fates(expected: PartitionTruth) -> dict[str, int]:
+    """How many records the election of the truth's designee keeps, and how many are rescued."""
+    designee = expected.expectation.designee
+    if designee is None:
+        return {}
+    kept = records_of(expected.replica(designee))
+    held = set[tuple[int, int]]().union(
+        *(records_of(replica) for replica in expected.replicas if replica.readable)
+    )
+    counted = {"kept": len(kept), "rescued": len(held - kept)}
+    return {fate: records for fate, records in counted.items() if records}
+
+
+def records_of(replica: ReplicaTruth) -> set[tuple[int, int]]:
+    """Epoch and offset of each record of *replica*, as its segments have them."""
+    return {
+        (epoch.epoch, offset)
+        for epoch in replica.epochs
+        for offset in range(epoch.start, epoch.end)
+    }
+
+
+def lost_keys(expected: PartitionTruth) -> list[str]:
+    """Keys of the records that readable replicas hold and the truth's designee does not."""
+    designee = expected.expectation.designee
+    if designee is None:
+        return []
+    chosen = expected.replica(designee)
+    others = [
+        replica for replica in expected.replicas if replica.readable and replica.broker != designee
+    ]
+    return sorted(
+        key
+        for written in expected.written
+        for offset, key in enumerate(written.keys, written.start)
+        if any(_holds(other, written.epoch, offset) for other in others)
+        and not _holds(chosen, written.epoch, offset)
+    )
+
+
+def _holds(replica: ReplicaTruth, epoch: int, offset: int) -> bool:
+    return any(span.epoch == epoch and span.start <= offset < span.end for span in replica.epochs)
+
+
+def _saved_keys(saved: Iterable[Saved]) -> list[str]:
+    from breakglass.services.topic_backup.address import partition_of
+
+    return sorted(
+        (record.key or b"").decode()
+        for place in saved
+        for record in partition_of(str(place.path)).records()
+    )
+
+
+def true_loss(expected: PartitionTruth) -> int | None:
+    """Readable records that electing the truth's designee loses."""
+    designee = expected.expectation.designee
+    if designee is None:
+        return None
+    choice = expected.choice(designee)
+    return choice.committed + choice.uncommitted
+
+
+def _loss(assessment: Assessment | None) -> object:
+    return None if assessment is None or assessment.loss is None else assessment.loss.total

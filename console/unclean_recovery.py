@@ -6,7 +6,9 @@ As `breakglass unclean-recovery` it wants `--write` and the consent phrase too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +19,20 @@ from breakglass.console.consent import Consent, Phrases
 from breakglass.console.evidence import say_missing_acls
 from breakglass.console.exits import FAILED, INTERRUPTED
 from breakglass.console.option_values import broker_ids
-from breakglass.console.options import Gone, VerifyContents, connected, connected_for_writing
-from breakglass.console.output import say
-from breakglass.console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from breakglass.console.options import (
+    AsJson,
+    Gone,
+    VerifyContents,
+    connected,
+    connected_for_writing,
+    sharing,
+)
+from breakglass.console.output import print_json, say
+from breakglass.console.rescuing import RescueChoice, RescueStore, WithoutRescue
 from breakglass.console.wiring import Connection
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import UsageError
+from breakglass.services.recovery.execution.target import RecoveryResult, Skipped
+from breakglass.services.session import Effort
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -30,10 +40,8 @@ if TYPE_CHECKING:
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.choice import TargetChoice
     from breakglass.services.recovery.guarded.election_quote import Priced
-    from breakglass.services.recovery.selection import Selection
-    from breakglass.services.recovery.triage import Triage
+    from breakglass.services.recovery.triage import Selection, TargetChoice, Triage
 
 app = new_app()
 dropin = new_app()
@@ -47,13 +55,16 @@ Duration = Annotated[
     typer.Option(
         "--recovery-duration-ms",
         min=1,
-        help="A broker must tell its log within this time to be a candidate.",
+        help="Time for brokers to report their logs, in milliseconds; later brokers are not "
+        "elected.",
     ),
 ]
 Attempts = Annotated[
     int,
     typer.Option(
-        "--recovery-election-attempts", min=0, help="Retries of transient election failures."
+        "--recovery-election-attempts",
+        min=0,
+        help="Retries of an election that fails with a transient error.",
     ),
 ]
 Show = Annotated[bool, typer.Option("--show-replica-info", help="Print what every replica holds.")]
@@ -62,7 +73,7 @@ Output = Annotated[
     typer.Option(
         "--manual-recovery-output-file",
         metavar="FILE",
-        help="Write partitions and designated leaders to a new file for kafka-elect-leaders.",
+        help="New file for partitions and their designated leaders, for kafka-elect-leaders.",
     ),
 ]
 Automated = Annotated[
@@ -70,87 +81,13 @@ Automated = Annotated[
 ]
 PathToJson = Annotated[
     Path | None,
-    typer.Option("--path-to-json-file", metavar="FILE", help="Recover the partitions of a file."),
+    typer.Option(
+        "--path-to-json-file", metavar="FILE", help="Recover the partitions that a file names."
+    ),
 ]
 AllOffline = Annotated[
     bool, typer.Option("--all-offline-partitions", help="Recover every offline partition.")
 ]
-
-
-@app.command()
-@connected_for_writing
-def unclean_recovery(
-    connection: Connection,
-    recovery_duration_ms: Duration = DURATION_MS,
-    recovery_election_attempts: Attempts = ATTEMPTS,
-    show_replica_info: Show = False,
-    manual_recovery_output_file: Output = None,
-    automated_recovery: Automated = False,
-    path_to_json_file: PathToJson = None,
-    all_offline_partitions: AllOffline = False,
-    gone: Gone = None,
-    without_rescue: WithoutRescue = False,
-    rescue_to: RescueTo = None,
-    verify_contents: VerifyContents = Effort.BUDGET,
-    consent: Phrases = None,
-) -> None:
-    """Recover offline partitions by designated elections (KIP-1275), guarded.
-
-    The options are those of kafka-unclean-recovery. --automated-recovery also needs --write
-    and your consent.
-    """
-    wanted = UncleanRecoveryRequest(
-        recovery_duration_ms,
-        recovery_election_attempts,
-        show_replica_info,
-        manual_recovery_output_file,
-        automated_recovery,
-        path_to_json_file,
-        all_offline_partitions,
-        RescueChoice(without_rescue, rescue_to),
-        verify_contents,
-        broker_ids(gone, "--gone"),
-    )
-    if automated_recovery:
-        connection.require_write("--automated-recovery")
-    word = Consent(tuple(consent or ()))
-    raise typer.Exit(recover(connection, wanted, word))
-
-
-@dropin.command()
-@connected
-def kafka_unclean_recovery(
-    connection: Connection,
-    recovery_duration_ms: Duration = DURATION_MS,
-    recovery_election_attempts: Attempts = ATTEMPTS,
-    show_replica_info: Show = False,
-    manual_recovery_output_file: Output = None,
-    automated_recovery: Automated = False,
-    path_to_json_file: PathToJson = None,
-    all_offline_partitions: AllOffline = False,
-    without_rescue: WithoutRescue = False,
-    rescue_to: RescueTo = None,
-    verify_contents: VerifyContents = Effort.BUDGET,
-) -> None:
-    """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
-
-    At least one of --show-replica-info, --manual-recovery-output-file and
-    --automated-recovery, and exactly one of --path-to-json-file and --all-offline-partitions.
-    --automated-recovery is the consent.
-    """
-    wanted = UncleanRecoveryRequest(
-        recovery_duration_ms,
-        recovery_election_attempts,
-        show_replica_info,
-        manual_recovery_output_file,
-        automated_recovery,
-        path_to_json_file,
-        all_offline_partitions,
-        RescueChoice(without_rescue, rescue_to),
-        verify_contents,
-    )
-    armed = connection.armed() if automated_recovery else connection
-    raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +105,7 @@ class UncleanRecoveryRequest:
     contents: Effort = Effort.BUDGET
     gone: tuple[int, ...] = ()
     """Brokers whose disks are lost; the KIP's own command knows none."""
+    as_json: bool = False
 
     def __post_init__(self) -> None:
         if not (self.show_replica_info or self.output or self.automated):
@@ -188,11 +126,72 @@ class UncleanRecoveryRequest:
             )
 
 
+def kips_options(
+    recovery_duration_ms: Duration = DURATION_MS,
+    recovery_election_attempts: Attempts = ATTEMPTS,
+    show_replica_info: Show = False,
+    manual_recovery_output_file: Output = None,
+    automated_recovery: Automated = False,
+    path_to_json_file: PathToJson = None,
+    all_offline_partitions: AllOffline = False,
+    without_rescue: WithoutRescue = False,
+    store: RescueStore = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
+) -> UncleanRecoveryRequest:
+    """The options of both commands."""
+    return UncleanRecoveryRequest(
+        recovery_duration_ms,
+        recovery_election_attempts,
+        show_replica_info,
+        manual_recovery_output_file,
+        automated_recovery,
+        path_to_json_file,
+        all_offline_partitions,
+        RescueChoice(without_rescue, store),
+        verify_contents,
+    )
+
+
+@app.command()
+@connected_for_writing
+@sharing(kips_options)
+def unclean_recovery(
+    wanted: UncleanRecoveryRequest,
+    connection: Connection,
+    gone: Gone = None,
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recover offline partitions by designated elections (KIP-1275), under guard.
+
+    The options are those of KIP-1275's kafka-unclean-recovery. --automated-recovery also needs
+    --write and your consent.
+    """
+    if wanted.automated:
+        connection.require_write("--automated-recovery")
+    request = replace(wanted, gone=broker_ids(gone, "--gone"), as_json=as_json)
+    raise typer.Exit(recover(connection, request, Consent(tuple(consent or ()))))
+
+
+@dropin.command()
+@connected
+@sharing(kips_options)
+def kafka_unclean_recovery(wanted: UncleanRecoveryRequest, connection: Connection) -> None:
+    """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
+
+    At least one of --show-replica-info, --manual-recovery-output-file and --automated-recovery is
+    required, and exactly one of --path-to-json-file and --all-offline-partitions.
+    --automated-recovery is the consent.
+    """
+    armed = connection.armed() if wanted.automated else connection
+    raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
+
+
 def recover(connection: Connection, wanted: UncleanRecoveryRequest, consent: Consent) -> int:
     """Carry out one call; returns the exit code."""
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.recovery.plan.partition_file import read_partitions
-    from breakglass.services.recovery.selection import select
+    from breakglass.services.recovery.triage import select
 
     named = None if wanted.path is None else read_partitions(wanted.path)
     with StopSignal() as stop, connection.reading() as client:
@@ -212,6 +211,8 @@ class _Call:
     stop: StopSignal
     consent: Consent
     failures: int = 0
+    unheld: list[Skipped] = field(default_factory=list)
+    """Partitions for which no election was held."""
 
     def run(self) -> int:
         """Judge, show, write or elect; returns the exit code."""
@@ -230,7 +231,9 @@ class _Call:
             self._report_left(dealt_with)
         if last is not None:
             self._finish(last)
-        electing.look_after()
+        left = electing.look_after()
+        if self.wanted.as_json:
+            self._print(electing, last, left)
         code = electing.ended()
         if code == OUTCOME_UNKNOWN or not self.failures:
             return code
@@ -254,11 +257,11 @@ class _Call:
         """Name what a signal left undone: success means every partition (KIP-1275)."""
         for state in self.selection.offline:
             if state.partition not in dealt_with:
-                self._fail(f"{state.partition}  not attempted: stopped on request")
+                self._leave(state.partition, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
 
     def _electing(self) -> Electing:
-        from breakglass.console.electing import Electing
-        from breakglass.services.recovery.execution.limits import ExecutionLimits
+        from breakglass.console.electing import Electing, report, report_aside
+        from breakglass.services.recovery.execution.batches import ExecutionLimits
         from breakglass.services.recovery.execution.routes import stock_route
 
         return Electing(
@@ -269,25 +272,32 @@ class _Call:
             stock_route,
             self.wanted.rescue,
             limits=ExecutionLimits(retries=self.wanted.recovery_election_attempts),
+            tell=report_aside if self.wanted.as_json else report,
         )
 
     def _report_selection(self) -> None:
         for state in self.selection.online:
-            print(inert(f"{state.partition}  already online: led by b{state.leader}"))
+            online = RecoveryResult.ALREADY_ONLINE
+            self.unheld.append(Skipped(state.partition, None, online, "", state.leader))
+            line = f"{state.partition}  already online: led by b{state.leader}"
+            if self.wanted.as_json:
+                say(line)
+            else:
+                print(inert(line))
         for partition in self.selection.missing:
-            self._fail(f"{partition}  failed: the cluster has no such partition")
+            self._leave(partition, RecoveryResult.FAILED, "the cluster has no such partition")
 
     def _elect_complete(
         self, found: Triage, electing: Electing, dealt_with: set[TopicPartition]
     ) -> None:
-        """Elect what is complete now (R15); the rest goes on waiting."""
-        from breakglass.services.recovery.choice import recommended
+        """Elect what is complete now (R15); the rest keeps waiting."""
         from breakglass.services.recovery.execution.routes import route_for
+        from breakglass.services.recovery.triage import recommended
 
         choice = recommended(found, dealt_with)
         dealt_with.update(choice.partitions)
         for left in choice.left:
-            self._fail(f"{left.partition}  not automated: {left.reason}")
+            self._leave(left.partition, RecoveryResult.REFUSED, left.reason, "not automated")
         if not self.consent.implied:
             self._show(found)
         electing.choose_route = route_for(found.native)
@@ -300,33 +310,52 @@ class _Call:
             self._write(last, self.wanted.output)
 
     def _show(self, found: Triage) -> None:
-        from breakglass.console.replica_table import print_replicas
+        from breakglass.console.evidence import print_replicas
 
-        print_replicas(found)
+        with redirect_stdout(sys.stderr if self.wanted.as_json else sys.stdout):
+            print_replicas(found)
 
     def _write(self, found: Triage, path: Path) -> None:
         """Write the designated leaders; never over an existing file."""
-        from breakglass.services.recovery.plan.elections_file import write_elections
-        from breakglass.services.recovery.plan.partition_file import Election
+        from breakglass.services.recovery.plan.partition_file import Election, write_elections
 
-        chosen = [one for one in found.assessments if one.designee is not None]
-        write_elections([Election(one.partition, one.designee) for one in chosen], path)
-        for one in found.assessments:
-            if one.designee is None:
-                self._fail(f"{one.partition}  no leader can be named: {'; '.join(one.reasons)}")
-            elif not one.automatable:
-                say(f"{one.partition}  review this one: {'; '.join(one.barriers)}")
+        chosen = [assessment for assessment in found.assessments if assessment.designee is not None]
+        write_elections(
+            [Election(assessment.partition, assessment.designee) for assessment in chosen], path
+        )
+        for assessment in found.assessments:
+            if assessment.designee is None:
+                reason = "; ".join(assessment.reasons)
+                self._leave(
+                    assessment.partition, RecoveryResult.REFUSED, reason, "no leader can be named"
+                )
+            elif not assessment.automatable:
+                say(f"{assessment.partition}  review this one: {'; '.join(assessment.barriers)}")
         say(f"{len(chosen):,} partitions written to {path}")
 
-    def _fail(self, line: str) -> None:
+    def _leave(
+        self, partition: TopicPartition, result: RecoveryResult, reason: str, words: str = ""
+    ) -> None:
+        """Say why *partition* gets no election."""
+        self.unheld.append(Skipped(partition, None, result, reason, None))
         self.failures += 1
-        say(line)
+        say(f"{partition}  {words or result}: {reason}")
+
+    def _print(self, electing: Electing, found: Triage | None, left: object) -> None:
+        """The same as one document; with --show-replica-info, the evidence as triage has it."""
+        from breakglass.console.documents import election_document, triage_partitions
+
+        cluster_id = self.selection.snapshot.cluster_id
+        document = election_document(cluster_id, electing, self.unheld, left)
+        if self.wanted.show_replica_info and found is not None:
+            document["evidence"] = list(triage_partitions(found))
+        print_json(document)
 
 
 def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:
     from breakglass.services.recovery.guarded.election_quote import priced_as_judged
 
-    judged = {one.partition: one for one in found.assessments}
+    judged = {assessment.partition: assessment for assessment in found.assessments}
     return [priced_as_judged(judged[target.partition], target) for target in choice.targets]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from breakglass.console.output import say
 from breakglass.services.errors import ReadOnly
 
 if TYPE_CHECKING:
-    from breakglass.services.connection.sources import ConnectionOptions
+    from breakglass.services.connection.sources import ClientFile, ConnectionOptions
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import Power, ReadAccess
 
@@ -23,6 +24,10 @@ class Connection:
     options: ConnectionOptions
     native_rpc: str = "auto"
     write: bool = False
+    own: bool = False
+    """Only the options count: the environment and its profile are of another cluster."""
+    client_file: ClientFile | None = None
+    """The client settings of a connector's or a server's file; options win over them."""
 
     def __post_init__(self) -> None:
         if self.native_rpc not in ("auto", "off"):
@@ -40,15 +45,39 @@ class Connection:
         """The same connection, allowed to change the cluster."""
         return replace(self, write=True)
 
+    def with_file(self, client_file: ClientFile | None) -> Connection:
+        """The same connection, with the settings of *client_file* where options say nothing."""
+        return replace(self, client_file=client_file)
+
+    def to(self, bootstrap_server: str | None, command_config: str | None) -> Connection:
+        """The connection to another cluster than the one that options or environment name.
+
+        Raises:
+            UsageError: the options name that one, too.
+        """
+        from breakglass.services.errors import UsageError
+
+        if self.named:
+            raise UsageError(
+                "--to-bootstrap-server and --to-command-config name the only cluster that is "
+                "asked: leave --bootstrap-server, --command-config and --profile out."
+            )
+        there = replace(
+            self.options, bootstrap_server=bootstrap_server, command_config=command_config
+        )
+        return replace(self, options=there, own=True)
+
     def access(self) -> ReadAccess:
         """What reads the cluster; its settings are read now.
 
         Raises: BadConnectionSettings, MalformedInput, StorageError.
         """
-        from breakglass.services.connection.sources import connection_settings
+        from breakglass.services.connection.sources import connection_settings, without_variables
         from breakglass.services.session import ReadAccess
 
-        return ReadAccess(connection_settings(self.options), self.native_rpc)
+        environ = without_variables(os.environ) if self.own else os.environ
+        settings = connection_settings(self.options, environ, client_file=self.client_file)
+        return ReadAccess(settings, self.native_rpc)
 
     @contextmanager
     def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:

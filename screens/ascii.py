@@ -47,7 +47,9 @@ def in_ascii(text: str) -> str:
     if text.isascii():
         return text
     known = text.translate(_TABLE)
-    return "".join(one if one.isascii() else "?" * get_character_cell_size(one) for one in known)
+    return "".join(
+        letter if letter.isascii() else "?" * get_character_cell_size(letter) for letter in known
+    )
 
 
 class AsciiFilter(LineFilter):
@@ -57,6 +59,8 @@ class AsciiFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return *segments* in ASCII."""
         return [
-            one if one.text.isascii() else Segment(in_ascii(one.text), one.style, one.control)
-            for one in segments
+            segment
+            if segment.text.isascii()
+            else Segment(in_ascii(segment.text), segment.style, segment.control)
+            for segment in segments
         ]

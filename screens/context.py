@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from breakglass.screens.terminal import Terminal
     from breakglass.services.browse.schemas import Schemas
+    from breakglass.services.bundle.answers import OpenedBundle
+    from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
     from breakglass.services.incident.incident import Incident
     from breakglass.services.incident.observations import Observation
     from breakglass.services.kafka.read_client import ReadClient
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from breakglass.services.session import Power, ReadAccess
 
 REFRESH_SECONDS = 2.0
+NEVER = 0.0
+"""In place of an interval: nothing is read again."""
 
 
 class Watching(Protocol):
@@ -52,6 +56,16 @@ class Watching(Protocol):
         """End every wait at once."""
 
 
+class CheckpointText(Protocol):
+    """Reads what an operator types as the commands of checkpoints do (console/checkpoint_text)."""
+
+    def take(self, text: str) -> TakeAsked:
+        """What a checkpoint is to be of. Raises UsageError."""
+
+    def restore(self, text: str) -> RestoreAsked:
+        """Where a checkpoint is to be restored. Raises UsageError."""
+
+
 @dataclass(slots=True)
 class Known:
     """The last truth about the cluster, and why there is no newer one."""
@@ -64,7 +78,7 @@ class Known:
     reading: bool = False
     """A refresh is under way."""
     interval: float = REFRESH_SECONDS
-    """Seconds between two refreshes."""
+    """Seconds between two refreshes, or `NEVER`."""
     paused: bool = False
     """A mutation runs: nothing is read beside it."""
     observations: tuple[Observation, ...] = ()
@@ -75,7 +89,7 @@ class Known:
     @property
     def alarming(self) -> bool:
         """Something was seen of which nobody has taken note."""
-        return any(not one.acknowledged for one in self.observations)
+        return any(not observation.acknowledged for observation in self.observations)
 
     def age(self, now: float) -> float | None:
         """Seconds since the last truth was read; None before the first."""
@@ -94,6 +108,7 @@ class Context:
     access: ReadAccess
     watch: Watching
     terminal: Terminal
+    checkpoint_text: CheckpointText
     power: Power | None = None
     """None in a read-only session: nothing that could change the cluster exists."""
     profile: str = ""
@@ -112,6 +127,8 @@ class Context:
     """The folder of metastore backups; None: the one in the user's data folder."""
     schemas: Schemas | None = None
     """What keys and values of records are decoded by; None: no schema registry was named."""
+    bundle: OpenedBundle | None = None
+    """What is looked at in place of a cluster; the clock stands still then."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the session ends: what changes the cluster finishes its request and stops."""
     _clients: set[ReadClient] = field(default_factory=set)
@@ -134,6 +151,14 @@ class Context:
         self.watch.close()
         for client in tuple(self._clients):
             client.close()
+
+    @property
+    def saving_folder(self) -> Path | None:
+        """Where screenshots and timelines are saved; None: the user's state folder.
+
+        The journals of a bundle lie in a folder that goes with the console.
+        """
+        return self.state_folder if self.bundle is None else None
 
     @property
     def armed(self) -> bool:

@@ -86,11 +86,13 @@ def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
             place = (_where(active), active.binding.action)
             merged.setdefault(place, []).append(active)
     lines = [_line(where, held, screen.app) for (where, _), held in merged.items()]
-    return tuple(sorted(lines, key=lambda one: _ORDER.index(one.where)))
+    return tuple(sorted(lines, key=lambda line: _ORDER.index(line.where)))
 
 
 _ORDER = ("this screen", "in the list", "everywhere")
-_TEXTUALS_OWN = frozenset(one.action for one in Screen.BINDINGS if isinstance(one, Binding))
+_TEXTUALS_OWN = frozenset(
+    binding.action for binding in Screen.BINDINGS if isinstance(binding, Binding)
+)
 
 
 def _in_textuals_words(active: ActiveBinding) -> bool:

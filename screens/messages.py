@@ -1,7 +1,7 @@
-"""What the whole console hears of: the cluster was read, a screen is asked for, something changes.
+"""Messages for the whole console: the cluster was read, a screen is asked for, something changes.
 
 A thread never touches a widget: it posts a message, and a handler in the app or on a screen
-changes what is shown. What one screen alone is told stands in the `messages` of its own folder.
+changes what is shown. Messages for one screen alone are in its own folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ClusterRead(Message):
-    """A refresh has told something: evidence so far, or all of it."""
+    """A refresh has reported evidence: some of it, or all."""
 
     generation: int
     incident: Incident
@@ -41,11 +41,11 @@ class ReadFailed(Message):
 
 
 class ReadEnded(Message):
-    """The thread of a refresh is done, whatever it told."""
+    """The thread of a refresh is done, whatever it reported."""
 
 
 class Seen(Message):
-    """Told to the screens: what is known of the cluster has changed."""
+    """For the screens: what is known of the cluster has changed."""
 
 
 class RefreshAsked(Message):
@@ -124,6 +124,8 @@ class ResumeAsked(Message):
     """Take up an unfinished journal again."""
 
     journal: Path
+    settings: bool = False
+    """It holds no election, but topic settings to be put back."""
 
 
 @dataclass(eq=False)

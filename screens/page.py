@@ -1,7 +1,8 @@
 """What all main screens have in common: the status on top, the keys below, age, help.
 
-A page shows what is known (`Context.known`) and is told by `Seen` when that has changed; it never
-reads the cluster by itself.
+A page shows what is known (`Context.known`); `Seen` reports that this has changed. A page never
+reads the cluster by itself. Pages with a filter, and pages on which a phrase is typed before
+anything is changed, have more in common.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Input
 
 from breakglass.screens.context import Context
 from breakglass.screens.help import HelpScreen, help_lines
 from breakglass.screens.messages import RefreshAsked, Seen
+from breakglass.screens.widgets.consent import Cancel, ConsentField, ConsentPanel
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.screens.widgets.status_bar import StatusBar
 
@@ -31,21 +34,21 @@ class Page(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "ask_refresh", "Refresh", show=False, tooltip="Read everything again"),
-        Binding("question_mark", "help", "Help", show=False, tooltip="These words and keys"),
+        Binding("question_mark", "help", "Help", show=False, tooltip="Show this help"),
         Binding("tab", "app.focus_next", "Next", show=False, tooltip="The next list or field"),
         Binding(
             "shift+tab",
             "app.focus_previous",
             "Previous",
             show=False,
-            tooltip="The list or field before",
+            tooltip="The previous list or field",
         ),
         Binding(
             "ctrl+c,super+c",
             "screen.copy_text",
             "Copy",
             show=False,
-            tooltip="Copy what the mouse has selected",
+            tooltip="Copy the mouse selection",
         ),
     ]
 
@@ -106,3 +109,107 @@ class Page(Screen[None]):
 
     def _draw_status(self) -> None:
         self.query_one(StatusBar).tell()
+
+
+LONGEST = 400
+"""Characters of a filter."""
+
+
+def filter_field(placeholder: str) -> Input:
+    """Where the words are typed; shown once they are asked for."""
+    return Input(id="filter", compact=True, max_length=LONGEST, placeholder=placeholder)
+
+
+class FilteredPage(Page):
+    """Subclasses have a `filter_field` in their body, and filter when it is changed.
+
+    They focus their list themselves: Textual would focus the field, which is not hidden yet when a
+    screen is new, and a key that comes at once would filter the list.
+    """
+
+    AUTO_FOCUS = ""
+
+    DEFAULT_CSS = """
+    FilteredPage #filter { display: none; height: 1; }
+    FilteredPage #filter.asked { display: block; }
+    """
+
+    @property
+    def listed(self) -> Widget:
+        """What is filtered: it has the focus unless words are typed."""
+        raise NotImplementedError
+
+    @property
+    def filter_input(self) -> Input:
+        return self.query_one("#filter", Input)
+
+    def action_filter(self) -> None:
+        self.filter_input.add_class("asked")
+        self.filter_input.focus()
+
+    def action_back(self) -> None:
+        """Empty the filter; leave its field once it is empty."""
+        if self.filter_input.value:
+            self.filter_input.value = ""
+        else:
+            self.leave_filter()
+
+    @on(Input.Submitted, "#filter")
+    def leave_filter(self) -> None:
+        """Go back to the list; what was typed keeps filtering it."""
+        self.filter_input.remove_class("asked")
+        self.listed.focus()
+
+
+PASTED = "Pasting is refused here: read the phrase, then type it."
+NOT_THE_PHRASE = "That is not the phrase: nothing was done."
+
+
+class ConsentPage(Page):
+    """Subclasses have a `ConsentPanel` in their body, and say what the empty methods do."""
+
+    AUTO_FOCUS = ""
+
+    @property
+    def phrase(self) -> str | None:
+        """What may be agreed to now; None: nothing."""
+        return self.consent.asked
+
+    def agreed(self) -> None:
+        """The phrase was typed, character for character."""
+
+    def refuse(self, told: str) -> None:
+        """Say why what was typed or pasted changes nothing."""
+
+    def action_leave(self) -> None:
+        """Go, or give up what has not begun."""
+
+    @property
+    def consent(self) -> ConsentPanel:
+        return self.query_one(ConsentPanel)
+
+    def ask(self, phrase: str | None) -> None:
+        """Ask for *phrase* from its beginning; None: for nothing."""
+        self.consent.ask(phrase)
+        self.consent.restart()
+
+    def action_other(self) -> None:
+        self.consent.focus_other()
+
+    @on(Cancel.Pressed)
+    def _cancelled(self) -> None:
+        self.action_leave()
+
+    @on(ConsentField.PasteRefused)
+    def _pasted(self) -> None:
+        self.refuse(PASTED)
+
+    @on(ConsentField.Given)
+    def _given(self, message: ConsentField.Given) -> None:
+        """Not if another phrase, or none, is asked for by then."""
+        if message.wanted != self.phrase:
+            return
+        if message.exact:
+            self.agreed()
+        else:
+            self.refuse(NOT_THE_PHRASE)

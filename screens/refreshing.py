@@ -1,16 +1,17 @@
 """Refreshing: one reader at a time, in a thread; late answers of an older one are dropped.
 
 A refresh never overlaps another, and a mutation pauses them: what is read while leaders change
-would be told as if it were so.
+would be shown as if it were true.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from breakglass.screens.context import NEVER
 from breakglass.screens.messages import ClusterRead, ReadEnded, ReadFailed
-from breakglass.screens.unforeseen import as_ours
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.extras import in_vain
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -20,13 +21,40 @@ if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
 
 
+REPORT = "please report it"
+
+
+def in_words(error: Exception, failed: str) -> str:
+    """What *error* says; one that nobody expected says that *failed*, and how."""
+    if (ours := _known(error)) is not None:
+        return str(ours)
+    return f"{failed} ({type(error).__name__}: {error})"
+
+
+def as_ours(error: Exception, failed: str, then: str = REPORT) -> BreakglassError:
+    """*error*, or for one that nobody expected that *failed*; *then* is what the operator does."""
+    if (ours := _known(error)) is not None:
+        return ours
+    return ClusterError(f"{in_words(error, failed)}: {then}")
+
+
+def of_step(error: Exception, changed: str) -> BreakglassError:
+    """*error* of a guarded step; *changed* is a word for what the step changes."""
+    look = f"look at the journal and at the {changed}, and {REPORT}"
+    return as_ours(error, "this step ended unexpectedly", look)
+
+
+def _known(error: Exception) -> BreakglassError | None:
+    return error if isinstance(error, BreakglassError) else in_vain(error)
+
+
 class Refresher:
     """Reads the cluster for an app, which gets `ClusterRead`, `ReadFailed` and `ReadEnded`."""
 
     def __init__(self, app: App[Any], context: Context) -> None:
         self._app, self._context = app, context
         self._generation = 0
-        """Of the refresh whose answers count; what others tell is dropped."""
+        """Of the refresh whose answers count; reports of others are dropped."""
         self._dated = -1
         """The refresh whose metadata is shown."""
         self._wanted = False
@@ -39,7 +67,7 @@ class Refresher:
         self._begin()
 
     def pause(self) -> None:
-        """Begin no refresh until `resume`; what the one under way tells is dropped."""
+        """Begin no refresh until `resume`; reports of the refresh under way are dropped."""
         self._context.known.paused = True
         self._generation += 1
         self._stop_timer()
@@ -55,7 +83,7 @@ class Refresher:
         self._schedule()
 
     def accept(self, message: ClusterRead | ReadFailed) -> bool:
-        """Take what a refresh told; False if it is of one that no longer counts."""
+        """Take what a refresh reported; False if that refresh no longer counts."""
         if message.generation != self._generation:
             return False
         known = self._context.known
@@ -66,7 +94,7 @@ class Refresher:
             known.observations = message.incident.observations
             known.unwritten = message.incident.unwritten
             if self._dated != message.generation:
-                # What a refresh tells later is more evidence beside the same metadata: the age of
+                # What a refresh reports later is more evidence beside the same metadata: the age of
                 # what is shown goes by that.
                 self._dated = message.generation
                 known.read_at = self._context.clock()
@@ -83,7 +111,7 @@ class Refresher:
     def _schedule(self) -> None:
         self._stop_timer()
         known = self._context.known
-        if not known.paused and not known.reading:
+        if known.interval != NEVER and not known.paused and not known.reading:
             self._timer = self._app.set_timer(known.interval, self._begin)
 
     def _stop_timer(self) -> None:
@@ -119,7 +147,7 @@ class Refresher:
         except BreakglassError as error:
             health.missed(str(error))
             self._app.post_message(ReadFailed(generation, error))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             unreadable = as_ours(error, "the cluster's answers cannot be read")
             self._app.post_message(ReadFailed(generation, unreadable))
         finally:

@@ -91,5 +91,5 @@ def _locale(environ: Mapping[str, str]) -> str | None:
     chosen = [environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
     if chosen[1] == "C.UTF-8":
         chosen[1] = ""
-    locale = next((one for one in chosen if one), "UTF-8")
+    locale = next((locale for locale in chosen if locale), "UTF-8")
     return None if "UTF8" in locale.upper().replace("-", "") else locale

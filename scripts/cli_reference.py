@@ -24,6 +24,27 @@ Written by `make docs` from the commands' own help; do not edit.
 
 Every command keeps to this: data on stdout, talk on stderr, and an exit code of 0 done, 1 failed
 or partly failed, 2 usage, 3 refused (nothing was changed), 4 outcome unknown, 130 interrupted.
+
+One word stands for one thing in every command:
+
+- `--store`: a place of backups, a folder or `s3://BUCKET/PREFIX`. The console takes several:
+  `--store URL --store checkpoint:URL --store metastore:DIR`.
+- `--source`: what records are read from, in the words of `diff`, such as `log:DIR`. The two sides
+  of `diff` are sources, too.
+- `--from`, `--to`: offsets, the first and the one to stop before.
+- `--topics`: `A,B`, or repeated. Kafka's `--topic` with `--partition` stays in `leader-election`.
+- `--key`: where the key of encrypted backups is, `FILE` or `env:NAME`.
+- `--out`: a new file or folder that the command makes.
+- `--progress`: the folder in which a restore keeps its progress, and its old and new offsets.
+- `--write`: allows the command to change a cluster, or to delete from a store or change files in
+  it. What changes a cluster or deletes asks for consent as well. Labs are for breaking and need
+  neither.
+- `--json`: what the command reports, as JSON on stdout.
+
+Durations are written `30d`, `12h`, `90m`, `45s` or `500ms`, sizes `10GB`, `512MiB` or `4096`, and
+rates `20MB/s` or `unlimited`.
+The KIP's `--recovery-duration-ms` is in milliseconds, as the KIP has it.
+Names that options had before, and names of Kafka's own tools, still work and are not listed here.
 """
 
 

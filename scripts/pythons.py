@@ -102,11 +102,13 @@ def run(minor: str, arguments: list[str]) -> Run:
 
 def main(arguments: list[str]) -> int:
     """Run the versions that *arguments* name, or all; the rest of them is pytest's."""
-    named = [one for one in arguments if re.fullmatch(r"3\.\d+", one)]
+    named = [argument for argument in arguments if re.fullmatch(r"3\.\d+", argument)]
     own = {f"3.{sys.version_info.minor}"} if OTHERS in arguments else set()
-    limits = [one for one in arguments if one.startswith(WITHIN)]
-    rest = [one for one in arguments if one not in (*named, *limits, OTHERS)]
-    end = min((time.monotonic() + float(one.removeprefix(WITHIN)) for one in limits), default=inf)
+    limits = [argument for argument in arguments if argument.startswith(WITHIN)]
+    rest = [argument for argument in arguments if argument not in (*named, *limits, OTHERS)]
+    end = min(
+        (time.monotonic() + float(limit.removeprefix(WITHIN)) for limit in limits), default=inf
+    )
     runs = [
         run(minor, rest) if time.monotonic() < end else Run(minor, None, "no time was left")
         for minor in named or supported()

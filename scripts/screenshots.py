@@ -19,16 +19,26 @@ from unittest.mock import patch
 from breakglass.console.app import BreakglassApp
 from breakglass.console.look import colors_left_to_the_theme
 from breakglass.screens.context import REFRESH_SECONDS
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.screens.guard.page import ActPage
+from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import Seen
-from breakglass.screens.plan.leader_dialog import LeaderDialog
+from breakglass.screens.plan.dialogs import LeaderDialog
 from breakglass.screens.screenshot import self_contained
 from breakglass.services.incident.incident import Incident
 from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
-from tests.incidents import LEDGER, every_verdict, incident_of, lossless, nothing_offline
+from breakglass.services.recovery.ledger.page import ledger_page
+from tests.kit.incidents import (
+    LEDGER,
+    READ_AT_MS,
+    every_verdict,
+    incident_of,
+    lossless,
+    nothing_offline,
+)
 from tests.screens.backups import held as places
 from tests.screens.browse import opened as browsing
+from tests.screens.bundle_consoles import bundle_console
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.checkpoints import guarding
 from tests.screens.checkpoints import held as stores
@@ -39,10 +49,11 @@ from tests.screens.drawing import Look, at_rest, stopped_clock
 from tests.screens.elect import test_looks as elections
 from tests.screens.elect.conftest import Screen
 from tests.screens.metastore import canned as services
-from tests.screens.offline import at_work
-from tests.screens.plan import desks
+from tests.screens.offline import offline_console
+from tests.screens.plan import plan_consoles
 from tests.screens.test_glance_looks import MINUTE, Clock
 from tests.screens.turns import text, until
+from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.timeline import journals
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screens"
@@ -84,11 +95,13 @@ def _looked(console: BreakglassApp, times: int) -> bool:
 @asynccontextmanager
 async def offline(theme: str = DARK) -> AsyncIterator[BreakglassApp]:
     """The cursor on a partition whose election has a price."""
-    async with at_work.opened(every_verdict(), size=SIZE, theme=theme, clock=stopped_clock) as (
+    async with offline_console.opened(
+        every_verdict(), size=SIZE, theme=theme, clock=stopped_clock
+    ) as (
         pilot,
         console,
     ):
-        while "ledger-3" not in at_work.under_cursor(console):
+        while "ledger-3" not in offline_console.under_cursor(console):
             await pilot.press("down")
         await until(pilot, lambda: "50 past 100" in text(console), "the replicas")
         await at_rest(pilot)
@@ -96,18 +109,32 @@ async def offline(theme: str = DARK) -> AsyncIterator[BreakglassApp]:
 
 
 @asynccontextmanager
+async def bundle() -> AsyncIterator[BreakglassApp]:
+    """Everything at once, as it was captured."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch("breakglass.services.bundle.making.now_ms", lambda: READ_AT_MS),
+    ):
+        console = bundle_console(every_verdict(), Path(folder))
+        async with console.run_test(size=SIZE) as pilot:
+            await until(pilot, lambda: "carts-0..2" in text(console), "the partitions")
+            await at_rest(pilot)
+            yield console
+
+
+@asynccontextmanager
 async def plan() -> AsyncIterator[BreakglassApp]:
     """A plan with a leader chosen by hand."""
-    console = desks.plan_console(every_verdict(), clock=stopped_clock)
+    console = plan_consoles.plan_console(every_verdict(), clock=stopped_clock)
     async with console.run_test(size=SIZE) as pilot:
-        await desks.made(pilot, console)
+        await plan_consoles.made(pilot, console)
         await pilot.press("ctrl+r")
-        await desks.told(pilot, console, "read again and checked")
-        await desks.at(pilot, console, desks.LEDGER_3)
+        await plan_consoles.told(pilot, console, "read again and checked")
+        await plan_consoles.at(pilot, console, plan_consoles.LEDGER_3)
         await pilot.press("l")
-        await desks.dialog(pilot, console, LeaderDialog)
+        await plan_consoles.dialog(pilot, console, LeaderDialog)
         await pilot.press("down", "enter")
-        await desks.no_dialog(pilot, console)
+        await plan_consoles.no_dialog(pilot, console)
         await at_rest(pilot)
         yield console
 
@@ -142,7 +169,7 @@ def _run_half(screen: Screen) -> None:
     elections.agreed(screen, Phase.RUNNING)
     progress = screen.page.state.progress
     progress.take(OutcomesReported(tuple(told[:2])))
-    progress.take(BatchBegun(tuple(one.partition for one in told[2:4])))
+    progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
     screen.page._show()
 
 
@@ -171,6 +198,22 @@ async def journal() -> AsyncIterator[BreakglassApp]:
         )
         async with console.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: "ledger-3" in text(console), "the partitions")
+            await at_rest(pilot)
+            yield console
+
+
+@asynccontextmanager
+async def ledger() -> AsyncIterator[BreakglassApp]:
+    """Every record of an incident accounted for, of which one partition still waits."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch("breakglass.services.guard.journal.operator", _operator),
+    ):
+        page = ledger_page(incidents.shown_ledger(Path(folder)))
+        console = console_on(nothing_offline(), start="journal", clock=stopped_clock)
+        async with console.run_test(size=SIZE) as pilot:
+            await console.push_screen(LedgerScreen(page, lambda: None))
+            await until(pilot, lambda: "The sums add up" in text(console), "the ledger")
             await at_rest(pilot)
             yield console
 
@@ -232,7 +275,7 @@ async def checkpoints() -> AsyncIterator[BreakglassApp]:
     async with console.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
         await pilot.press("down", "right", "down", "down")
-        await until(pilot, lambda: "tellers goes on" in text(console), "the partition")
+        await until(pilot, lambda: "tellers resumes at" in text(console), "the partition")
         await at_rest(pilot)
         yield console
 
@@ -257,11 +300,13 @@ SCENES: dict[str, Scene] = {
     "overview": overview,
     "offline": offline,
     "offline-monochrome": partial(offline, MONOCHROME),
+    "bundle": bundle,
     "plan": plan,
     "elect": elect,
     "electing": electing,
     "diff": diff,
     "journal": journal,
+    "ledger": ledger,
     "backups": backups,
     "browse": browse,
     "records": records,

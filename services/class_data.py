@@ -1,4 +1,4 @@
-"""Class data archives of a JVM (JEP 350): what one is good for, and whether one is whole."""
+"""Class data archives of a JVM (JEP 350): the name of an archive, and whether it is whole."""
 
 from __future__ import annotations
 

@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Now. The clock may be set meanwhile: durations are measured by the monotonic one."""
+    """The time now. The clock may be set: measure durations with the monotonic clock."""
     return time.time_ns() // 1_000_000

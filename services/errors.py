@@ -7,13 +7,13 @@
     │   ├── MalformedInput                           an unreadable file, with line and column
     │   ├── UnsupportedSchema                        a file written by a newer version
     │   ├── WrongCluster                             a plan made for another cluster
+    │   ├── NotInBundle                              only a live cluster could answer
     │   ├── MissingExtra                             a part of Breakglass that is not installed
     │   └── BadConnectionSettings                    client properties or a profile that cannot work
     ├── Refused                             exit 3   a guard said no; nothing was changed
     │   ├── ReadOnly                                 --write is missing
     │   ├── ConsentMissing                           the phrase was not given or does not match
     │   ├── EvidenceChanged                          what was agreed to is no longer so
-    │   ├── WouldElectAnother                        R1: the reorder would elect another replica
     │   └── AlreadyRunning                           another operator or process is at work
     ├── ClusterError                        exit 1   the cluster answered with an error
     │   ├── NotAuthorized                            an ACL is missing, named
@@ -71,6 +71,10 @@ class WrongCluster(UsageError):
     """A plan or a bundle made for another cluster id."""
 
 
+class NotInBundle(UsageError):
+    """Something that a bundle does not have, and that nobody is asked for while it is open."""
+
+
 class MissingExtra(UsageError):
     """A part of Breakglass that is not installed; names the extra that brings it."""
 
@@ -99,11 +103,7 @@ class ConsentMissing(Refused):
 
 
 class EvidenceChanged(Refused):
-    """What was agreed to no longer holds."""
-
-
-class WouldElectAnother(Refused):
-    """R1: a replica other than the designee would be elected by the reorder itself."""
+    """The evidence that was agreed to has changed."""
 
 
 class AlreadyRunning(Refused):
@@ -146,7 +146,7 @@ class LogTruncated(ClusterError):
 
 
 class TopicRecreated(ClusterError):
-    """The topic that was read was deleted; another one may bear its name by now."""
+    """The topic that was read was deleted; another topic may have its name by now."""
 
 
 class CannotProduce(ClusterError):
@@ -213,18 +213,18 @@ class DamagedBackup(StorageError):
     def __init__(self, file: str, position: int, reason: str, *, torn: bool = False) -> None:
         super().__init__(
             f"{file}, byte {position}: {reason}; take the file from another copy, or rebuild the "
-            "indexes over the whole records before it with `breakglass backup reindex`."
+            "indexes over the whole records before it with `breakglass backup reindex --write`."
         )
         self.file = file
         self.position = position
-        """Where the bytes stop making sense."""
+        """The first byte that makes no sense."""
         self.reason = reason
         self.torn = torn
         """The file ends within a record, as it does when its writer was killed."""
 
 
 class ConflictingRecord(StorageError):
-    """An offset that the backup holds with other content: another log, or a recreated topic."""
+    """The backup has other content at an offset: of another log, or of a recreated topic."""
 
 
 class PipelineError(BreakglassError):

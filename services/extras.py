@@ -1,7 +1,7 @@
 """What some commands need beyond the core, and the sentence that says how to install it.
 
-Whatever is imported in vain ends as that sentence (`console.exits`, `screens.unforeseen`); a
-command that would ask or change something first calls `need` before.
+A failed import of an extra's package is shown as that sentence (`console.exits`,
+`screens.refreshing`); a command that would ask or change something calls `need` before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         *("attr", "attrs", "authlib", "cachetools", "fastavro", "google", "httpx2"),
         "requests",
     ),
-    "web": ("aiohttp", "textual_serve"),
+    "web": ("aiohttp", "prometheus_client", "textual_serve"),
 }
 """The packages that each extra of pyproject.toml brings, by the name they are imported by."""
 
@@ -35,7 +35,7 @@ def need(extra: str) -> None:
 
 
 def missing(extra: str, package: str) -> MissingExtra:
-    """Say how *extra* is installed, for want of *package*."""
+    """The error that says how to install *extra*, as *package* is missing."""
     return MissingExtra(
         f"This needs more than is installed ({package} is missing): "
         f"run `pip install 'breakglass[{extra}]'`."
@@ -43,9 +43,9 @@ def missing(extra: str, package: str) -> MissingExtra:
 
 
 def in_vain(error: BaseException) -> MissingExtra | None:
-    """What *error* means if it is an import of what an extra brings; else None.
+    """The error to show if *error* is a failed import of an extra's package; else None.
 
-    What two extras bring is said to be of the one of which more is missing.
+    For a package of two extras, names the extra of which more is missing.
     """
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None

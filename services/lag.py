@@ -1,4 +1,4 @@
-"""Since when a command that follows a cluster is behind it, and why; one account for all."""
+"""Since when a command lags behind the cluster that it follows, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.words.moments import time_text
 
 REPEAT_MS = 30_000
-"""Another reason of the same lag is told after so long."""
+"""The least time between two reports of one lag that name different reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,34 +46,34 @@ class CaughtUpAgain:
 
 
 class LagAlarm:
-    """Tells each change from up to date to behind and back; for several threads."""
+    """Reports each change from up to date to behind and back; for several threads."""
 
     def __init__(
-        self, tell: Callable[[Behind | CaughtUpAgain], object], clock: Callable[[], int] = now_ms
+        self, report: Callable[[Behind | CaughtUpAgain], object], clock: Callable[[], int] = now_ms
     ) -> None:
-        """Whatever follows is up to date now, as far as anybody knows."""
-        self._tell, self._clock = tell, clock
+        """Begin as up to date."""
+        self._report, self._clock = report, clock
         self._lock = threading.Lock()
         self._good_ms = clock()
-        self._told_ms = 0
+        self._reported_ms = 0
         self.now: Behind | None = None
         """None: up to date."""
 
     def behind(self, reason: object) -> None:
-        """It cannot follow, for *reason*; told at once, and another reason after a while."""
+        """Report that the command cannot follow, for *reason*; repeat another reason only later."""
         with self._lock:
             at, before = self._clock(), self.now
             if before is not None and before.reason == str(reason):
                 return
             self.now = Behind(self._good_ms if before is None else before.since_ms, str(reason))
-            if before is None or at - self._told_ms >= REPEAT_MS:
-                self._told_ms = at
-                self._tell(self.now)
+            if before is None or at - self._reported_ms >= REPEAT_MS:
+                self._reported_ms = at
+                self._report(self.now)
 
     def up_to_date(self) -> None:
-        """It has everything that there is now."""
+        """Report that the command has everything that there is now."""
         with self._lock:
             self._good_ms, before = self._clock(), self.now
             if before is not None:
                 self.now = None
-                self._tell(CaughtUpAgain(before.since_ms, self._good_ms))
+                self._report(CaughtUpAgain(before.since_ms, self._good_ms))

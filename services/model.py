@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import TypeGuard, TypeVar
 from uuid import UUID
 
+from breakglass.services.quick_values import quickly_made
+
 T = TypeVar("T")
 
 
@@ -34,7 +36,7 @@ class Denied(Unknown):
 
 @dataclass(frozen=True, slots=True)
 class Silent(Unknown):
-    """A value that whoever had to tell it kept to himself for as long as could be waited."""
+    """A value whose source did not answer for as long as could be waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def known(value: T | Unknown) -> TypeGuard[T]:
     return not isinstance(value, Unknown)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     """A partition by name; sorts by topic, then number."""
@@ -70,6 +73,8 @@ INTERNAL_TOPICS = (
 class Role(StrEnum):
     """What the controller's metadata says of a replica (KIP-966)."""
 
+    __hash__ = str.__hash__
+
     ISR = "isr"
     ELR = "elr"
     LAST_KNOWN_ELR = "last"
@@ -83,10 +88,10 @@ class FigureSource(StrEnum):
 
     NATIVE = "GetReplicaLogInfo"
     STOCK = "ListOffsets/-2 + Fetch/-3"
-    BUNDLE = "bundle"
     NONE = "none"
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class EpochRange:
     """The offsets ``[start, end)`` that one leader epoch wrote in one replica's log."""
@@ -101,11 +106,12 @@ class EpochRange:
         return self.end <= self.start
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class EpochHistory:
     """Written leader epochs of one replica, oldest first, without empty ranges.
 
-    Sources: the leader epoch cache behind ``Fetch``'s DivergingEpoch (KIP-595),
+    Sources: the leader epoch cache that ``Fetch`` answers from in its DivergingEpoch (KIP-595),
     LeaderEpochFileCache.endOffsetFor.
     """
 
@@ -177,6 +183,7 @@ class TopicSettings:
     tiered: bool | Unknown = False
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """One partition as the controller's metadata has it (DescribeTopicPartitions)."""
@@ -202,13 +209,15 @@ class PartitionState:
         """The role of *broker*; Unknown ELR sets (before Kafka 4.0) count as empty."""
         if broker in self.isr:
             return Role.ISR
-        if known(self.elr) and broker in self.elr:
+        elr, last = self.elr, self.last_known_elr
+        if elr and not isinstance(elr, Unknown) and broker in elr:
             return Role.ELR
-        if known(self.last_known_elr) and broker in self.last_known_elr:
+        if last and not isinstance(last, Unknown) and broker in last:
             return Role.LAST_KNOWN_ELR
         return Role.STALE
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class LogDir:
     """The log directory of one replica (DescribeLogDirs, R21)."""
@@ -219,8 +228,13 @@ class LogDir:
     """Bytes."""
     future: bool = False
     """The copy of a move between directories that has not finished."""
+    copy: LogDir | None = None
+    """That copy, beside the log itself."""
+    behind: int | Unknown = 0
+    """Of a copy: offsets of the log that it lacks; negative where it is ahead of the log."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class LogContents:
     """How far the record batches of one replica were read, newest first, and found whole.
@@ -230,7 +244,7 @@ class LogContents:
     """
 
     verified_from: int
-    """Whole from this offset on, up to `verified_to`; what is older was not read."""
+    """Whole from this offset on, up to `verified_to`; older batches were not read."""
     verified_to: int
     """The log end offset, or where the reading stopped: at `corrupt_at` if that is known."""
     corrupt_at: int | None = None
@@ -245,9 +259,10 @@ class LogContents:
 CONTENTS_UNREAD = Unknown("its contents were not read")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReplicaLog:
-    """What one replica of one partition holds, or why that is not known."""
+    """The log of one replica of one partition, or why the log is not known."""
 
     broker: int
     role: Role
@@ -268,23 +283,29 @@ class ReplicaLog:
     """Timestamp of the newest batch; None for a log without records."""
     log_dir_online: bool | Unknown = Unknown("log directories were not read")
     log_dir: LogDir | Unknown = Unknown("log directories were not read")
+    only_copy: LogDir | None = None
+    """The copy of an unfinished move, where no online directory holds the log itself (R21)."""
     source: FigureSource = FigureSource.NONE
     observed_at_ms: int = 0
     contents: LogContents | Unknown = CONTENTS_UNREAD
     """How far its record batches were read and found whole."""
     last_heard: ReplicaLog | None = None
-    """What an unread replica told earlier, while the partition was as it is now: an upper bound
-    of what it holds (`services.recovery.judgement.heard_before`), never a reading of now."""
+    """What an unread replica reported earlier, while the partition was as it is now: an upper bound
+    of that log (`services.recovery.judgement.heard_before`), never a reading of now."""
 
     @property
     def corrupt_at(self) -> int | None:
         """The lowest offset known to be corrupt; None where none is known to be."""
-        return self.contents.corrupt_at if isinstance(self.contents, LogContents) else None
+        contents = self.contents
+        return contents.corrupt_at if isinstance(contents, LogContents) else None
 
     @property
     def last_written_epoch(self) -> int | None | Unknown:
         """The epoch that ranks; None for a log without records."""
-        return self.epochs if isinstance(self.epochs, Unknown) else self.epochs.last_written
+        epochs = self.epochs
+        if isinstance(epochs, Unknown):
+            return epochs
+        return epochs.ranges[-1].epoch if epochs.ranges else None
 
     @property
     def empty(self) -> bool:
@@ -292,6 +313,7 @@ class ReplicaLog:
         return known(self.log_end) and known(self.log_start) and self.log_end <= self.log_start
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionEvidence:
     """Everything read about one partition: the input of ranking, loss and verdict."""
@@ -303,7 +325,7 @@ class PartitionEvidence:
     unread_floor: int | Unknown = Unknown("no bound is known")
     """Highest offset known from elsewhere: a high watermark, a committed group offset (R11)."""
     unread_floor_source: str = ""
-    """What told it: ``high watermark of b2``, ``group billing``."""
+    """The source: ``high watermark of b2``, ``group billing``."""
     group_offsets: Mapping[str, int] | Unknown = Unknown("consumer groups were not read")
     """Committed offset by group (R19)."""
     unregistered: tuple[int, ...] = ()
@@ -315,12 +337,15 @@ class PartitionEvidence:
 
     def replica(self, broker: int) -> ReplicaLog | None:
         """The replica on *broker*, if it is assigned there."""
-        return next((log for log in self.replicas if log.broker == broker), None)
+        for log in self.replicas:
+            if log.broker == broker:
+                return log
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The brokers of a cluster, as DescribeCluster tells."""
+    """The brokers of a cluster, as DescribeCluster reports them."""
 
     cluster_id: str
     brokers: tuple[Broker, ...]
@@ -329,7 +354,7 @@ class ClusterDescription:
 
     def fenced(self, broker: int) -> bool | Unknown:
         """Whether *broker* is fenced; a broker left out by an old cluster is taken as fenced."""
-        listed = next((one for one in self.brokers if one.id == broker), None)
+        listed = next((known for known in self.brokers if known.id == broker), None)
         if listed is not None:
             return listed.fenced
         if self.names_fenced:
@@ -339,12 +364,12 @@ class ClusterDescription:
     def unregistered(self, assignment: tuple[int, ...]) -> tuple[int, ...]:
         """Brokers of *assignment* that the cluster does not know (R12).
 
-        Always empty before Kafka 4.0, which does not tell fenced and unregistered apart.
+        Always empty before Kafka 4.0, which does not distinguish fenced from unregistered.
         """
         if not self.names_fenced:
             return ()
         registered = {broker.id for broker in self.brokers}
-        return tuple(one for one in assignment if one not in registered)
+        return tuple(broker for broker in assignment if broker not in registered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,4 +397,4 @@ class ClusterSnapshot:
 
     def broker(self, broker_id: int) -> Broker | None:
         """The broker of that id, if it is listed."""
-        return next((one for one in self.brokers if one.id == broker_id), None)
+        return next((broker for broker in self.brokers if broker.id == broker_id), None)

@@ -1,6 +1,6 @@
-"""Opening files that others may have put there: regular files only, read as far as is sensible.
+"""Opens files that others may have put there: regular files only, of a bounded size.
 
-A FIFO would keep its reader for ever, a device does not end, and a file of many gigabytes would
+A FIFO would block its reader for ever, a device does not end, and a file of many gigabytes would
 fill the memory: each is refused before anything is read.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 _OWN_DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 NO_REGULAR_FILE = "it is no regular file"
 SETTINGS_BYTES = 16 * 1024 * 1024
-"""No file of settings, certificates or a secret is larger."""
+"""The largest file of settings, certificates or a secret that is read, in bytes."""
 
 
 def open_regular(path: Path) -> BufferedReader:

@@ -1,8 +1,8 @@
-"""The rights of what is written: backups, plans and logs hold what Kafka's ACLs keep from others.
+"""New files: rights that keep out whom Kafka's ACLs keep out, and names that survive a power cut.
 
 Folders are for their owner alone (0700), and so are files (0600), whatever the umask.
 ``BREAKGLASS_BACKUP_MODE=0750`` gives new folders those rights, and new files the same without the
-right to execute (0640). What is there already keeps its rights.
+right to execute (0640). Existing files and folders keep their rights.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def folder_mode() -> int:
     """The rights of a new folder.
 
     Raises:
-        UsageError: the environment asks for none that leaves them to their owner.
+        UsageError: the environment asks for rights that lock the owner out.
     """
-    told = os.environ.get(VARIABLE)
-    if told is None:
+    setting = os.environ.get(VARIABLE)
+    if setting is None:
         return FOLDER_MODE
-    if not _MODE.fullmatch(told):
-        raise UsageError(f"{VARIABLE} is {told!r}: write the rights of folders, as in 0750.")
-    return int(told, 8)
+    if not _MODE.fullmatch(setting):
+        raise UsageError(f"{VARIABLE} is {setting!r}: write the rights of folders, as in 0750.")
+    return int(setting, 8)
 
 
 def file_mode() -> int:
@@ -39,7 +39,7 @@ def file_mode() -> int:
 
 
 def make_folder(path: Path) -> None:
-    """Make the one folder at *path*, unless it is there. Raises OSError."""
+    """Make the folder at *path* alone, unless it is there. Raises OSError."""
     mode = folder_mode()
     try:
         path.mkdir(mode=mode)
@@ -52,10 +52,10 @@ def make_folder(path: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """The same with its parents where they are missing."""
-    for one in reversed([path, *path.parents]):
-        if not one.exists():
-            make_folder(one)
+    """Make the folder at *path*, and its parents where they are missing."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.exists():
+            make_folder(folder)
 
 
 def open_new(path: str | Path, flags: int) -> int:
@@ -64,8 +64,17 @@ def open_new(path: str | Path, flags: int) -> int:
     It can be the *opener* of `open`.
     """
     mode = file_mode()
-    told = VARIABLE in os.environ and bool(flags & os.O_CREAT) and not Path(path).exists()
+    created = VARIABLE in os.environ and bool(flags & os.O_CREAT) and not Path(path).exists()
     descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
-    if told:
+    if created:
         os.fchmod(descriptor, mode)
     return descriptor
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in the folder at *path* on disk: they survive a power cut. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,28 +1,42 @@
-"""How a session reaches its cluster: reading always, changing only where there is a `Power`.
+"""How a session reaches its cluster: always to read, and to change only with a `Power`.
 
-A read-only session holds a `ReadAccess` and nothing else: no object it can reach makes a client
-that changes anything.
+A read-only session has a `ReadAccess` and nothing else: no object it can reach makes a client
+that changes anything. `--verify-contents` says how far the contents of replicas are read before
+the replicas are proposed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from breakglass.services.connection.plaintext import Plaintext
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.contents_effort import Effort
 
 if TYPE_CHECKING:
+    from breakglass.services.connection.security import ClientConfig
     from breakglass.services.kafka.election_client import ElectionClient
     from breakglass.services.kafka.group_client import GroupClient
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.kafka.setting_client import SettingClient
     from breakglass.services.kafka.topic_client import TopicClient
+    from breakglass.services.kafka.transaction_end_client import TransactionEndClient
     from breakglass.services.kafka.wire.connection import Security
     from breakglass.services.kafka.wire.sender import Sender
+
+
+class Effort(StrEnum):
+    """The values of ``--verify-contents``."""
+
+    FULL = "full"
+    """From log start to log end, however long that takes."""
+    BUDGET = "budget"
+    """The newest batches first, as far back as the allowance goes."""
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,16 @@ class ReadAccess:
             yield client
         finally:
             client.close()
+
+    def librdkafka(self) -> AbstractContextManager[ClientConfig]:
+        """The settings of librdkafka's clients that read, for as long as the context lasts.
+
+        Where librdkafka by itself does not reach the brokers, it gets there by a relay.
+
+        Raises:
+            Unreachable, AuthenticationFailed: the brokers are not reached.
+        """
+        return _librdkafka(self, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +108,32 @@ class Power:
             yield GroupClient(sender)
 
     @contextmanager
+    def settings(self, cluster_id: str) -> Iterator[SettingClient]:
+        """A client that can write the topic settings that decide elections, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from breakglass.services.kafka.setting_client import SettingClient
+        from breakglass.services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.SETTINGS) as sender:
+            yield SettingClient(sender)
+
+    @contextmanager
+    def transaction_ends(self, cluster_id: str) -> Iterator[TransactionEndClient]:
+        """A client that can end transactions that nobody will end, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from breakglass.services.kafka.transaction_end_client import TransactionEndClient
+        from breakglass.services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.TRANSACTION_ENDS) as sender:
+            yield TransactionEndClient(sender)
+
+    @contextmanager
     def topics(self, cluster_id: str) -> Iterator[TopicClient]:
         """A client that can create topics and set them up, closed at the end.
 
@@ -113,7 +163,7 @@ class Power:
     def markers(self, cluster_id: str, *, holding: bool = False) -> Iterator[MarkerClient]:
         """A client that can write the markers of checkpoints, closed at the end.
 
-        One that is *holding* can change topics' settings, too: to hold their retention back.
+        With *holding* it can change topics' settings, too: to hold their retention back.
 
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
@@ -137,6 +187,12 @@ class Power:
         with self._armed(cluster_id, api_keys.RECORDS) as sender:
             yield sender
 
+    def librdkafka(self) -> AbstractContextManager[ClientConfig]:
+        """The settings of librdkafka's clients that write records, as `ReadAccess.librdkafka`."""
+        from breakglass.services.kafka.wire import api_keys
+
+        return _librdkafka(self.access, api_keys.RECORDS)
+
     @contextmanager
     def _armed(self, cluster_id: str, keys: frozenset[int]) -> Iterator[Sender]:
         """A sender with power, once it is known to reach the cluster that was read."""
@@ -153,6 +209,27 @@ class Power:
             yield sender
         finally:
             sender.close()
+
+
+@contextmanager
+def _librdkafka(access: ReadAccess, power: frozenset[int]) -> Iterator[ClientConfig]:
+    from breakglass.services.connection.security import confluent_config, reached_by_librdkafka
+
+    settings = access.settings
+    if reached_by_librdkafka(settings):
+        yield confluent_config(settings)
+        return
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.kafka.relay.relay import LoopbackRelay
+    from breakglass.services.kafka.wire import api_keys
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+    sender = _sender(access, frozenset({api_keys.OFFSET_FOR_LEADER_EPOCH}) | power)
+    with LoopbackRelay(sender) as relay:
+        # What the sender learns here is where the relay finds the brokers.
+        limit = Deadline.after(settings.connect_timeout_ms / 1000)
+        ReadClient(sender, settings.listener).describe(limit)
+        yield confluent_config(relay.settings(settings))
 
 
 def _sender(access: ReadAccess, power: frozenset[int], client_id: str | None = None) -> Sender:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from breakglass.console.exits import collect_cycles_seldom
-from tests.processes import name_dropped_processes
+from tests.kit.processes import name_dropped_processes
 
 TESTS = Path(__file__).parent
 BROKER_SECONDS = 300
@@ -71,7 +71,7 @@ def _put_longest_first(items: list[pytest.Item]) -> None:
     sizes = Counter(map(_sharing, items))
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
-        spark, brokers = (item.get_closest_marker(one) for one in ("pipeline", "lab"))
+        spark, brokers = (item.get_closest_marker(text) for text in ("pipeline", "lab"))
         if not spark and not brokers:
             return (3 if item.path.is_relative_to(TESTS / "unit") else 2, 0, "")
         return (0 if spark else 1, -sizes[_sharing(item)], _sharing(item))

@@ -43,7 +43,7 @@ class _Unusable(Exception):
 
 
 def read_themes(folder: Path) -> UserThemes:
-    """Read every `*.toml` in *folder*, by name; a broken one is told of and never stops the rest.
+    """Read every `*.toml` in *folder*, by name; a broken file is reported and never stops the rest.
 
     A file says `name`, and of `base` (the theme it is a change of, "breakglass-dark" unless
     said), `dark`, `[colors]` and `[roles]` what it wants to be different.
@@ -51,7 +51,7 @@ def read_themes(folder: Path) -> UserThemes:
     themes: dict[str, Theme] = {}
     problems: list[ThemeProblem] = []
     try:
-        files = sorted(one for one in folder.iterdir() if one.suffix == ".toml")
+        files = sorted(file for file in folder.iterdir() if file.suffix == ".toml")
     except FileNotFoundError:
         return UserThemes()
     except OSError as error:

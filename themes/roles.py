@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """Everything that is told apart by its look; the value is the name in CSS and in files."""
+    """Everything that has a look of its own; the value is the name in CSS and in files."""
 
     # What an offline partition needs: the verdicts.
     BOMB = "bomb"
@@ -88,7 +88,7 @@ class RoleStyle:
                 colors[behind] = checked_color(word)
         if behind and True not in colors:
             raise StyleSyntaxError("a background colour is missing after 'on'")
-        written = tuple(one for one in ATTRIBUTES if one in attributes)
+        written = tuple(attribute for attribute in ATTRIBUTES if attribute in attributes)
         return cls(colors.get(False), colors.get(True), written)
 
 

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from aiohttp import hdrs, web, web_response
+from aiohttp import hdrs, web
 
+from breakglass.console.web.listener import HttpListener
 from breakglass.services.errors import UsageError
 
 COOKIE = "breakglass"
 PARAMETER = "token"
 PAGE = "/"
-SERVER = "breakglass"
 WHY = "Open the address with the token: `breakglass serve` prints it, or who runs it chose one."
 SHORTEST = 16
 """Characters of a token that somebody chose."""
@@ -38,8 +38,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Access:
     """What a request has to bring."""
 
-    host: str
-    """The address the server listens on."""
+    listener: HttpListener
     token: str
     own: bool = False
     """The operator chose the token: it is not printed."""
@@ -47,25 +46,31 @@ class Access:
     """A proxy with TLS stands in front: browsers are asked for https and wss alone."""
 
     @classmethod
-    def for_host(cls, host: str, chosen: str | None = None, *, behind_tls: bool = False) -> Access:
-        """Decide what reaching *host* takes; *chosen* is the operator's own token.
+    def to(
+        cls, listener: HttpListener, chosen: str | None = None, *, behind_tls: bool = False
+    ) -> Access:
+        """Decide what reaching *listener* takes; *chosen* is the operator's own token.
 
         Raises:
             UsageError: the token is too short to keep anyone out.
         """
         if chosen is None:
-            return cls(host, secrets.token_urlsafe(24), behind_tls=behind_tls)
+            return cls(listener, secrets.token_urlsafe(24), behind_tls=behind_tls)
         if len(chosen) < SHORTEST:
             raise UsageError(
                 f"the token has {len(chosen)} characters, and needs {SHORTEST}: choose a longer one"
             )
-        return cls(host, chosen, own=True, behind_tls=behind_tls)
+        return cls(listener, chosen, own=True, behind_tls=behind_tls)
 
     def url(self, port: int) -> str:
         """Where to open it; the token is left out if the operator knows it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
         token = "" if self.own else self.token
-        return f"http://{host}:{port}/?{urlencode({PARAMETER: token})}"
+        return self.listener.url(port, f"{PAGE}?{urlencode({PARAMETER: token})}")
+
+    @property
+    def https(self) -> bool:
+        """Whether browsers use https and wss alone: TLS ends here, or at a proxy in front."""
+        return self.behind_tls or self.listener.tls is not None
 
     def permits(self, request: web.Request) -> bool:
         """Whether *request* may be answered."""
@@ -74,7 +79,7 @@ class Access:
 
     def of_own_page(self, request: web.Request) -> bool:
         """Whether a websocket is asked for by the page this server has sent."""
-        scheme = "https" if self.behind_tls else "http"
+        scheme = "https" if self.https else "http"
         return request.headers.get(hdrs.ORIGIN, "") == f"{scheme}://{request.host}"
 
     @web.middleware
@@ -96,15 +101,8 @@ class Access:
             raise web.HTTPNotFound(text="There is one page here.", headers=HEADERS)
         location = str(request.rel_url.without_query_params(PARAMETER))
         response = web.Response(status=303, headers={**HEADERS, hdrs.LOCATION: location})
-        response.set_cookie(
-            COOKIE, self.token, httponly=True, samesite="Strict", secure=self.behind_tls
-        )
+        response.set_cookie(COOKIE, self.token, httponly=True, samesite="Strict", secure=self.https)
         return response
-
-
-def tell_no_versions() -> None:
-    """Let no answer name the library that gives it, not even one to bytes that are no request."""
-    web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
 
 
 def _bytes(text: str) -> bytes:

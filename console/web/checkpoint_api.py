@@ -1,13 +1,12 @@
-"""Checkpoints over HTTP: the paths, codes and JSON of Zeebe's ``/actuator/backups``.
+"""Checkpoints over HTTP: Zeebe's paths, codes and JSON (``/actuator/backups``).
 
 Sources: BackupEndpoint of camunda/zeebe 8.6. What Zeebe has no word for: every request brings the
-token, and a server that was not told to write takes and deletes nothing.
+token, and a server without permission to write takes and deletes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
+from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
 from breakglass.services.checkpoint.background_errors import Counts
 from breakglass.services.checkpoint.backup_info import backup_info
 from breakglass.services.checkpoint.interfaces import Checkpoints
@@ -25,9 +25,9 @@ from breakglass.services.checkpoint.openapi import (
     PROMISE_HEADER,
     description,
 )
-from breakglass.services.checkpoint.promise import level_of, promise
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import LARGEST_ID, Status
+from breakglass.services.checkpoint.wording import level_of, promise
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
@@ -42,7 +42,7 @@ from breakglass.services.lag import Behind
 LARGEST = 4096
 """Bytes of a request's body: it holds one number."""
 LONGEST_KEY = 200
-HEADERS = {hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"}
+LOOPBACK = "127.0.0.1"
 NO_ID = "A backupId must be provided and it must be > 0"
 STATUSES: tuple[tuple[type[BreakglassError], int], ...] = (
     (UsageError, 400),
@@ -67,7 +67,7 @@ class HttpFailure(Exception):
 
 
 class CheckpointApi:
-    """Answers for *checkpoints*, whoever brings *token*; *writable*: takes and deletes too."""
+    """Answers requests for *checkpoints* that bring *token*; *writable*: takes and deletes too."""
 
     def __init__(
         self,
@@ -88,13 +88,13 @@ class CheckpointApi:
     def application(self) -> web.Application:
         """What aiohttp runs."""
         application = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
-        one = f"{BACKUPS}/{{id}}"
+        backup = f"{BACKUPS}/{{id}}"
         application.add_routes(
             [
                 web.get(BACKUPS, self._list, name="list"),
                 web.post(BACKUPS, self._take, name="take"),
-                web.get(one, self._status, name="status"),
-                web.delete(one, self._delete, name="delete"),
+                web.get(backup, self._status, name="status"),
+                web.delete(backup, self._delete, name="delete"),
                 web.get("/metrics", self._metrics, name="metrics"),
                 web.get("/openapi.json", self._description, name="openapi"),
             ]
@@ -123,18 +123,12 @@ class CheckpointApi:
         return response
 
     def _admit(self, request: web.Request) -> None:
-        scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        # Bytes that are no UTF-8 come as lone surrogates.
-        sent = given.strip().encode("utf-8", "surrogateescape")
-        known = hmac.compare_digest(sent, self._token.encode())
-        if scheme.lower() != "bearer" or not known:
-            raise HttpFailure(
-                401, "Send the token that the server has printed: Authorization: Bearer"
-            )
+        if not bears(request, self._token):
+            raise HttpFailure(401, WITHOUT_TOKEN)
 
     async def _list(self, _: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._checkpoints.all)
-        return web.json_response([backup_info(one, brief=True) for one in found])
+        return web.json_response([backup_info(checkpoint, brief=True) for checkpoint in found])
 
     async def _status(self, request: web.Request) -> web.Response:
         id = _path_id(request)
@@ -173,8 +167,8 @@ class CheckpointApi:
     async def _metrics(self, _: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._checkpoints.all)
         errors = self._errors() if self._errors else None
-        text = exposition(found, self._answered, errors, self._behind())
-        return web.Response(body=text.encode(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+        body = exposition(found, self._answered, errors, self._behind())
+        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
     async def _description(self, _: web.Request) -> web.Response:
         return web.json_response(description(self._version))

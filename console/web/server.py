@@ -21,7 +21,8 @@ from textual_serve.download_manager import DownloadManager
 from typing_extensions import override
 
 from breakglass.console.output import say
-from breakglass.console.web.access import HEADERS, Access, tell_no_versions
+from breakglass.console.web.access import HEADERS, Access
+from breakglass.console.web.listener import HttpListener, serve_until
 
 SESSIONS = 8
 """Open at once; each holds its own connections to the brokers."""
@@ -100,8 +101,8 @@ class Dashboard:
         """Consoles that are asked to end."""
 
     @property
-    def host(self) -> str:
-        return self._access.host
+    def listener(self) -> HttpListener:
+        return self._access.listener
 
     def application(self) -> web.Application:
         """What aiohttp runs."""
@@ -119,7 +120,7 @@ class Dashboard:
         return application
 
     async def _index(self, request: web.Request) -> web.Response:
-        websocket = f"{'wss' if self._access.behind_tls else 'ws'}://{request.host}/ws"
+        websocket = f"{'wss' if self._access.https else 'ws'}://{request.host}/ws"
         page = self._page.substitute(title=escape(self._title), websocket=escape(websocket))
         return web.Response(text=page, content_type="text/html", headers=HEADERS)
 
@@ -133,7 +134,7 @@ class Dashboard:
         self._open.add(websocket)
         session = Session(self._command, self._env, websocket)
         try:
-            await session.start(*(_size(request.query.get(one)) for one in ("width", "height")))
+            await session.start(*(_size(request.query.get(name)) for name in ("width", "height")))
             await _relay(websocket, session)
         finally:
             self._open.discard(websocket)
@@ -170,7 +171,7 @@ async def _relay(websocket: web.WebSocketResponse, session: Session) -> None:
             if kind == "stdin":
                 await session.send_bytes(content[0].encode("utf-8", "replace"))
             elif kind == "resize":
-                width, height = (_size(content[0][one]) for one in ("width", "height"))
+                width, height = (_size(content[0][name]) for name in ("width", "height"))
                 await session.set_terminal_size(width, height)
             elif kind == "ping":
                 await websocket.send_json(["pong", content[0]])
@@ -193,18 +194,8 @@ def _size(said: object) -> int:
 
 
 async def serve(
-    dashboard: Dashboard, port: int, stop: asyncio.Event, started: Callable[[int], object]
+    dashboard: Dashboard, stop: asyncio.Event, started: Callable[[int], object]
 ) -> None:
-    """Answer until *stop*; *started* gets the port. Raises OSError where it cannot listen."""
-    tell_no_versions()
-    runner = web.AppRunner(
-        dashboard.application(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
-    )
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, dashboard.host, port)
-        await site.start()
-        started(runner.addresses[0][1])
-        await stop.wait()
-    finally:
-        await runner.cleanup()
+    """Answer until *stop*; *started* gets the port. Raises UsageError where it cannot listen."""
+    application = dashboard.application()
+    await serve_until(application, dashboard.listener, stop, started, SHUTDOWN_SECONDS)

@@ -1,7 +1,9 @@
 """The console of one browser page: its own process, read-only, and with no way to a file.
 
-Whoever sees it may look, filter and sort. Everything else that has a key on a terminal answers
-here that it has none: what changes the cluster, and what reads or writes the operator's files.
+A viewer may look, filter and sort, on each of the eight screens. Everything else that has a key on
+a terminal answers here that it has none: what changes the cluster, what writes files, and what
+opens a file that the operator did not name. What records hold is shown only if the operator says
+so. Two lists keep it so: of actions, and of the screens that may open above a main screen.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from asyncio import get_running_loop
+from collections.abc import Sequence
 from typing import Any
 
 from textual.dom import DOMNode
@@ -18,35 +21,92 @@ from textual.drivers.web_driver import WebDriver
 from textual.events import Key
 from textual.message import Message
 from textual.messages import ExitApp
+from textual.screen import Screen
 from typing_extensions import override
 
-from breakglass.console.app import BreakglassApp
 from breakglass.console.console import make_context
 from breakglass.console.exits import guarded
 from breakglass.console.key_order import wait_until_settled
+from breakglass.console.limited import LimitedConsole
 from breakglass.console.look import LookOptions, colors_left_to_the_theme, decide_look
 from breakglass.console.on_terminal import leave, run_in_loop
+from breakglass.console.stores import stores_in
 from breakglass.console.wiring import Connection
+from breakglass.screens.context import Context
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.connection.sources import ConnectionOptions
 
 VARIABLE = "BREAKGLASS_WEB_SESSION"
 """Holds what the server tells this process, as JSON."""
 ANSWER = "This dashboard is read-only: open `breakglass` on a terminal for that."
-SHOWN = frozenset(("overview", "offline"))
-"""The screens that are here."""
+NO_RECORDS = "This dashboard shows no records: `breakglass serve --records` does."
 HARMLESS = frozenset(
     (
         *("ask_refresh", "back", "choose", "command_palette", "copy", "dismiss", "filter"),
         *("focus_next", "focus_previous", "forecast", "help", "help_quit", "interval", "jump"),
-        *("mark", "move", "page", "quit", "show_all", "sort", "switch", "unmark_all"),
+        *("mark", "move", "page", "quit", "show", "show_all", "sort", "switch", "unmark_all"),
+        # Plan: a plan of what is offline, which lives as long as the page.
+        *("make", "next_kind"),
+        # Journal, Browse, Metastore.
+        *("ledger", "records", "compare", "difference", "service", "view"),
     )
 )
-"""The actions of those screens that look and do not touch."""
+"""The actions of the main screens that look and do not touch."""
+OF_RECORDS = frozenset(("count", "end", "fold", "form", "go", "next", "search", "swap", "unmark"))
+"""The actions of screens of records that look and do not touch."""
+_SCREENS = "breakglass.screens."
+ABOVE = frozenset(
+    (
+        *("help:HelpScreen", "legend:LegendScreen", "journal.ledger:LedgerScreen"),
+        *("journal.story:StoryScreen", "offline.forecast:ForecastScreen"),
+        *("offline.partition:PartitionScreen", "overview.broker_details:BrokerDetails"),
+        "overview.screen:TroubledScreen",
+    )
+)
+"""The screens that may open above a main screen, as `place_of` names them."""
+ABOVE_OF_RECORDS = frozenset(
+    ("browse.records:RecordsScreen", "browse.paged_records:OneRecordScreen")
+)
+"""The same, of screens that show what records hold."""
 
 
-class WebConsole(BreakglassApp):
-    """The console without anything but looking."""
+def place_of(screen: Screen[Any]) -> str:
+    """Where the class of *screen* is, below the folder of screens."""
+    made = type(screen)
+    return f"{made.__module__.removeprefix(_SCREENS)}:{made.__name__}"
+
+
+class WebConsole(LimitedConsole):
+    """The console without anything but looking; with *records*, at what records hold too."""
+
+    OFFERED = HARMLESS | OF_RECORDS
+
+    def __init__(self, context: Context, *, records: bool = False, **look: Any) -> None:
+        super().__init__(context, **look)
+        self._records = records
+
+    @override
+    def _look_back(self) -> None:
+        """An election that stopped before its end is not offered to a viewer: see the Journal."""
+
+    @override
+    def push_screen(self, screen: Any, *given: Any, **named: Any) -> Any:
+        """Open what shows; answer anything else, as if it had been left at once."""
+        why = self._refusal(screen)
+        if not why:
+            return super().push_screen(screen, *given, **named)
+        self.notify(why, severity="warning", markup=False)
+        left = get_running_loop().create_future()
+        left.set_result(None)
+        return left
+
+    def _refusal(self, screen: Screen[Any]) -> str:
+        """Why *screen* does not open here; empty if it does."""
+        place = place_of(screen)
+        if place in ABOVE_OF_RECORDS:
+            return "" if self._records else NO_RECORDS
+        of_textual = type(screen).__module__.startswith("textual.")
+        return "" if of_textual or place in ABOVE else ANSWER
 
     @override
     def get_driver_class(self) -> type[Driver]:
@@ -54,33 +114,19 @@ class WebConsole(BreakglassApp):
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whoever sees a page does not take note for the operators."""
+        """A viewer of a page does not acknowledge for the operators."""
         return action != "acknowledge" and super().check_action(action, parameters)
 
     @override
-    async def run_action(
-        self,
-        action: Any,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Run what looks; answer anything else."""
-        target, name, parameters = self._parse_action(action, default_namespace or self, namespaces)
-        if _permitted(target, name, parameters):
-            return await super().run_action(action, default_namespace, namespaces)
+    def offers(self, target: DOMNode, name: str, parameters: tuple[object, ...]) -> bool:
+        if name == "open":
+            # A group of lines, rather than a file.
+            return len(parameters) == 1 and isinstance(parameters[0], bool)
+        return super().offers(target, name, parameters)
+
+    @override
+    def decline(self) -> None:
         self.notify(ANSWER, severity="warning", markup=False)
-        return True
-
-
-def _permitted(target: DOMNode, name: str, parameters: tuple[object, ...]) -> bool:
-    if name == "show":
-        return parameters[0] in SHOWN
-    if name == "open":
-        # A group of partitions, rather than a file.
-        return len(parameters) == 1 and isinstance(parameters[0], bool)
-    # A field that is typed into, a list that scrolls.
-    of_textual = type(target).__module__.startswith("textual.")
-    return of_textual or name in HARMLESS
 
 
 class BrowserDriver(WebDriver):
@@ -100,11 +146,18 @@ class BrowserDriver(WebDriver):
 
 
 def session_environment(
-    connection: Connection, gone: tuple[int, ...], theme: str | None
+    connection: Connection,
+    gone: tuple[int, ...],
+    theme: str | None,
+    stores: Sequence[str] = (),
+    *,
+    records: bool = False,
 ) -> dict[str, str]:
     """Return the environment that tells a session what to show."""
     options = connection.options
     said = {
+        "stores": stores,
+        "records": records,
         "options": {name: getattr(options, name) for name in ConnectionOptions.__slots__},
         "native_rpc": connection.native_rpc,
         "gone": gone,
@@ -120,9 +173,12 @@ def main() -> None:
     options["broker_address"] = tuple(options["broker_address"])
     connection = Connection(ConnectionOptions(**options), said["native_rpc"])
     look = decide_look(LookOptions(said["theme"], False, True), default_folder())
-    context = make_context(connection, said["gone"], look)
+    places = stores_in(said["stores"])
+    context = make_context(
+        connection, said["gone"], look, places.backups, places.metastore, None, places.checkpoints
+    )
     with colors_left_to_the_theme():
-        app = WebConsole(context, theme=look.theme, themes=look.themes)
+        app = WebConsole(context, records=said["records"], theme=look.theme, themes=look.themes)
     try:
         code = run_in_loop(app, mouse=True)
     finally:

@@ -11,7 +11,7 @@ from breakglass.services.backup_watch.lines import (
     PlaceLine,
     TopicLine,
 )
-from breakglass.services.backup_watch.states import BackupState
+from breakglass.services.backup_watch.location import BackupState
 from breakglass.services.model import Unknown, known
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import moment_text
@@ -115,7 +115,7 @@ def _size(line: Line) -> Cell:
     match line:
         case PlaceLine():
             topics = line.place.topics
-            return Cell(size_text(sum(one.bytes for one in topics))) if topics else Cell("-")
+            return Cell(size_text(sum(topic.bytes for topic in topics))) if topics else Cell("-")
         case TopicLine():
             return Cell(size_text(line.held.bytes)) if _counted(line) else Cell("?", Role.UNKNOWN)
         case BackupPartitionLine():

@@ -17,10 +17,11 @@ from breakglass.services.backup_watch.lines import (
     TopicLine,
 )
 from breakglass.services.backup_watch.live_ends import LiveEnds
-from breakglass.services.backup_watch.states import BackupState
+from breakglass.services.backup_watch.location import BackupState
 from breakglass.services.backup_watch.watch import WatchedLocation
 from breakglass.services.health.figure import Figure
 from breakglass.services.model import Unknown
+from breakglass.services.topic_backup.originals import FoundFiles
 from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.verified import Verified
 from breakglass.services.words.figures import count, size_text
@@ -28,15 +29,15 @@ from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role
 
 SLOW_MS = 10_000
-"""A look at a place that takes longer is told of."""
+"""Milliseconds after which a look at a store is called slow."""
 STALE_MS = 60_000
 SHOWN_JOBS = 3
 NEXT = {
     BackupState.UNREADABLE: "",
     BackupState.DAMAGED: "`breakglass backup verify` names the damage; back up into another folder",
-    BackupState.LOST: "records were gone before they were copied: see the gaps of its partitions",
+    BackupState.LOST: "records were deleted before they were copied: see its gaps",
     BackupState.RUNNING: "",
-    BackupState.BARE: "`breakglass backup verify` reads every record there is",
+    BackupState.BARE: "`breakglass backup verify` reads every record",
     BackupState.UNVERIFIED: "`breakglass backup verify` proves that it can be restored",
     BackupState.VERIFIED: "",
 }
@@ -44,9 +45,9 @@ NEXT = {
 
 def job_facts(jobs: Sequence[SeenJob], now_ms: int) -> Iterator[Fact]:
     """A sentence for each job that runs, or that died."""
-    for one in jobs[:SHOWN_JOBS]:
-        age = max(now_ms - one.job.told_at_ms, 0)
-        yield Fact(one.job.kind.capitalize(), tuple(_job(one, age)), _told(one, age))
+    for job in jobs[:SHOWN_JOBS]:
+        age = max(now_ms - job.job.told_at_ms, 0)
+        yield Fact(job.job.kind.capitalize(), tuple(_job(job, age)), _told(job, age))
     if len(jobs) > SHOWN_JOBS:
         yield Fact("", (LinePart(f"and {len(jobs) - SHOWN_JOBS:,} more jobs", Role.MUTED),))
 
@@ -55,8 +56,8 @@ def _job(seen: SeenJob, age_ms: int) -> Iterator[LinePart]:
     job = seen.job
     if seen.life is Life.DEAD:
         yield LinePart("DEAD", Role.FAILED)
-        yield LinePart(f": process {job.pid} was gone at {_share(job)}  {job.url}")
-        yield LinePart("  Run it again: what was committed stays.")
+        yield LinePart(f": process {job.pid} died at {_share(job)}  {job.url}")
+        yield LinePart("  Run it again: it keeps what was committed.")
         return
     if seen.life is Life.SILENT:
         yield LinePart(f"SILENT for {age_text(age_ms / 1000)}", Role.STALE)
@@ -99,7 +100,7 @@ def _told(seen: SeenJob, age_ms: int) -> LinePart:
 def ends_facts(ends: Figure[LiveEnds], now_ms: int) -> Iterator[Fact]:
     """Why lags are old, where they are; unknown ones have their reason with their line."""
     if ends.failed is not None:
-        told = LinePart(f"not since: {ends.failed.reason}", Role.STALE)
+        told = LinePart(f"since then: {ends.failed.reason}", Role.STALE)
         yield Fact("Lag", (told,), age_part(ends, now_ms))
 
 
@@ -120,7 +121,7 @@ def _place(place: WatchedLocation, now_ms: int) -> Fact:
     if isinstance(held.value, Unknown):
         parts.append(LinePart(f"  ? {held.value.reason}", Role.UNKNOWN))
     if held.failed is not None:
-        parts.append(LinePart(f"  not since: {held.failed.reason}", Role.STALE))
+        parts.append(LinePart(f"  since then: {held.failed.reason}", Role.STALE))
     waiting = 0 if place.reading_since_ms is None else now_ms - place.reading_since_ms
     if waiting > SLOW_MS:
         parts.append(LinePart(f"  it has not answered for {age_text(waiting / 1000)}", Role.STALE))
@@ -154,15 +155,31 @@ def _topic(line: TopicLine) -> Iterator[Fact]:
 
 def _holdings(line: TopicLine, status: TopicStatus) -> Iterator[LinePart]:
     if status.commit is None:
-        yield LinePart(f"{status.folder}: made by Kafka Backup, which keeps no manifest")
+        yield LinePart(f"{status.folder}: made by Kafka Backup, which writes no manifest")
+        if status.found is not None:
+            yield LinePart(f"; {_found(status.found)}")
         return
     held = line.held
     number = len(held.partitions)
-    later = "" if held.newest else ", a later generation is there"
+    later = "" if held.newest else ", a later generation exists"
     yield LinePart(
         f"generation {held.generation}{later}, commit {status.commit}, {number:,} partition"
         f"{'s' * (number != 1)}, {held.records:,} records, {size_text(held.bytes)} in "
-        f"{held.segments:,} segments, {status.group_states:,} states of groups"
+        f"{held.segments:,} segments, {status.group_states:,} group states"
+    )
+
+
+def _found(files: FoundFiles) -> str:
+    """What the files say without a manifest: ``3 partitions, ? records, 12 MB in 5 segments``."""
+    figures = [part.records for part in files.partitions]
+    known = [figure for figure in figures if not isinstance(figure, Unknown)]
+    records = f"{sum(known):,}" if len(known) == len(figures) else "?"
+    number = len(figures)
+    size = size_text(sum(part.bytes for part in files.partitions))
+    segments = sum(part.segments for part in files.partitions)
+    return (
+        f"{number:,} partition{'s' * (number != 1)}, {records} records, {size} in {segments:,} "
+        f"segment{'s' * (segments != 1)}"
     )
 
 
@@ -175,7 +192,9 @@ def _verified(status: TopicStatus) -> Iterator[LinePart]:
     yield LinePart(found, Role.VERIFIED if last.whole else Role.FAILED)
     yield LinePart(f" at {time_text(last.at_ms)}, by {_how(last)}")
     if last.commit != status.commit:
-        yield LinePart(f"; commit {last.commit}, there is {status.commit} by now", Role.WAITING)
+        yield LinePart(
+            f"; commit {last.commit}; the backup is now at commit {status.commit}", Role.WAITING
+        )
 
 
 def _how(last: Verified) -> str:
@@ -209,11 +228,66 @@ def _unknown_lag(lag: Lag) -> Iterator[Fact]:
 
 def _summed(partitions: Sequence[PartitionStatus]) -> dict[str, int]:
     gaps: dict[str, int] = {}
-    for one in partitions:
-        for reason, number in one.gaps.items():
+    for partition in partitions:
+        for reason, number in partition.gaps.items():
             gaps[reason] = gaps.get(reason, 0) + number
     return gaps
 
 
 def _gaps(gaps: dict[str, int]) -> str:
     return ", ".join(f"{number:,} {reason}" for reason, number in sorted(gaps.items()))
+
+
+def document(line: Line) -> dict[str, Any]:
+    """Everything that is known of *line*; what is not is null with its reason beside it."""
+    match line:
+        case PlaceLine():
+            held = line.place.held.value
+            if isinstance(held, Unknown):
+                return {"url": line.place.url, "unread": held.reason}
+            topics = [topic.name for topic in held.topics]
+            return {"url": line.place.url, "newest_ms": held.newest_ms, "topics": topics}
+        case TopicLine():
+            return _copied_topic(line)
+        case BackupPartitionLine():
+            return {"topic": line.held.name, **_copied_partition(line.part), **_lag(line.lag)}
+
+
+def _copied_topic(line: TopicLine) -> dict[str, Any]:
+    status = line.held.status
+    if status is None:
+        return {"topic": line.held.name, "state": line.state, "unread": line.held.unread}
+    last = status.verified
+    return {
+        "topic": line.held.topic,
+        "generation": line.held.generation,
+        "folder": status.folder,
+        "state": line.state,
+        "commit": status.commit,
+        "committed_at_ms": status.committed_at_ms,
+        "verified_at_ms": last.at_ms if last else None,
+        "verified_how": last.how if last else None,
+        "verified_against": last.against if last else None,
+        "verified_now": status.verified_now,
+        **_lag(line.lag),
+        "partitions": [_copied_partition(partition) for partition in line.held.partitions],
+    }
+
+
+def _copied_partition(part: PartitionStatus) -> dict[str, Any]:
+    return {
+        "partition": part.partition,
+        "first_offset": part.first_offset,
+        "last_offset": part.last_offset,
+        "next_offset": part.next_offset,
+        "records": part.records,
+        "bytes": part.bytes,
+        "segments": part.segments,
+        "damage": list(part.damage),
+        "gaps": part.gaps,
+        "lost": part.lost,
+    }
+
+
+def _lag(lag: Lag) -> dict[str, Any]:
+    return {"lag": None, "lag_unknown": lag.reason} if isinstance(lag, Unknown) else {"lag": lag}

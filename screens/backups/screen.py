@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.backups.columns import columns
-from breakglass.screens.backups.copied import document
-from breakglass.screens.backups.facts import ends_facts, job_facts, line_facts
-from breakglass.screens.backups.messages import BackupEndsRead, BackupsSurveyed
+from breakglass.screens.backups.facts import document, ends_facts, job_facts, line_facts
 from breakglass.screens.context import Context
-from breakglass.screens.filtered_page import FilteredPage, filter_field
 from breakglass.screens.messages import BrowseAsked, CopyAsked
-from breakglass.screens.unforeseen import in_words
+from breakglass.screens.page import FilteredPage, filter_field
+from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
+from breakglass.services import patience
 from breakglass.services.backup_watch.lines import (
     BackupPartitionLine,
     BackupSurvey,
@@ -47,11 +47,25 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown
 from breakglass.themes.roles import Role
 
+
+@dataclass(eq=False)
+class BackupsSurveyed(Message):
+    """What is known of the places of backups has been judged."""
+
+    made: BackupSurvey
+
+
+@dataclass(eq=False)
+class BackupEndsRead(Message):
+    """The cluster has answered where backed-up topics end now, or the reason why not."""
+
+    ends: LiveEnds | Unknown
+
+
 ENDS_SECONDS = 10.0
 """Between two questions for the live ends."""
-ASK_SECONDS = 5.0
 NO_PLACES = (
-    'No place of backups is named: start with --backups URL, or put backups = ["URL"] into the '
+    'No place of backups is named: start with --store URL, or put backups = ["URL"] into the '
     "profile or console.toml."
 )
 
@@ -61,9 +75,10 @@ class BackupsScreen(FilteredPage):
 
     TITLE = "Backups"
     ABOUT = (
-        "What is backed up where, the worst first, how far it is behind, what was verified; and "
-        "the backups and restores that run on this machine. Lag is counted to the last stable "
-        "offset. Nothing can be changed from here. Filter by words in place, topic or state."
+        "Topic backups by store, the worst first: how far each lags behind its topic, and when it "
+        "was verified. Below: the backups and restores that run on this machine. Lag is counted "
+        "to the last stable offset. This screen changes nothing. Filter by words in store, topic "
+        "or state."
     )
     DEFAULT_CSS = """
     BackupsScreen #backups { height: 1fr; }
@@ -72,10 +87,10 @@ class BackupsScreen(FilteredPage):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter", key_display="/", tooltip="Filter by words"),
         Binding("s", "sort(1)", "sort", tooltip="Sort topics by the next figure"),
-        Binding("S", "sort(-1)", "Sort back", show=False, tooltip="By the figure before"),
+        Binding("S", "sort(-1)", "Sort back", show=False, tooltip="Sort by the previous figure"),
         Binding("right", "open(True)", "Open", show=False),
         Binding("left", "open(False)", "Close", show=False),
-        Binding("y", "copy", "copy", tooltip="Copy what is known of this line, as JSON"),
+        Binding("y", "copy", "copy", tooltip="Copy this line as JSON"),
         Binding("escape", "back", "Clear filter", show=False),
     ]
 
@@ -91,7 +106,7 @@ class BackupsScreen(FilteredPage):
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="jobs")
-        yield filter_field("words in place, topic or state; -word for those without it")
+        yield filter_field("words in store, topic or state; -word excludes")
         yield LineTable[Line](columns(0), key_of, id="backups", empty=NO_PLACES)
         yield Facts(id="about")
 
@@ -158,7 +173,7 @@ class BackupsScreen(FilteredPage):
         line = self._table.current
         if line is not None:
             told = json.dumps(document(line), indent=1)
-            self.app.post_message(CopyAsked(told, f"what is known of {_named(line)}"))
+            self.app.post_message(CopyAsked(told, f"the facts about {_named(line)}"))
 
     # What is known.
 
@@ -235,7 +250,7 @@ class BackupsScreen(FilteredPage):
     def _ask_ends(self) -> None:
         """Ask the cluster where the topics end, if it is time and nothing forbids it."""
         now, last = self.context.clock(), self._ends_at
-        topics = {one.held.topic for place in self._survey.topics for one in place}
+        topics = {status.held.topic for place in self._survey.topics for status in place}
         due = last is None or now - last >= ENDS_SECONDS
         if self._asking or not due or not topics or self.context.known.paused:
             return
@@ -251,8 +266,8 @@ class BackupsScreen(FilteredPage):
         ends: LiveEnds | Unknown
         try:
             with self.context.reading() as client:
-                ends = read_ends(client, topics, Deadline.after(ASK_SECONDS))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+                ends = read_ends(client, topics, Deadline.after(patience.BRIEF))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             ends = Unknown(in_words(error, "the cluster's answer cannot be read"))
         self.post_message(BackupEndsRead(ends))
 

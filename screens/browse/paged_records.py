@@ -3,39 +3,134 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import on
+from textual.binding import BindingType
+from textual.screen import Screen
 from textual.widget import Widget
 
-from breakglass.screens.browse.map_line import MapLine
-from breakglass.screens.browse.one_frame import OneFrame
-from breakglass.screens.browse.one_record import OneRecordScreen
 from breakglass.screens.browse.reader import BrowseReader
 from breakglass.screens.browse.subject import BrowseSubject, connect_to
-from breakglass.screens.browse.summary import SubjectSummary, summary
-from breakglass.screens.browse.wording import about, titles_of
+from breakglass.screens.browse.wording import SubjectSummary, about, names_of, summary, titles_of
 from breakglass.screens.context import Context
-from breakglass.screens.diff.messages import (
+from breakglass.screens.diff.paged import SENTENCE_LENGTH, PagedPairs
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.reader import (
     ComparisonFailed,
     ComparisonRead,
+    ConnectAny,
     SourcesOpened,
+    Task,
     TaskEnded,
 )
-from breakglass.screens.diff.paged import PagedPairs
-from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.reader import ConnectAny
-from breakglass.screens.diff.task import Task
-from breakglass.screens.diff.waiting import SENTENCE_LENGTH
+from breakglass.screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
 from breakglass.screens.widgets.told import StyledLines
+from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import RecordEntry
-from breakglass.services.divergence.minimap import Minimap
+from breakglass.services.divergence.minimap import Cell, Minimap
+from breakglass.services.divergence.pages import Window
 from breakglass.services.divergence.source import Extent
-from breakglass.services.divergence.window import Window
 from breakglass.services.words.inert import bounded
-from breakglass.themes.roles import role_style
+from breakglass.services.words.record_text import TextForm
+from breakglass.themes.roles import Role, role_style
+
+NOT_KNOWN = "·"
+SIGNS: dict[Cell, str] = {None: NOT_KNOWN, PairKind.EQUAL: "─"}
+"""How cells are drawn; the others by the sign of their kind."""
+
+
+class MapLine(Widget):
+    """From the first offset of both at the left to the last at the right."""
+
+    DEFAULT_CSS = """
+    MapLine { height: 1; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._map: Minimap | None = None
+        self._offset = 0
+
+    def show(self, cells: Minimap | None, offset: int) -> None:
+        """Draw *cells*, and where *offset* is among them."""
+        if cells is not self._map or offset != self._offset:
+            self._map, self._offset = cells, offset
+            self.refresh()
+
+    def render(self) -> Text:
+        width = max(self.size.width - 2, 1)
+        text = Text(" ", no_wrap=True, end="")
+        if self._map is None:
+            return text
+        here = min(int(self._map.share(self._offset) * width), width - 1)
+        for place, cell in enumerate(self._map.drawn(width)):
+            style = role_style(self.app, _role(cell))
+            if place == here:
+                style += role_style(self.app, Role.CURSOR)
+            text.append(SIGNS.get(cell) or str(cell), style)
+        return text
+
+
+def _role(cell: Cell) -> Role:
+    if cell is None or cell is PairKind.EQUAL:
+        return Role.MUTED
+    return Role.UNKNOWN if cell is PairKind.UNREAD else Role.DIVERGED
+
+
+PATIENCE_SECONDS = 0.03
+"""A screen that stands still for so long still seems to answer at once."""
+
+
+class OneFrame:
+    """Keeps a screen as it is from `begin` to `end`, or until its patience is over."""
+
+    def __init__(self, screen: Screen[Any]) -> None:
+        self._screen = screen
+        self._held = ExitStack()
+
+    def begin(self) -> None:
+        self.end()
+        held = self._held = ExitStack()
+        held.enter_context(self._screen.app.batch_update())
+        self._screen.set_timer(PATIENCE_SECONDS, held.close)
+
+    def end(self) -> None:
+        self._held.close()
+
+
+class OneRecordScreen(RecordPage):
+    """A record of one source or two."""
+
+    ABOUT = "One record: every field; the value as text, JSON or hex, with nested levels folded."
+    BINDINGS: ClassVar[list[BindingType]] = [FOLD]
+
+    def __init__(
+        self,
+        context: Context,
+        reader: BrowseReader,
+        subject: BrowseSubject,
+        pair: RecordPair,
+        form: TextForm,
+    ) -> None:
+        super().__init__(context, pair, form, single=subject.single)
+        self._reader, self._subject = reader, subject
+
+    def read_record(self) -> Task:
+        schemas = self.context.schemas
+        return self._reader.whole_record(self, self._subject, self._pair.offset, schemas)
+
+    def heading(self, pair: RecordPair, form: str) -> Text:
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for name in names_of(self._subject, self.size.width - 2):
+            text.append(f" {name}\n", role_style(self.app, Role.HEADING))
+        return text.append(
+            f" {bounded(about(pair, self._subject, letters=False), REASON_LENGTH)}  as {form}"
+        )
 
 
 class PagedRecords(PagedPairs):

@@ -1,34 +1,33 @@
-"""Reads one source or two for the screens of records; what is told is that of screens/diff."""
+"""Reads one source or two for the screens of records; reports as screens/diff does."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breakglass.screens.browse.messages import RecordsExported
+from textual.message import Message
+
 from breakglass.screens.browse.subject import BrowseSubject
-from breakglass.screens.diff.messages import (
+from breakglass.screens.diff.reader import (
     ComparisonCounted,
     ComparisonRead,
     ComparisonSearched,
     MapGrown,
+    Reader,
     RecordRead,
     SourcesOpened,
+    Task,
+    progress_of,
 )
-from breakglass.screens.diff.reader import Reader, progress_of
-from breakglass.screens.diff.task import Task
 from breakglass.services.browse.finding import first_at, next_match, previous_match
+from breakglass.services.divergence.align import Comparison, HunkTotals, runs
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.byte_source import Same
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.content import DETAIL
-from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.entry import DETAIL
 from breakglass.services.divergence.metastore_source import MetastoreSource
 from breakglass.services.divergence.minimap import Minimap
-from breakglass.services.divergence.runs import runs
-from breakglass.services.divergence.source import Reading
-from breakglass.services.divergence.window import around
+from breakglass.services.divergence.pages import around
+from breakglass.services.divergence.source import Reading, Same
 from breakglass.services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +35,25 @@ if TYPE_CHECKING:
 
     from breakglass.services.browse.query import RecordQuery
     from breakglass.services.browse.schemas import Schemas
+
+
+@dataclass(eq=False)
+class RecordsExported(Message):
+    """The marked records were written to *path*."""
+
+    task: Task
+    path: Path
+    count: int
+
+
+@dataclass(eq=False)
+class BranchRead(Message):
+    """A branch of the tree of backups was looked up."""
+
+    key: tuple[str, ...]
+    found: object
+    """Unknown where it could not be read."""
+
 
 TELL_EVERY = 2_048
 """Pairs between two reports of a count."""
@@ -108,21 +126,21 @@ class BrowseReader(Reader[BrowseSubject]):
         return self._begin(Task(screen, "Looking for that time"), subject, work)
 
     def map(self, screen: Screen[Any], subject: BrowseSubject) -> Task:
-        """Count all differences, and where they are; `MapGrown` and `ComparisonCounted` tell."""
+        """Count and locate all differences; reports `MapGrown` and `ComparisonCounted`."""
 
         def work(comparison: Comparison, task: Task) -> None:
             reading = Reading(go_on=task.go_on)
             extent = comparison.extent
             totals, cells = HunkTotals(), Minimap(extent)
             told, seen = progress_of(task), 0
-            for one in runs(comparison, extent.start, extent.end, reading):
-                totals.add(one)
-                cells.add(one)
-                seen += SAME_WEIGHS if isinstance(one, Same) else 1
+            for run in runs(comparison, extent.start, extent.end, reading):
+                totals.add(run)
+                cells.add(run)
+                seen += SAME_WEIGHS if isinstance(run, Same) else 1
                 if seen >= TELL_EVERY:
                     seen = 0
                     task.tell(MapGrown(task, _copied(cells)))
-                    told(one.end - 1)
+                    told(run.end - 1)
             task.tell(MapGrown(task, _copied(cells)))
             task.tell(ComparisonCounted(task, totals))
 
@@ -131,7 +149,7 @@ class BrowseReader(Reader[BrowseSubject]):
     def export(
         self, screen: Screen[Any], subject: BrowseSubject, marked: frozenset[int], to: Path
     ) -> Task:
-        """Write the records at the offsets *marked*; `RecordsExported` tells."""
+        """Write the records at the offsets *marked*; `RecordsExported` reports it."""
 
         def work(comparison: Comparison, task: Task) -> None:
             from breakglass.services.browse.export import export
@@ -140,7 +158,7 @@ class BrowseReader(Reader[BrowseSubject]):
             reading = Reading(go_on=task.go_on)
             count = export(comparison.left, partition, marked, to, reading)
             if not count:
-                raise UsageError("None of the marked records is there any more.")
+                raise UsageError("None of the marked records exists any more.")
             task.tell(RecordsExported(task, to, count))
 
         return self._begin(Task(screen, f"Writing {len(marked):,} records"), subject, work)
@@ -152,11 +170,11 @@ def _copied(cells: Minimap) -> Minimap:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    sources = {id(one): one for one in (comparison.left, comparison.right)}.values()
+    sources = {id(source): source for source in (comparison.left, comparison.right)}.values()
     left_out = [
         str(note)
-        for one in sources
-        if isinstance(one, BackupSource | MetastoreSource)
-        for note in one.left_out
+        for source in sources
+        if isinstance(source, BackupSource | MetastoreSource)
+        for note in source.left_out
     ]
     return left_out[:MOST_NOTES]

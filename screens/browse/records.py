@@ -4,28 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 from typing_extensions import override
 
-from breakglass.screens.browse.ask_line import AskLine, AskPurpose
-from breakglass.screens.browse.messages import RecordsExported
 from breakglass.screens.browse.paged_records import PagedRecords
-from breakglass.screens.diff.messages import (
+from breakglass.screens.browse.reader import RecordsExported
+from breakglass.screens.diff.reader import (
     ComparisonCounted,
     ComparisonSearched,
     MapGrown,
     SourcesOpened,
 )
 from breakglass.screens.messages import CopyAsked
-from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.browse.query import HELP, parse_query, parse_time
 from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.errors import UsageError
+
+LONGEST = 1_000
+
+
+class AskPurpose(Enum):
+    """What the line is written for; the value tells how."""
+
+    SEARCH = HELP
+    GO = "offset or time, then Enter"
+
+
+class AskLine(Input):
+    """Hidden until it is asked; Enter hides it and tells what was written."""
+
+    DEFAULT_CSS = """
+    AskLine {
+        dock: bottom; height: 1; margin-bottom: 1; border: none; padding: 0 1; visibility: hidden;
+    }
+    AskLine:focus { border: none; }
+    AskLine.shown { visibility: visible; }
+    """
+
+    class Given(Message):
+        """Something was written, perhaps nothing."""
+
+        def __init__(self, asked: AskPurpose, text: str) -> None:
+            super().__init__()
+            self.asked = asked
+            self.text = text
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id, max_length=LONGEST, select_on_focus=False)
+        self._asked = AskPurpose.SEARCH
+
+    @property
+    def shown(self) -> bool:
+        return self.has_class("shown")
+
+    def ask(self, asked: AskPurpose, value: str) -> None:
+        """Show the line with *value* in it."""
+        self._asked, self.placeholder, self.value = asked, asked.value, value
+        self.add_class("shown")
+        self.focus()
+
+    def hide(self) -> None:
+        self.remove_class("shown")
+
+    @on(Input.Submitted)
+    def _submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.post_message(self.Given(self._asked, message.value.strip()))
+        self.hide()
+
 
 COUNTED_AT_ONCE = 200_000
 """Differences of so many offsets are counted without being asked to."""
@@ -41,10 +96,16 @@ class RecordsScreen(PagedRecords):
         f"v value, h headers, t timestamp, y its type, m marker. Search by {HELP}."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="Back; first ends what is being read"),
+        Binding("escape", "back", "Back", tooltip="Stop reading; when nothing is read, go back"),
         Binding("slash", "search", "search", key_display="/", tooltip="Search records"),
-        Binding("n", "next(True)", "next", tooltip="Next find, or difference, or damage"),
-        Binding("N", "next(False)", "Previous", show=False, tooltip="The one before"),
+        Binding("n", "next(True)", "next", tooltip="Next match, difference or damage"),
+        Binding(
+            "N",
+            "next(False)",
+            "Previous",
+            show=False,
+            tooltip="Previous match, difference or damage",
+        ),
         Binding("g", "go", "go to", tooltip="Go to an offset or a time"),
         Binding("v", "form", "view", tooltip="As text, JSON or hex in turn"),
         Binding("home", "end(False)", "First offset", show=False),
@@ -53,7 +114,7 @@ class RecordsScreen(PagedRecords):
         Binding("u", "unmark", "Unmark all", show=False),
         Binding("x", "export", "export", tooltip="Write the marked records to a file or folder"),
         Binding("c", "count", "count", tooltip="Count all differences"),
-        Binding("s", "swap", "Swap", show=False, tooltip="Exchange the sides"),
+        Binding("s", "swap", "Swap", show=False, tooltip="Swap the sides"),
         Binding("y", "copy", "Copy address", show=False),
     ]
 
@@ -116,7 +177,7 @@ class RecordsScreen(PagedRecords):
                 self._go_to(message.text)
         except UsageError as error:
             self._say(str(error))
-        # Last, for the reading goes on meanwhile.
+        # Last, because the reading continues while the list is drawn.
         self._pairs.focus()
 
     def _search(self, text: str) -> None:
@@ -210,10 +271,10 @@ class RecordsScreen(PagedRecords):
     def _found_none(self, message: ComparisonSearched) -> None:
         if self._waiting.is_awaited(message.task):
             where = "after" if message.forward else "before"
-            what = "Nothing differs" if self._found.query is None else "Nothing fits"
+            what = "Nothing differs" if self._found.query is None else "Nothing matches"
             if self._subject.single and self._found.query is None:
                 what = "Nothing is damaged"
-            self._say(f"{what} {where} this one.")
+            self._say(f"{what} {where} this record.")
 
     @property
     def _field(self) -> AskLine:

@@ -1,7 +1,7 @@
 """The tree of backups: place, topic, partition, segment; each branch looked up when it is opened.
 
-Branches are looked up in threads of their own, which nobody waits for: a disk that hangs keeps its
-branch and nothing else.
+Each branch is looked up in its own thread, for which nothing waits: a disk that hangs blocks its
+branch alone.
 """
 
 from __future__ import annotations
@@ -15,26 +15,24 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from breakglass.screens.browse.branches import Branch, Key, Tree, address_of
-from breakglass.screens.browse.columns import columns
-from breakglass.screens.browse.messages import BranchRead
-from breakglass.screens.browse.notes import branch_facts
+from breakglass.screens.browse.branches import Branch, Key, Tree, address_of, branch_facts, columns
+from breakglass.screens.browse.reader import BranchRead
 from breakglass.screens.context import Context
-from breakglass.screens.filtered_page import FilteredPage, filter_field
 from breakglass.screens.messages import BrowseAsked, CopyAsked
-from breakglass.screens.unforeseen import in_words
+from breakglass.screens.page import FilteredPage, filter_field
+from breakglass.screens.refreshing import in_words
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.prompt import Prompt
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.browse.tree import TopicNode, partitions_in, topics_at
 from breakglass.services.divergence.address import FORMS, SourceAddress, parse_address
-from breakglass.services.divergence.pairing import refusal
+from breakglass.services.divergence.opening import refusal
 from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.themes.roles import Role
 
-NO_PLACES = "No place of backups is named (--backups URL). o opens a source by its address."
+NO_PLACES = "No place of backups is named (--store URL). o opens a source by its address."
 
 
 class BrowseScreen(FilteredPage):
@@ -42,9 +40,9 @@ class BrowseScreen(FilteredPage):
 
     TITLE = "Browse"
     ABOUT = (
-        "What backups hold, from the place down to the segment; Enter on a segment, or r on a "
-        "partition, shows records. d marks a partition to compare with, d on another compares "
-        f"them. o opens any source: {FORMS}."
+        "What backups contain, from the store down to the segment. Enter on a segment, or r on a "
+        "partition, shows its records. d marks a partition; d on a second partition compares the "
+        "two. o opens any source: {FORMS}."
     )
     DEFAULT_CSS = """
     BrowseScreen #tree { height: 1fr; }
@@ -52,7 +50,9 @@ class BrowseScreen(FilteredPage):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "records", "records", tooltip="The records of the partition"),
-        Binding("d", "compare", "compare", tooltip="Mark to compare with; then compare with it"),
+        Binding(
+            "d", "compare", "compare", tooltip="Mark a partition; on a second one, compare the two"
+        ),
         Binding("o", "open_address", "open", tooltip="Open a source by its address"),
         Binding("slash", "filter", "filter", key_display="/", tooltip="Filter topics by words"),
         Binding("right", "open(True)", "Open", show=False),
@@ -70,9 +70,9 @@ class BrowseScreen(FilteredPage):
         self._began = False
 
     def body(self) -> Iterator[Widget]:
-        yield Facts(id="told")
+        yield Facts(id="looking")
         yield filter_field("words in topics")
-        yield LineTable[Branch](columns(), lambda one: one.key, id="tree", empty=NO_PLACES)
+        yield LineTable[Branch](columns(), lambda branch: branch.key, id="tree", empty=NO_PLACES)
         yield Facts(id="about")
 
     def on_mount(self) -> None:
@@ -80,7 +80,7 @@ class BrowseScreen(FilteredPage):
 
     def show_known(self) -> None:
         """Places are those of the backups' watch; the first look opens them."""
-        places = tuple(one.url for one in self.context.backups.standing.places)
+        places = tuple(place.url for place in self.context.backups.standing.places)
         if places != self._tree.places:
             self._tree.places = places
             if not self._began:
@@ -146,7 +146,7 @@ class BrowseScreen(FilteredPage):
         found: object
         try:
             found = topics_at(key[0]) if len(key) == 1 else partitions_in(TopicNode(*key))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             found = Unknown(in_words(error, "it cannot be read"))
         self.post_message(BranchRead(key, found))
 
@@ -228,7 +228,7 @@ class BrowseScreen(FilteredPage):
         self._tell()
 
     def _tell(self) -> None:
-        self.query_one("#told", Facts).facts = tuple(self._looking())
+        self.query_one("#looking", Facts).facts = tuple(self._looking())
         self.query_one("#about", Facts).facts = tuple(branch_facts(self._table.current))
 
     def _looking(self) -> Iterator[Fact]:

@@ -9,15 +9,12 @@ from threading import Lock
 
 from breakglass.screens.context import Context
 from breakglass.screens.diff.reader import CompareAny
+from breakglass.services import patience
 from breakglass.services.divergence.address import SourceAddress, SourceKind
-from breakglass.services.divergence.comparison import Alone, Comparison
-from breakglass.services.divergence.opening import Opener
-from breakglass.services.divergence.pairing import compare
+from breakglass.services.divergence.align import Alone, Comparison
+from breakglass.services.divergence.opening import Opener, compare
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
-
-DESCRIBE_SECONDS = 10.0
+from breakglass.services.kafka.wire.deadline import Deadline, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class BrowseSubject:
     left: SourceAddress
     right: SourceAddress | None = None
     generation: int = 0
-    """Counts how often everything was asked to be read anew."""
+    """Counts how often the operator asked to read everything again."""
 
     @property
     def single(self) -> bool:
@@ -61,7 +58,7 @@ def connect_to(context: Context) -> Iterator[CompareAny[BrowseSubject]]:
         def client() -> ReadClient:
             if not clients:
                 made = stack.enter_context(context.reading())
-                deadline = Deadline.after(DESCRIBE_SECONDS)
+                deadline = Deadline.after(patience.REQUEST)
                 until(deadline, lambda: made.describe(deadline))
                 clients.append(made)
             return clients[0]

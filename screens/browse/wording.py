@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
 from breakglass.screens.browse.subject import BrowseSubject
 from breakglass.screens.diff.rows import fields_told
-from breakglass.screens.diff.sheet import Titles
-from breakglass.screens.diff.summary import different_text
-from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.screens.diff.sheet import Titles, different_text
+from breakglass.services.browse.query import RecordQuery
+from breakglass.services.divergence.align import HunkTotals, PairKind, RecordPair
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
-from breakglass.services.divergence.hunks import HunkTotals
 from breakglass.services.divergence.source import Extent
-from breakglass.services.words.inert import CUT, inert
+from breakglass.services.words.inert import CUT, bounded, inert
 from breakglass.services.words.moments import time_text
+from breakglass.services.words.record_text import TextForm
+from breakglass.themes.roles import Role
 
 HEAD_LENGTH = 24
 """Of an address that does not fit: its kind, and a little of its place."""
@@ -30,7 +38,7 @@ def extent_text(extent: Extent | None) -> str:
     if extent is None:
         return "opening"
     if extent.start >= extent.end:
-        return f"no offsets, the next one is {extent.end:,}"
+        return f"empty, the next offset is {extent.end:,}"
     return f"offsets {extent.start:,} to {extent.end - 1:,}"
 
 
@@ -105,3 +113,50 @@ def cropped(text: str, width: int) -> str:
         return shown
     head = min(width // 3, HEAD_LENGTH)
     return shown[:head] + CUT + shown[len(shown) - max(width - head - len(CUT), 1) :]
+
+
+QUERY_LENGTH = 60
+NOTE_LENGTH = 400
+
+Styles = Callable[[Role], Style]
+
+
+@dataclass
+class SubjectSummary:
+    """What is known of a subject so far."""
+
+    extent: Extent | None = None
+    refused: bool = False
+    """It could not be opened."""
+    notes: tuple[str, ...] = ()
+    totals: HunkTotals | None = None
+    query: RecordQuery | None = None
+
+
+def summary(
+    subject: BrowseSubject,
+    found: SubjectSummary,
+    form: TextForm,
+    marked: int,
+    width: int,
+    styles: Styles,
+) -> Text:
+    """The lines, *width* columns wide."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for name in names_of(subject, width - 2):
+        text.append(f" {name}\n", styles(Role.HEADING))
+    text.append(" not opened" if found.refused else f" {extent_text(found.extent)}, as {form}")
+    if marked:
+        text.append("  ").append(f"{marked:,} marked", styles(Role.MARKED))
+    if found.query is not None:
+        searched = bounded(found.query.text, QUERY_LENGTH)
+        text.append("  ").append(f"search: {searched}", styles(Role.DIFFERENT))
+    if not subject.single:
+        told = totals_text(subject, found.totals)
+        line = text.plain.rsplit("\n", 1)[-1]
+        text.append(f"  {told}" if cell_len(line) + len(told) + 2 <= width else f"\n {told}")
+    if found.notes:
+        more = f" and {len(found.notes) - 1} more" if len(found.notes) > 1 else ""
+        note = bounded(found.notes[0], NOTE_LENGTH)
+        text.append(f"\n {note}{more}", styles(Role.UNKNOWN))
+    return text

@@ -23,9 +23,10 @@ class TakePage(CheckpointPage):
 
     TITLE = "Take a checkpoint"
     ABOUT = (
-        "Takes a checkpoint; producers and consumers keep running. A coordinated one writes a "
-        "small record, a marker, into every partition. Copying begins once it is acknowledged, "
-        "and goes on when this page is left; it ends with the session."
+        "Takes a checkpoint; producers and consumers keep running. A coordinated checkpoint "
+        "writes a small record, a marker, into every partition. Copying starts once the "
+        "checkpoint is acknowledged; it continues when you leave this page and stops when the "
+        "session ends."
     )
 
     def __init__(self, context: Context, url: str, asked: TakeAsked) -> None:
@@ -40,8 +41,8 @@ class DeletePage(CheckpointPage):
 
     TITLE = "Delete a checkpoint"
     ABOUT = (
-        "Deletes a checkpoint with all its copies; nothing brings it back. Its id stays taken. "
-        "The cluster is not touched."
+        "Deletes a checkpoint and all its copies; this cannot be undone. Its id is never used "
+        "again. The cluster is not touched."
     )
 
     def __init__(self, context: Context, url: str, id: int) -> None:
@@ -53,9 +54,10 @@ class RestorePage(CheckpointPage):
 
     TITLE = "Restore a checkpoint"
     ABOUT = (
-        "Restores every partition of one checkpoint into new or empty topics, with what was in "
-        "transit, and gives the groups their offsets there. Members of the groups must not run. "
-        "Every byte is read before anything is asked, and again before anything is written."
+        "Restores every partition of one checkpoint, with the records in transit, into new or "
+        "empty topics, and commits the groups' offsets there. The groups must have no members. "
+        "Every byte is checked before you are asked to consent, and again before anything is "
+        "written."
     )
 
     def __init__(self, context: Context, url: str, id: int, asked: RestoreAsked) -> None:

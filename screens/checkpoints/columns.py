@@ -121,7 +121,7 @@ def _size(line: Line) -> Cell:
             held = line.seen.held
             if isinstance(held, Unknown):
                 return UNKNOWN
-            return _total(size for one in held for size in sizes(one))
+            return _total(size for found in held for size in sizes(found))
         case CheckpointLine():
             return _total(sizes(line.found))
         case CheckpointPartitionLine():
@@ -135,7 +135,7 @@ def _size(line: Line) -> Cell:
 def _total(parts: Iterable[int | Unknown]) -> Cell:
     """What is copied; at least so much where not all of it is."""
     held = list(parts)
-    known = [one for one in held if isinstance(one, int)]
+    known = [size for size in held if isinstance(size, int)]
     if held and not known:
         return UNKNOWN
     least = "" if len(known) == len(held) else ">= "

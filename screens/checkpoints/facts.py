@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from breakglass.screens.checkpoints.columns import ROLES
 from breakglass.screens.widgets.facts import Fact
 from breakglass.screens.widgets.status_bar import LinePart
-from breakglass.services.checkpoint.failure_text import reasons, why_failed
-from breakglass.services.checkpoint.promise import promise
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.checkpoint.watch import (
@@ -17,6 +15,7 @@ from breakglass.services.checkpoint.watch import (
     Line,
     StoreLine,
 )
+from breakglass.services.checkpoint.wording import promise, reasons, why_failed
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, size_text
 from breakglass.services.words.moments import time_text
@@ -24,9 +23,9 @@ from breakglass.themes.roles import Role
 
 NEXT = {
     Status.COMPLETED: "`breakglass checkpoint restore {id} --store {url}`",
-    Status.ONGOING: "its worker copies; if it is gone: `breakglass checkpoint finish {id}`",
+    Status.ONGOING: "a worker copies it; if the worker died: `breakglass checkpoint finish {id}`",
     Status.INCOMPLETE: "`breakglass checkpoint finish {id}` resumes it",
-    Status.FAILED: "take one with a new id; `breakglass checkpoint delete {id}`",
+    Status.FAILED: "take a checkpoint with a new id; `breakglass checkpoint delete {id}`",
     Status.DOES_NOT_EXIST: "`breakglass checkpoint delete {id}`",
 }
 
@@ -51,7 +50,7 @@ def _store(line: StoreLine) -> Iterator[Fact]:
     if isinstance(held, Unknown):
         yield Fact("Unread", (LinePart(held.reason, Role.UNKNOWN),))
         return
-    whole = next((one for one in held if one.status is Status.COMPLETED), None)
+    whole = next((checkpoint for checkpoint in held if checkpoint.status is Status.COMPLETED), None)
     if whole is None:
         yield Fact("Restorable", (LinePart("none", Role.FAILED),))
     else:
@@ -64,12 +63,34 @@ def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
         yield Fact("Failed", (LinePart(reason, Role.FAILED),))
     yield Fact("Taken", tuple(_moments(found)))
     if found.cut is not None and found.cut.groups:
-        groups = (f"{name} {one.policy}" for name, one in sorted(found.cut.groups.items()))
+        groups = (f"{name} {group.policy}" for name, group in sorted(found.cut.groups.items()))
         yield Fact("Groups", (LinePart(", ".join(groups)),))
+    yield from _explained(found)
     if found.status is Status.COMPLETED:
         yield Fact("Verified", (verified_part(found),))
     told = _next(found).format(id=found.id, url=url)
     yield Fact("Next", (LinePart(told, Role.MUTED),))
+
+
+def _explained(found: StoredCheckpoint) -> Iterator[Fact]:
+    """Who wrote the topics when it was taken, and what is missing for a better promise."""
+    from breakglass.services.checkpoint.explaining import (
+        explained,
+        group_words,
+        level_words,
+        topic_words,
+    )
+
+    why = explained(found)
+    if why is None or found.take is None:
+        return
+    topics = (topic_words(topic, why.declared) for topic in why.evidence.topics)
+    yield Fact("Written by", (LinePart("; ".join(topics)),))
+    groups = "; ".join(map(group_words, why.evidence.groups))
+    if groups:
+        yield Fact("Commits", (LinePart(groups),))
+    for missing in level_words(why, found.take.level):
+        yield Fact("For more", (LinePart(missing, Role.MUTED),))
 
 
 def _next(found: StoredCheckpoint) -> str:
@@ -87,11 +108,11 @@ def verified_part(found: StoredCheckpoint) -> LinePart:
     if last.damage:
         return LinePart(f"{when}  {'; '.join(last.damage.values())}", Role.FAILED)
     read = f"{last.files:,} files, {size_text(last.size)}"
-    return LinePart(f"{when}  {read}, as they were committed", Role.VERIFIED)
+    return LinePart(f"{when}  {read}, unchanged since they were committed", Role.VERIFIED)
 
 
 def _moments(found: StoredCheckpoint) -> Iterator[LinePart]:
-    yield LinePart(f"asked for {time_text(found.created_at_ms)}")
+    yield LinePart(f"requested {time_text(found.created_at_ms)}")
     if found.started is None:
         yield LinePart("  never acknowledged", Role.FAILED)
     else:
@@ -130,4 +151,4 @@ def _partition(line: CheckpointPartitionLine) -> Iterator[Fact]:
     for name, group in sorted(cut.groups.items()) if cut is not None else ():
         offset = group.offsets.get(line.part.number)
         if offset is not None:
-            yield Fact("Group", (LinePart(f"{name} goes on at {count(offset)}"),))
+            yield Fact("Group", (LinePart(f"{name} resumes at {count(offset)}"),))

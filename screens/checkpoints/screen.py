@@ -8,26 +8,27 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
 
 from breakglass.screens.checkpoints.columns import columns
 from breakglass.screens.checkpoints.facts import line_facts
-from breakglass.screens.checkpoints.messages import CheckpointsLooked
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked
 from breakglass.screens.page import Page
-from breakglass.screens.unforeseen import in_words
+from breakglass.screens.refreshing import in_words
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.prompt import Prompt
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.checkpoint.backup_info import backup_info
-from breakglass.services.checkpoint.option_text import restore_asked, same_again, take_asked
+from breakglass.services.checkpoint.option_text import same_again
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.checkpoint.watch import (
     CheckpointLine,
@@ -42,11 +43,19 @@ from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.themes.roles import Role
 
+
+@dataclass(eq=False)
+class CheckpointsLooked(Message):
+    """The stores of checkpoints have been looked at, or the reason why not."""
+
+    stores: tuple[SeenStore, ...] | Unknown
+
+
 LOOK_SECONDS = 2.0
 """Between two looks: each reads every small file of every store."""
 SUFFIX = "-restored"
 """Offered for the names of restored topics."""
-NO_STORES = "No store of checkpoints is named: start with --checkpoints URL."
+NO_STORES = "No store of checkpoints is named: start with --store checkpoint:URL."
 
 
 class CheckpointsScreen(Page):
@@ -54,10 +63,10 @@ class CheckpointsScreen(Page):
 
     TITLE = "Checkpoints"
     ABOUT = (
-        "Consistent checkpoints of many partitions and groups: level, state, how far each copy is, "
-        "and why one has failed. Nothing is changed from here: t, x and R begin to take, delete "
-        "or restore one, under guard, where the session has --write; else they copy the command "
-        "that does."
+        "Consistent checkpoints of many partitions and groups: level, state, progress of the "
+        "copies, and why a checkpoint failed. With --write, t, x and R open the guarded pages "
+        "that take, delete and restore a checkpoint. Without it, they copy the command. The list "
+        "itself changes nothing."
     )
     DEFAULT_CSS = """
     CheckpointsScreen #checkpoints { height: 1fr; }
@@ -66,10 +75,10 @@ class CheckpointsScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "open(True)", "Open", show=False),
         Binding("left", "open(False)", "Close", show=False),
-        Binding("y", "copy", "copy", tooltip="Copy the checkpoint of this line, as JSON"),
-        Binding("t", "take", "take", tooltip="Take a checkpoint, or copy the command for it"),
-        Binding("R", "restore", "restore", tooltip="Restore it, or copy the command for it"),
-        Binding("x", "delete", "delete", tooltip="Delete it, or copy the command for it"),
+        Binding("y", "copy", "copy", tooltip="Copy this checkpoint as JSON"),
+        Binding("t", "take", "take", tooltip="Take a checkpoint, or copy the command"),
+        Binding("R", "restore", "restore", tooltip="Restore this checkpoint, or copy the command"),
+        Binding("x", "delete", "delete", tooltip="Delete this checkpoint, or copy the command"),
     ]
 
     def __init__(self, context: Context) -> None:
@@ -136,7 +145,12 @@ class CheckpointsScreen(Page):
             self._copy_command("take", url, asked or "--topics A,B")
             return
         about = "Options as of `breakglass checkpoint take`: --group NAME=POLICY, --max-rate 20MB/s"
-        prompt = Prompt("Take a checkpoint of", about=about, value=asked, fault=_fault(take_asked))
+        prompt = Prompt(
+            "Take a checkpoint of",
+            about=about,
+            value=asked,
+            fault=_fault(self.context.checkpoint_text.take),
+        )
         self.app.push_screen(prompt, partial(self._take, url))
 
     def action_restore(self) -> None:
@@ -147,7 +161,9 @@ class CheckpointsScreen(Page):
         elif self.context.armed:
             about = "Names of the new topics: --map OLD=NEW for one, --suffix TEXT for the others"
             title = f"Restore checkpoint {found.id} into"
-            prompt = Prompt(title, about=about, value=asked, fault=_fault(restore_asked))
+            prompt = Prompt(
+                title, about=about, value=asked, fault=_fault(self.context.checkpoint_text.restore)
+            )
             self.app.push_screen(prompt, partial(self._restore, url, found.id))
         else:
             self._copy_command(f"restore {found.id}", url, asked)
@@ -167,17 +183,21 @@ class CheckpointsScreen(Page):
         from breakglass.screens.checkpoints.acts import TakePage
 
         if given is not None:
-            self.app.push_screen(TakePage(self.context, url, take_asked(given)))
+            self.app.push_screen(
+                TakePage(self.context, url, self.context.checkpoint_text.take(given))
+            )
 
     def _restore(self, url: str, id: int, given: str | None) -> None:
         from breakglass.screens.checkpoints.acts import RestorePage
 
         if given is not None:
-            self.app.push_screen(RestorePage(self.context, url, id, restore_asked(given)))
+            self.app.push_screen(
+                RestorePage(self.context, url, id, self.context.checkpoint_text.restore(given))
+            )
 
     def _copy_command(self, what: str, url: str, options: str = "") -> None:
         command = f"breakglass checkpoint {what} --store {shlex.quote(url)} {options}".rstrip()
-        self.app.post_message(CopyAsked(f"{command} --write", "the command for it"))
+        self.app.post_message(CopyAsked(f"{command} --write", "the command"))
 
     def _pointed(self, *, chosen: bool = False) -> tuple[str, StoredCheckpoint | None]:
         """The store under the cursor and a checkpoint of it: unless *chosen*, else the newest."""
@@ -227,7 +247,7 @@ class CheckpointsScreen(Page):
         stores: tuple[SeenStore, ...] | Unknown
         try:
             stores = self.context.checkpoints.look()
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             stores = Unknown(in_words(error, "the stores cannot be read"))
         self.post_message(CheckpointsLooked(stores))
 

@@ -74,9 +74,9 @@ def line_segments(
 
 def clipped(spans: Iterable[Span], end: int) -> Iterator[Span]:
     """*spans* as far as they lie before the character *end*."""
-    for one in spans:
-        if one[0] < end:
-            yield one[0], min(one[1], end)
+    for span in spans:
+        if span[0] < end:
+            yield span[0], min(span[1], end)
 
 
 def _fitting(text: str, width: int) -> int:

@@ -1,8 +1,8 @@
 """Two streams of records side by side, or below each other where it is narrow, line by line.
 
 Both sides are on the same lines, so they scroll together. The sign in front says how they compare;
-colours only repeat it. It holds a window and asks for more before the cursor comes to its end; the
-bar on the right tells where in the whole range that is.
+colours only repeat it. The list has a window of them and asks for more before the cursor
+reaches its end; the bar on the right shows where in the whole range the window is.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from breakglass.screens.diff.rows import DiffRow, OffsetMark, rows_of
 from breakglass.screens.diff.sheet import STACKED_BELOW, Sheet, Titles
 from breakglass.screens.screenshot import RECORDS
 from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.pages import Window
 from breakglass.services.divergence.source import Extent
-from breakglass.services.divergence.window import Window
 from breakglass.services.words.inert import inert
 from breakglass.themes.roles import Role, theme_role_style
 
 PAGES_AHEAD = 2
-"""More is asked for where fewer pages than this are held in the direction of the cursor."""
+"""More is asked for when fewer pages than this remain in the direction of the cursor."""
 WHEEL_STEP = 3
 LEAST_OFFSET = 6
 BAR = "▐"
@@ -52,11 +52,11 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("enter", "choose", "Record", tooltip="Both records whole, field by field"),
+        Binding("enter", "choose", "Record", tooltip="Show both records in full, field by field"),
     ]
 
     class EdgeNear(Message):
-        """The cursor has come near the end of what is held, or has reached it."""
+        """The cursor has come near the end of the window, or has reached it."""
 
         def __init__(self, *, top: bool) -> None:
             super().__init__()
@@ -151,7 +151,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def next_run(self) -> int | None:
-        """The offset behind the cursor where a run of differences begins, if that is held."""
+        """The offset after the cursor where a run of differences begins, if the window has it."""
         place = self._window.next_run(self._place)
         return None if place is None else self._window.pairs[place].offset
 
@@ -161,7 +161,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         return None if place is None else self._window.pairs[place].offset
 
     def look_for_more(self, *, above: bool = True, below: bool = True) -> None:
-        """Ask for more where little is held on that side of the cursor."""
+        """Ask for more where little is left on that side of the cursor."""
         ahead = PAGES_AHEAD * max(self.size.height, 1)
         if above and self._place < ahead:
             self.post_message(self.EdgeNear(top=True))
@@ -217,7 +217,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
 
     @override
     def render_lines(self, crop: Region) -> list[Strip]:
-        """With one sheet for all of them: what the stylesheet says is dear to ask for."""
+        """With one sheet for all of them: asking the stylesheet is slow."""
         self._held = self._sheet(), self._bar()
         try:
             return super().render_lines(crop)

@@ -1,7 +1,7 @@
 """One record on one line: its epoch, time, key and value as far as there is room.
 
-What differs from the other side is marked to the character. Where two texts only differ behind
-what would fit, they are shown from shortly before that.
+What differs from the other side is marked to the character. Where two texts differ only past
+what fits, they are shown from shortly before the difference.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from breakglass.services.divergence.content import Content
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.entry import Content, Item, RecordEntry, UnreadableRange
 from breakglass.services.divergence.text import Span, differences
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.words.inert import CUT, bounded
@@ -50,7 +49,7 @@ class Manner:
 
 
 def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) -> list[ColumnPiece]:
-    """The line of *item* in *width* cells, held against *other*."""
+    """The line of *item* in *width* cells, compared with *other*."""
     if item is None:
         return [ColumnPiece("", width)]
     if isinstance(item, UnreadableRange):

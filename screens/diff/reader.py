@@ -3,39 +3,153 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from textual.message import Message
+
 from breakglass.screens.context import Context
-from breakglass.screens.diff.messages import (
-    ComparisonCounted,
-    ComparisonFailed,
-    ComparisonProgress,
-    ComparisonRead,
-    ComparisonSearched,
-    RecordRead,
-    TaskEnded,
-)
-from breakglass.screens.diff.task import Task
-from breakglass.screens.unforeseen import as_ours
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.content import DETAIL
-from breakglass.services.divergence.hunks import HunkTotals
-from breakglass.services.divergence.pages import page_before, page_from
+from breakglass.screens.refreshing import as_ours
+from breakglass.services import patience
+from breakglass.services.divergence.align import Comparison, HunkTotals
+from breakglass.services.divergence.entry import DETAIL
+from breakglass.services.divergence.pages import Window, around, page_before, page_from
 from breakglass.services.divergence.replicas import Facing, comparison_of
 from breakglass.services.divergence.search import count, next_difference, previous_difference
 from breakglass.services.divergence.source import Abandoned, Reading
-from breakglass.services.divergence.window import Window, around
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.wire.deadline import Deadline, until
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-DESCRIBE_SECONDS = 10.0
+    from breakglass.services.divergence.align import RecordPair
+    from breakglass.services.divergence.minimap import Minimap
+    from breakglass.services.divergence.source import Extent
+
+
+SOON_SECONDS = 0.15
+"""Seconds after which a task is shown; most are done before anybody could read their name."""
+
+
+class Task:
+    """Known by its identity: reports of another task are dropped."""
+
+    def __init__(self, screen: Screen[Any], doing: str) -> None:
+        self.screen = screen
+        """Gets what the task finds."""
+        self.doing = doing
+        """For the screen: ``Searching for the next difference``."""
+        self._abandoned = threading.Event()
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more."""
+        self._abandoned.set()
+
+    def go_on(self) -> None:
+        """Asked by the thread now and then; raises Abandoned."""
+        if self._abandoned.is_set():
+            raise Abandoned
+
+    def tell(self, message: Message) -> None:
+        """From the thread to the screen, if that is still there."""
+        self.screen.post_message(message)
+
+
+@dataclass(eq=False)
+class ComparisonRead(Message):
+    """A stretch of two replicas was read."""
+
+    task: Task
+    window: Window
+    goal: int | None
+    """The offset that was gone to; None: the cursor stays on its record."""
+
+
+@dataclass(eq=False)
+class ComparisonSearched(Message):
+    """A search among the records of two replicas has ended without a find."""
+
+    task: Task
+    forward: bool
+
+
+class ComparisonProgress(Message):
+    """How far a search or a count has come."""
+
+    def __init__(self, task: Task, offset: int) -> None:
+        super().__init__()
+        self.task = task
+        self.offset = offset
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer word on the same task makes an older one needless."""
+        return isinstance(message, ComparisonProgress) and message.task is self.task
+
+
+@dataclass(eq=False)
+class ComparisonCounted(Message):
+    """All differences of two replicas from an offset on were counted."""
+
+    task: Task
+    totals: HunkTotals
+
+
+@dataclass(eq=False)
+class ComparisonFailed(Message):
+    """Two replicas cannot be compared now."""
+
+    task: Task
+    error: BreakglassError
+
+
+@dataclass(eq=False)
+class SourcesOpened(Message):
+    """What is to be looked at was opened: it has the offsets of *extent*."""
+
+    task: Task
+    extent: Extent
+    notes: Sequence[str] = ()
+    """What is to be known of it: bytes that are no part of a backup."""
+
+
+class MapGrown(Message):
+    """More is known of where two sources differ."""
+
+    def __init__(self, task: Task, cells: Minimap) -> None:
+        super().__init__()
+        self.task = task
+        self.cells = cells
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer map of the same task makes an older one needless."""
+        return isinstance(message, MapGrown) and message.task is self.task
+
+
+@dataclass(eq=False)
+class TaskEnded(Message):
+    """The thread of *task* is done, whatever it reported."""
+
+    task: Task
+
+
+@dataclass(eq=False)
+class RecordRead(Message):
+    """One record was read from both replicas, as far as it is shown."""
+
+    task: Task
+    pair: RecordPair | None
+    """None: neither has it any more."""
+    decoded: RecordPair | None = None
+    """With keys and values as a schema registry tells them; None: they are as they are."""
+    note: str = ""
+    """By which schemas, or why not."""
+
+
 THREADS = 2
 """One for the list, one for a count beside it."""
 
@@ -53,26 +167,29 @@ Work = Callable[[Comparison, Task], None]
 
 @contextmanager
 def connect_to(context: Context) -> Iterator[Compare]:
-    """Compare replicas by the session's own access.
+    """Compare replicas by the session's own access, or by the records of its bundle.
 
     Raises:
         Unreachable: no bootstrap server answers.
     """
+    if context.bundle is not None:
+        yield context.bundle.comparison
+        return
     with context.reading() as client:
-        deadline = Deadline.after(DESCRIBE_SECONDS)
+        deadline = Deadline.after(patience.REQUEST)
         until(deadline, lambda: client.describe(deadline))
         yield lambda facing: comparison_of(facing, client.sender)
 
 
 class Reader(Generic[T]):
-    """Begins tasks for screens, which are told of each what it found and that it ended."""
+    """Begins tasks for screens; each task reports what it found, and that it ended."""
 
     def __init__(self, connect: ConnectAny[T]) -> None:
         self._connect = connect
         self._open = ExitStack()
         self._compare: CompareAny[T] | None = None
         self._lock = threading.Lock()
-        """Held while connecting: tasks may begin side by side."""
+        """Locked while connecting: tasks may begin side by side."""
         self._threads = ThreadPoolExecutor(THREADS, "diff")
         """Our own, so that a hung broker never takes those that refresh the console."""
         self._closed = False
@@ -84,7 +201,7 @@ class Reader(Generic[T]):
             window = around(comparison, offset, Reading(go_on=task.go_on))
             task.tell(ComparisonRead(task, window, offset))
 
-        return self._begin(Task(screen, f"Reading about offset {offset:,}"), facing, work)
+        return self._begin(Task(screen, f"Reading around offset {offset:,}"), facing, work)
 
     def below(self, screen: Screen[Any], facing: T, window: Window) -> Task:
         """Read on where *window* ends."""
@@ -93,7 +210,7 @@ class Reader(Generic[T]):
             page = page_from(comparison, window.end, Reading(go_on=task.go_on))
             task.tell(ComparisonRead(task, window.below(page), None))
 
-        return self._begin(Task(screen, f"Reading from offset {window.end:,} on"), facing, work)
+        return self._begin(Task(screen, f"Reading from offset {window.end:,}"), facing, work)
 
     def above(self, screen: Screen[Any], facing: T, window: Window) -> Task:
         """Read what lies before *window*."""
@@ -159,7 +276,7 @@ class Reader(Generic[T]):
         return task
 
     def _run(self, task: Task, facing: T, work: Work) -> None:
-        """In a thread: what the task tells, and one word at the end in any case."""
+        """In a thread: report what the task finds, and in any case that it ended."""
         try:
             task.go_on()
             comparison = self._connected()(facing)
@@ -167,7 +284,7 @@ class Reader(Generic[T]):
             work(comparison, task)
         except Abandoned:
             pass
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             task.tell(ComparisonFailed(task, as_ours(error, "these records cannot be compared")))
         finally:
             task.tell(TaskEnded(task))

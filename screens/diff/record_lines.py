@@ -8,14 +8,19 @@ from typing import NamedTuple
 
 from breakglass.screens.diff.pieces import clock_text, marker_text
 from breakglass.services.divergence.align import PairKind, RecordPair
-from breakglass.services.divergence.content import Content, HeaderList
-from breakglass.services.divergence.entry import NO_PRODUCER, Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.entry import (
+    NO_PRODUCER,
+    Content,
+    HeaderList,
+    Item,
+    RecordEntry,
+    UnreadableRange,
+)
 from breakglass.services.divergence.text import lines_beside
 from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.words.inert import bounded
-from breakglass.services.words.json_lines import INDENT
 from breakglass.services.words.moments import time_text
-from breakglass.services.words.record_text import ALL, TextForm, TextLimits, preview, shown
+from breakglass.services.words.record_text import ALL, INDENT, TextForm, TextLimits, preview, shown
 
 BEHIND = "(what differs is not shown)"
 HEADER_LENGTH = 400
@@ -82,15 +87,15 @@ def _level(line: RecordLine) -> int:
 def _fold(hidden: Sequence[RecordLine], depth: int) -> Iterator[RecordLine]:
     if not hidden:
         return
-    signs = {one.sign for one in hidden} - {"=", " "}
+    signs = {line.sign for line in hidden} - {"=", " "}
     text = f"{INDENT * (depth + 1)}... {len(hidden):,} lines"
-    left = text if any(one.left is not None for one in hidden) else None
-    right = text if any(one.right is not None for one in hidden) else None
+    left = text if any(line.left is not None for line in hidden) else None
+    right = text if any(line.right is not None for line in hidden) else None
     yield RecordLine(min(signs, default="="), "", left, right)
 
 
 def _judged(line: RecordLine, name: str, pair: RecordPair) -> RecordLine:
-    """*line* without a sign where what differs in it is not held against a record."""
+    """*line* without a sign where a difference in it is no difference of the records."""
     compared = pair.kind is PairKind.EQUAL or pair.kind is PairKind.DIFFERENT
     if compared and line.sign != "=" and name not in pair.fields:
         return line._replace(sign=" ")
@@ -120,7 +125,7 @@ def _fields(pair: RecordPair, writing: Writing) -> Iterator[tuple[str, Lines, Li
     """Each field's name, and its lines on both sides."""
     left = pair.left if isinstance(pair.left, RecordEntry) else None
     right = pair.right if isinstance(pair.right, RecordEntry) else None
-    ours, theirs = ({} if one is None else _lines(one, writing) for one in (left, right))
+    ours, theirs = ({} if side is None else _lines(side, writing) for side in (left, right))
     for name in {**ours, **theirs}:
         yield name, ours.get(name), theirs.get(name)
 

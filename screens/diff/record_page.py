@@ -12,11 +12,18 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from breakglass.screens.context import Context
-from breakglass.screens.diff.messages import ComparisonFailed, RecordRead, TaskEnded
+from breakglass.screens.diff.reader import (
+    ComparisonFailed,
+    RecordRead,
+    ReplicaReader,
+    Task,
+    TaskEnded,
+)
 from breakglass.screens.diff.record_view import RecordView
-from breakglass.screens.diff.task import Task
+from breakglass.screens.diff.rows import about
 from breakglass.screens.page import Page
 from breakglass.services.divergence.align import RecordPair
+from breakglass.services.divergence.replicas import Facing
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.record_text import TextForm
 from breakglass.themes.roles import Role, role_style
@@ -25,20 +32,22 @@ REASON_LENGTH = 400
 FOLDS: tuple[int | None, ...] = (None, 1, 2, 3)
 """How many levels of JSON are shown, in turn."""
 
-FOLD = Binding("z", "fold", "fold", tooltip="All levels of JSON, or the first one, two, three")
-"""For the subclasses, whose page tells of it."""
+FOLD = Binding("z", "fold", "fold", tooltip="Show all levels of JSON, or the first 1, 2 or 3")
+"""For the subclasses, whose page offers it."""
 
 
 class RecordPage(Page):
     """Every field of a record; subclasses read it and say whose it is."""
 
     TITLE = "Record"
-    GONE = "This record is not there any more: press Esc, then ctrl+r."
+    GONE = "This record no longer exists: press Esc, then ctrl+r."
     CSS = """
     #record-heading { max-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="To the list; first ends what is being read"),
+        Binding(
+            "escape", "back", "Back", tooltip="Stop reading; when nothing is read, back to the list"
+        ),
         Binding("v", "form", "view", tooltip="As text, JSON or hex in turn"),
     ]
 
@@ -50,7 +59,7 @@ class RecordPage(Page):
         self._depth = 0
         """Which of `FOLDS`."""
         self._decoded: RecordPair | None = None
-        """With what a schema told of keys and values; shown in place of the bytes."""
+        """With keys and values decoded by a schema; shown in place of the bytes."""
         self._note = ""
         """By which schema."""
         self._as_decoded = True
@@ -93,11 +102,11 @@ class RecordPage(Page):
             return
         self._awaited.abandon()
         self._awaited = None
-        self._said = "Given up: only the beginning is shown."
+        self._said = "Stopped: only the beginning is shown."
         self._draw_heading()
 
     def action_form(self) -> None:
-        """The next form; what a schema told comes before the others."""
+        """The next form; what a schema decoded comes before the others."""
         last = self._form is tuple(TextForm)[-1]
         if self._shows_decoded:
             self._as_decoded, self._form = False, TextForm.TEXT
@@ -151,7 +160,7 @@ class RecordPage(Page):
     def _draw_heading(self) -> None:
         text = self.heading(self._pair, self._shown_as())
         if self._awaited is not None:
-            doing = f"\n {self._awaited.doing}. Esc ends it."
+            doing = f"\n {self._awaited.doing}. Esc stops it."
             text.append(doing, role_style(self.app, Role.RUNNING))
         elif self._said or (self._note and self._decoded is None):
             said = bounded(self._said or self._note, REASON_LENGTH)
@@ -166,3 +175,35 @@ class RecordPage(Page):
         folded = "" if depth is None else f", {depth} level{'s' * (depth != 1)}"
         form = bounded(self._note, REASON_LENGTH) if self._shows_decoded else str(self._form)
         return form + folded
+
+
+class RecordScreen(RecordPage):
+    """A record of two replicas."""
+
+    ABOUT = (
+        "One record as both replicas have it. In front of each line: = the same, ! different, "
+        "< only on the left, > only on the right, ? not read."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [FOLD]
+    GONE = "Neither replica has this record any more: press Esc, then ctrl+r."
+
+    def __init__(
+        self,
+        context: Context,
+        reader: ReplicaReader,
+        facing: Facing,
+        pair: RecordPair,
+        form: TextForm,
+    ) -> None:
+        super().__init__(context, pair, form)
+        self._reader, self._facing = reader, facing
+
+    def read_record(self) -> Task:
+        return self._reader.record(self, self._facing, self._pair.offset)
+
+    def heading(self, pair: RecordPair, form: str) -> Text:
+        facing = self._facing
+        text = Text(" ", no_wrap=True, overflow="ellipsis")
+        text.append(bounded(str(facing.partition), 60), role_style(self.app, Role.HEADING))
+        text.append(f"  < b{facing.left.broker}  > b{facing.right.broker}  as {form}\n ")
+        return text.append(bounded(about(pair, facing, letters=False), REASON_LENGTH))

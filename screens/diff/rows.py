@@ -105,7 +105,7 @@ def parting_text(facing: Facing) -> str:
     """``diverge at 100: b1 in epoch 2, b2 in epoch 1``."""
     at = facing.divergence
     if isinstance(at, Unknown):
-        return f"where they diverge is not known: {at.reason}"
+        return f"it is unknown where they diverge: {at.reason}"
     return f"diverge at {at:,}: {_goes_on(facing.left, at)}, {_goes_on(facing.right, at)}"
 
 
@@ -113,7 +113,7 @@ def _goes_on(log: ReplicaLog, at: int) -> str:
     if log.log_end == at:
         return f"b{log.broker} ends"
     epoch = log.epochs.epoch_at(at) if isinstance(log.epochs, EpochHistory) else None
-    return f"b{log.broker} goes on" if epoch is None else f"b{log.broker} in epoch {epoch}"
+    return f"b{log.broker} continues" if epoch is None else f"b{log.broker} in epoch {epoch}"
 
 
 def letters(pair: RecordPair) -> str:
@@ -123,7 +123,9 @@ def letters(pair: RecordPair) -> str:
 
 def fields_told(pair: RecordPair, *, letters: bool = True) -> str:
     """The fields that differ: ``epoch (e), value (v)``; *letters* are those of the list."""
-    return ", ".join([f"{one} ({LETTERS[one]})" if letters else str(one) for one in pair.fields])
+    return ", ".join(
+        [f"{field} ({LETTERS[field]})" if letters else str(field) for field in pair.fields]
+    )
 
 
 def about(pair: RecordPair, facing: Facing, *, letters: bool = True) -> str:

@@ -13,26 +13,26 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.context import Context
-from breakglass.screens.diff.messages import (
+from breakglass.screens.diff.paged import SENTENCE_LENGTH, PagedPairs
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.diff.reader import (
     ComparisonCounted,
     ComparisonRead,
     ComparisonSearched,
+    Connect,
+    ReplicaReader,
+    Task,
+    connect_to,
 )
-from breakglass.screens.diff.paged import PagedPairs
-from breakglass.screens.diff.pair_list import PairList
-from breakglass.screens.diff.reader import Connect, ReplicaReader, connect_to
-from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.screens.diff.record_page import RecordScreen
 from breakglass.screens.diff.rows import about, marks_of
+from breakglass.screens.diff.sheet import counted_from, prefix_text, titles_of, totals_text
 from breakglass.screens.diff.sides import ChosenSides
-from breakglass.screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
-from breakglass.screens.diff.task import Task
-from breakglass.screens.diff.waiting import SENTENCE_LENGTH
 from breakglass.screens.widgets.told import StyledLines
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.align import HunkTotals, PairKind
+from breakglass.services.divergence.pages import Window
 from breakglass.services.divergence.replicas import Facing
 from breakglass.services.divergence.source import Extent
-from breakglass.services.divergence.window import Window
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, role_style
@@ -43,7 +43,7 @@ class DiffScreen(PagedPairs):
 
     TITLE = "Replica diff"
     ABOUT = (
-        "What two brokers hold of a partition, offset by offset. In front of each line: = the "
+        "One partition as two brokers have it, offset by offset. In front of each line: = the "
         "same, ! different, < only on the left, > only on the right, ? not read; then what "
         "differs: e epoch, k key, v value, h headers, t timestamp, y its type, m marker."
     )
@@ -56,17 +56,17 @@ class DiffScreen(PagedPairs):
     #diff-offset.shown { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="Back; first ends what is being read"),
+        Binding("escape", "back", "Back", tooltip="Stop reading; when nothing is read, go back"),
         Binding("n", "search(True)", "Next", tooltip="Next difference"),
         Binding("N", "search(False)", "Previous", tooltip="Previous difference"),
         Binding("v", "form", "View", tooltip="As text, JSON or hex in turn"),
         Binding("g", "ask_offset", "Go to", tooltip="Go to an offset"),
-        Binding("d", "divergence", "Divergence", tooltip="Where the two logs part", show=False),
+        Binding("d", "divergence", "Divergence", tooltip="Where the two logs diverge", show=False),
         Binding("home", "end(False)", "First offset", show=False),
         Binding("end", "end(True)", "Last offset", show=False),
         Binding("l", "other('left')", "Left", tooltip="Another replica on the left"),
         Binding("o", "other('right')", "Right", tooltip="Another replica on the right"),
-        Binding("s", "swap", "Swap", tooltip="Exchange the sides", show=False),
+        Binding("s", "swap", "Swap", tooltip="Swap the sides", show=False),
         Binding("c", "count", "Count", tooltip="Count all differences to the end of both logs"),
     ]
 
@@ -85,7 +85,7 @@ class DiffScreen(PagedPairs):
         """What is compared now; None until two replicas are known that can be."""
         self._totals: HunkTotals | None = None
         self._reread = False
-        """The operator asked for everything anew: what is known next is compared again."""
+        """The operator asked to read everything again: what is known next is compared again."""
 
     def body(self) -> Iterator[Widget]:
         yield StyledLines(id="diff-summary")
@@ -219,7 +219,7 @@ class DiffScreen(PagedPairs):
     def _found_none(self, message: ComparisonSearched) -> None:
         if self._waiting.is_awaited(message.task):
             where = "after" if message.forward else "before"
-            self._say(f"No difference {where} this one.")
+            self._say(f"No difference {where} this record.")
 
     @on(ComparisonCounted)
     def _counted(self, message: ComparisonCounted) -> None:
@@ -231,7 +231,9 @@ class DiffScreen(PagedPairs):
         """Show *totals*, unless they know less than those of the same logs before."""
         before = self._totals
         if before is not None and totals.kinds[PairKind.UNREAD] > before.kinds[PairKind.UNREAD]:
-            self._waiting.say("Not all of it could be read now: the totals are those of before.")
+            self._waiting.say(
+                "Part of the logs could not be read: the totals are from the last count."
+            )
         else:
             self._totals = totals
 

@@ -35,7 +35,9 @@ class ChosenSides:
         if isinstance(chosen, Unknown):
             return chosen.reason
         mine, other = chosen if side == "left" else chosen[::-1]
-        brokers = [one.broker for one in readable(found.evidence) if one.broker != other]
+        brokers = [
+            replica.broker for replica in readable(found.evidence) if replica.broker != other
+        ]
         if not set(brokers) - {mine}:
             return f"No third replica can be read. {_silence(found.evidence)}"
         place = brokers.index(mine) if mine in brokers else -1
@@ -44,7 +46,7 @@ class ChosenSides:
         return ""
 
     def swap(self, incident: Incident | None) -> None:
-        """Exchange the sides."""
+        """Swap the sides."""
         found = self._assessment(incident)
         if not isinstance(found, Unknown):
             chosen = self._chosen(found.evidence, found.best)
@@ -73,5 +75,9 @@ class ChosenSides:
 
 def _silence(evidence: PartitionEvidence) -> str:
     """Why the others cannot be read."""
-    reasons = [one.log_end.reason for one in evidence.replicas if isinstance(one.log_end, Unknown)]
+    reasons = [
+        replica.log_end.reason
+        for replica in evidence.replicas
+        if isinstance(replica.log_end, Unknown)
+    ]
     return "; ".join(reasons)

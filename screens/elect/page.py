@@ -16,21 +16,21 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from breakglass.screens.consent_page import ConsentPage
 from breakglass.screens.context import Context
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.messages import (
+from breakglass.screens.elect.state import ElectionState, Phase
+from breakglass.screens.elect.view import GuardedView
+from breakglass.screens.elect.worker import (
     AftermathFound,
+    ElectionWorker,
     LadderMoved,
     SubjectFrozen,
     UnknownsAnswered,
+    subject_in,
 )
-from breakglass.screens.elect.phase import Phase
-from breakglass.screens.elect.state import ElectionState
-from breakglass.screens.elect.view import GuardedView
-from breakglass.screens.elect.worker import ElectionWorker, subject_in
-from breakglass.screens.guard.messages import ActEnded, ActFailed, ActReported, GuardMessage
+from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
 from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
+from breakglass.screens.page import ConsentPage
 from breakglass.services.guard.act import Armed, Frozen, Underway
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.elect import Elect
@@ -49,8 +49,13 @@ class GuardedPage(ConsentPage):
     GuardedPage.-short #after { max-height: 5; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", tooltip="Leave, or give up what was not sent yet"),
-        Binding("ctrl+t", "rescue", "Rescue on/off", tooltip="Save first what is cut off, or not"),
+        Binding("escape", "leave", "Back", tooltip="Leave; cancels what was not sent yet"),
+        Binding(
+            "ctrl+t",
+            "rescue",
+            "Rescue on/off",
+            tooltip="Rescue what is cut off first, or elect without",
+        ),
         Binding(
             "ctrl+x", "leave_out", "Leave out", tooltip="Leave out the partition under the cursor"
         ),
@@ -58,11 +63,13 @@ class GuardedPage(ConsentPage):
             "ctrl+o",
             "leave_out_alone",
             "Only the bulk",
-            tooltip="Leave out all that need a phrase of their own",
+            tooltip="Leave out all that need their own phrase",
         ),
-        Binding("s", "stop", "Stop", tooltip="Stop after the batch that is under way"),
-        Binding("u", "check_again", "Check unknown", tooltip="Ask the cluster what became of it"),
-        Binding("r", "go_on", "Resume", tooltip="Take the journal up: finish what is left"),
+        Binding("s", "stop", "Stop", tooltip="Stop after the current batch"),
+        Binding(
+            "u", "check_again", "Check unknown", tooltip="Ask the cluster about unknown outcomes"
+        ),
+        Binding("r", "go_on", "Resume", tooltip="Resume the journal: finish what is left"),
         Binding("up", "move(-1)", "Up", show=False),
         Binding("down", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
@@ -160,7 +167,7 @@ class GuardedPage(ConsentPage):
     def _failed(self, message: ActFailed) -> None:
         if not self._current(message):
             return
-        told = "Given up: nothing was sent." if message.error is None else str(message.error)
+        told = "Cancelled: nothing was sent." if message.error is None else str(message.error)
         if self.state.phase is Phase.RUNNING:
             self._finish()
         if self.state.phase is Phase.DONE:
@@ -252,16 +259,16 @@ class GuardedPage(ConsentPage):
         """Leave; before anything was sent give that up; never leave a request under way."""
         if self.state.phase is Phase.REREADING:
             self._worker.give_up()
-            self._say("Giving up: nothing is sent.", Role.RUNNING)
+            self._say("Cancelling: nothing is sent.", Role.RUNNING)
         elif self.state.phase is Phase.RUNNING:
-            self._say("It runs: s stops it after the batch under way.", Role.RUNNING)
+            self._say("Still running: s stops it after the current batch.", Role.RUNNING)
         else:
             self._worker.left.set()
             self.dismiss()
 
     def action_stop(self) -> None:
         self._worker.stop_asked.set()
-        self._say("Stopping: what is under way is finished and written down.", Role.RUNNING)
+        self._say("Stopping: the current batch is finished and journaled.", Role.RUNNING)
 
     def action_ask_refresh(self) -> None:
         if self.state.phase is Phase.REVIEW:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from breakglass.screens.elect.standing import (
+from breakglass.screens.elect.progress import (
     ASKED,
     CONFIRMED,
     PartitionStanding,
@@ -44,24 +44,24 @@ StandingOf = Callable[[ElectionRow], PartitionStanding]
 def rows_of(subject: ElectionSubject) -> tuple[ElectionRow, ...]:
     """A row for each partition of *subject*, in its order; those left out come last."""
     elected = (
-        _row(subject, one, unread)
-        for one, unread in zip(subject.wanted, subject.unread, strict=True)
+        _row(subject, priced, unread)
+        for priced, unread in zip(subject.wanted, subject.unread, strict=True)
     )
-    confirmed = (ElectionRow(one.partition, CONFIRMED, one.designee) for one in subject.led)
-    left = (ElectionRow(one.partition, left_out(one.reason)) for one in subject.left)
+    confirmed = (ElectionRow(led.partition, CONFIRMED, led.designee) for led in subject.led)
+    left = (ElectionRow(omitted.partition, left_out(omitted.reason)) for omitted in subject.left)
     return (*elected, *confirmed, *left)
 
 
-def _row(subject: ElectionSubject, one: Priced, unread: UnreadRecords) -> ElectionRow:
-    designee = one.target.designee
-    replica = one.evidence.replica(designee)
+def _row(subject: ElectionSubject, priced: Priced, unread: UnreadRecords) -> ElectionRow:
+    designee = priced.target.designee
+    replica = priced.evidence.replica(designee)
     return ElectionRow(
-        one.partition,
-        _asked(subject, one.partition),
+        priced.partition,
+        _asked(subject, priced.partition),
         designee,
         None if replica is None else replica.last_written_epoch,
         None if replica is None else replica.log_end,
-        one.stake.price,
+        priced.stake.price,
         unread,
     )
 

@@ -4,20 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.evidence import evidence_told
-from breakglass.screens.elect.phase import Phase
-from breakglass.screens.elect.progress import ElectionProgress
+from breakglass.screens.elect.progress import (
+    LOOKED_AT,
+    ElectionProgress,
+    PartitionStanding,
+    changed,
+)
 from breakglass.screens.elect.rows import ElectionRow
-from breakglass.screens.elect.standing import LOOKED_AT, PartitionStanding, changed
 from breakglass.services.guard.consent import ConsentPhrase
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import ReplicaLog, TopicPartition, Unknown, known
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.aftermath import Aftermath
+from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
+from breakglass.services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
+from breakglass.services.words.figures import count, epochs_text
 from breakglass.themes.roles import Role
+
+
+def evidence_told(priced: Priced) -> Iterator[str]:
+    """The designee first."""
+    designee = priced.target.designee
+    loss = loss_of(priced.evidence, designee)
+    replicas = sorted(priced.evidence.replicas, key=lambda held: held.broker != designee)
+    for replica in replicas:
+        yield _told(replica, designee, loss)
+
+
+def _told(replica: ReplicaLog, designee: int, loss: Loss) -> str:
+    name = f"b{replica.broker} {replica.role.value}"
+    if isinstance(replica.log_end, Unknown):
+        return f"{name}  ?: {replica.log_end.reason}"
+    held = f"{count(replica.log_start)} to {count(replica.log_end)}"
+    figures = f"{held}  HW {count(replica.high_watermark)}  epochs {epochs_text(replica.epochs)}"
+    if replica.broker == designee:
+        return f"{name}  {figures}  is elected"
+    return f"{name}  {figures}  {_dropped(loss.of(replica.broker), designee)}"
+
+
+def _dropped(lost: ReplicaLoss | None, designee: int) -> str:
+    if lost is None:
+        return "was not compared"
+    parts = [_tail(lost)] if lost.tail != 0 else []
+    if lost.head != 0:
+        parts.append(f"{count(lost.head)} before b{designee} starts")
+    return f"loses {' and '.join(parts)}" if parts else f"adds nothing to b{designee}"
+
+
+def _tail(lost: ReplicaLoss) -> str:
+    where = f" past {lost.divergence:,}" if known(lost.divergence) else ""
+    return f"{count(lost.tail)}{where}"
+
+
+class Phase(Enum):
+    """Where it stands."""
+
+    READING = auto()
+    """What is to be carried out is read; nothing can be agreed to yet."""
+    REVIEW = auto()
+    """Everything is shown, and the phrases are asked for."""
+    REREADING = auto()
+    """Agreed to: read again, nothing sent yet. Esc gives it up."""
+    RUNNING = auto()
+    """Armed: it ends between two batches only."""
+    DONE = auto()
+    """Over; what was elected is watched."""
 
 
 @dataclass(slots=True)
@@ -70,8 +125,8 @@ class ElectionState:
         """Everything was agreed to."""
         self.phase, self.changed = Phase.REREADING, {}
         self.progress = ElectionProgress()
-        partitions = [one.partition for one in subject.wanted]
-        partitions += [one.partition for one in subject.led]
+        partitions = [priced.partition for priced in subject.wanted]
+        partitions += [led.partition for led in subject.led]
         self.progress.begin(partitions, LOOKED_AT)
 
     @property
@@ -89,9 +144,9 @@ class ElectionState:
             self.reopened
             or progress.result is None
             or any(
-                one.result in (RecoveryResult.NOT_ATTEMPTED, RecoveryResult.UNKNOWN)
-                or one.order_restored is False
-                for one in progress.outcomes.values()
+                outcome.result in (RecoveryResult.NOT_ATTEMPTED, RecoveryResult.UNKNOWN)
+                or outcome.order_restored is False
+                for outcome in progress.outcomes.values()
             )
         )
         return self.phase is Phase.DONE and progress.journal is not None and left
@@ -121,7 +176,7 @@ class ElectionState:
 
     @property
     def rows(self) -> tuple[ElectionRow, ...]:
-        """What needs the operator on top, once something was told."""
+        """What needs the operator on top, once something was reported."""
         if self.phase is not Phase.DONE and not self.changed:
             return self.every_row
         return tuple(sorted(self.every_row, key=lambda row: -self.standing(row).weight))
@@ -140,9 +195,9 @@ class ElectionState:
         if why and not said_below:
             yield f"{row.partition}: {why}"
         if self.phase in (Phase.READING, Phase.REVIEW):
-            for one in self.subject.wanted:
-                if one.partition == row.partition:
-                    yield from evidence_told(one)
+            for priced in self.subject.wanted:
+                if priced.partition == row.partition:
+                    yield from evidence_told(priced)
 
     @property
     def summary(self) -> Iterator[str]:

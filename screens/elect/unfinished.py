@@ -1,4 +1,4 @@
-"""What the session before did not finish: told once at the start, with a way to take it up."""
+"""What the last session did not finish: shown once at the start, with a way to resume it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONGEST = 300
-STOPPED = "An election stopped before its end."
-UNSURE = "An election ended, and not for all of it is it known how."
+STOPPED = "An election was interrupted."
+CHANGED = "A topic's setting was changed, and is still to be put back."
+UNSURE = "An election ended, but some outcomes are unknown."
 
 
 def unfinished(cluster_id: str, folder: Path | None = None) -> tuple[Brief, ...]:
-    """Elections of that cluster that do not run and left something open, newest first.
+    """Journals of that cluster that do not run and left something open, newest first.
 
     They did not come to their end, or it is not known of some partition how it ended.
     """
     told = Shelf(folder).briefs([cluster_id])
     return tuple(
-        one
-        for one in told
-        if isinstance(one, Brief)
-        and one.resumable
-        and (one.state is ExecutionState.INTERRUPTED or one.unknown)
+        brief
+        for brief in told
+        if isinstance(brief, Brief)
+        and brief.resumable
+        and (brief.state is ExecutionState.INTERRUPTED or brief.unknown)
     )
 
 
@@ -54,11 +55,13 @@ class UnfinishedScreen(Overlay):
 
     def action_look(self) -> None:
         self.dismiss()
-        self.app.post_message(ResumeAsked(self._briefs[0].path))
+        first = self._briefs[0]
+        self.app.post_message(ResumeAsked(first.path, first.owes > 0))
 
     def content(self) -> RenderableType:
         interrupted = self._briefs[0].state is ExecutionState.INTERRUPTED
-        title = Text(STOPPED if interrupted else UNSURE, role_style(self.app, Role.HEADING))
+        stopped = CHANGED if self._briefs[0].owes else STOPPED
+        title = Text(stopped if interrupted else UNSURE, role_style(self.app, Role.HEADING))
         for line in unfinished_told(self._briefs):
             title.append(f"\n{inert(bounded(line, LONGEST))}", "")
         keys = role_style(self.app, Role.KEY)
@@ -73,6 +76,6 @@ def unfinished_told(briefs: tuple[Brief, ...]) -> Iterator[str]:
     yield f"{begun}: {first.what}."
     yield f"It came this far: {words_of(first.counts) or 'nothing was sent'}."
     if first.unknown:
-        yield f"Of {first.unknown:,} it is not known whether a step happened."
+        yield f"For {first.unknown:,} it is unknown whether a step happened."
     if len(briefs) > 1:
         yield f"{len(briefs) - 1:,} more are in the Journal."

@@ -1,8 +1,14 @@
-"""The widgets of a guarded screen, drawn from its state."""
+"""The widgets of a guarded screen, drawn from its state.
+
+No consent is asked for what the terminal has no room to show.
+The operator must see what is elected while typing its phrase: the headline, a line of the table,
+the phrase and its field. All other texts share the lines that are left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 from textual import on
@@ -11,15 +17,45 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.phase import Phase
-from breakglass.screens.elect.room import TOO_SMALL, ScreenRoom
 from breakglass.screens.elect.rows import ElectionRow, columns
-from breakglass.screens.elect.state import ElectionState
+from breakglass.screens.elect.state import ElectionState, Phase
 from breakglass.screens.widgets.consent import ConsentPanel
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.words.inert import bounded, inert
 from breakglass.themes.roles import Role, role_style
+
+TABLE_LINES = 3
+"""The header and two partitions."""
+CANCEL_LINES = 1
+LEAST_WIDTH = 40
+"""Characters in which the table has who is elected."""
+TOO_SMALL = "The terminal is too small to show what is elected: enlarge it to 80x24."
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenRoom:
+    """The screen between its two bars."""
+
+    width: int
+    height: int
+
+    def shows(self, *needed: int) -> bool:
+        """Whether texts of so many lines, the table and the way out stand on it together."""
+        return self.width >= LEAST_WIDTH and self._left(needed) >= 0
+
+    def shared(self, needed: Iterable[int], wanted: Sequence[int]) -> list[int]:
+        """How many lines each of the other texts gets, of those it wants, the first one first."""
+        left = max(self._left(needed), 0)
+        given = []
+        for lines in wanted:
+            given.append(min(lines, left))
+            left -= given[-1]
+        return given
+
+    def _left(self, needed: Iterable[int]) -> int:
+        return self.height - sum(needed) - TABLE_LINES - CANCEL_LINES
+
 
 LONGEST_NOTE = 600
 HEADLINE_LINES = 3

@@ -11,7 +11,11 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
+from breakglass.services.recovery.guarded.aftermath import (
+    Aftermath,
+    GroupPastEnd,
+    left_open_text,
+)
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
@@ -34,8 +38,8 @@ def headline(subject: ElectionSubject, *, undo: bool = False) -> str:
     if not subject.wanted:
         return _without_elections(subject, undo=undo)
     if len(subject.wanted) == 1:
-        (one,) = subject.wanted
-        what = f"Elect b{one.target.designee} for {one.partition}"
+        (priced,) = subject.wanted
+        what = f"Elect b{priced.target.designee} for {priced.partition}"
     else:
         what = f"Elect {partitions_text(len(subject.wanted))}"
     return f"{what}: loses {loss_told(subject)}, {unread_told(subject.unread)}."
@@ -43,7 +47,7 @@ def headline(subject: ElectionSubject, *, undo: bool = False) -> str:
 
 def _without_elections(subject: ElectionSubject, *, undo: bool) -> str:
     if not subject.led:
-        return "Nothing is left that could be elected."
+        return "Nothing is left to elect."
     held = partitions_text(len(subject.led))
     if undo:
         return f"Put the order of {held} back, where nobody leads yet. Nothing is elected."
@@ -62,7 +66,9 @@ def loss_told(subject: ElectionSubject) -> str:
 def spared(subject: ElectionSubject) -> Iterator[str]:
     """What would make elections needless."""
     if len(subject.wanted) == 1:
-        yield from (f"It needs no election if you {one}." for one in subject.spared.values())
+        yield from (
+            f"It needs no election if you {instead}." for instead in subject.spared.values()
+        )
         return
     for instead, number in Counter(subject.spared.values()).most_common(SHOWN):
         need = "needs" if number == 1 else "need"
@@ -89,7 +95,7 @@ def rescue_told(subject: ElectionSubject, choice: RescueChoice) -> str:
     """Whether what is cut off is saved first, how much that is, and where it goes."""
     held = subject.rescue
     if not held.records and not held.impossible:
-        return "Rescue: nothing is cut off that could be saved."
+        return "Rescue: no records that could be saved are cut off."
     if choice.without:
         return f"Rescue first: OFF: {held.records:,} records are cut off and not saved."
     size = "" if isinstance(held.size, Unknown) else f", {size_text(held.size)}"
@@ -108,7 +114,7 @@ def size_text(size: int) -> str:
 def asking(asked: ConsentPhrase, number: int, total: int) -> str:
     """Which phrase is to be typed, and why it stands alone."""
     place = f"{number} of {total}: " if total > 1 else ""
-    alone = f"{place}this one needs a consent of its own: {asked.why}.\n" if asked.why else ""
+    alone = f"{place}this partition needs its own consent: {asked.why}.\n" if asked.why else ""
     return f"{alone}{'' if asked.why else place}Type to confirm: "
 
 
@@ -121,7 +127,7 @@ def changed_told(changed: Mapping[str, str], subject: ElectionSubject) -> str:
     told = f"{what} {first}: {why}."
     if not subject.wanted and not subject.led:
         return told
-    return f"{told} Look at what it would cost now, then consent to that."
+    return f"{told} Check what it would lose now, then consent to that."
 
 
 def progress_told(progress: ElectionProgress) -> str:
@@ -133,7 +139,7 @@ def progress_told(progress: ElectionProgress) -> str:
             f"records of {partitions_text(rescuing.partitions)}."
         )
     if progress.journal is None:
-        return "Arming: connecting to elect."
+        return "Connecting to elect."
     return f"Electing: {_counted(progress)}."
 
 
@@ -150,7 +156,9 @@ def ended_told(progress: ElectionProgress) -> str:
         untold = f"{progress.total - len(progress.outcomes):,} without an answer"
         told = f"{words}, {untold}" if words else untold
         return f"Interrupted: {told}: the journal has what was sent."
-    return f"{'Stopped' if progress.result is None else 'Done'}: {words or 'nothing was to do'}."
+    return (
+        f"{'Stopped' if progress.result is None else 'Done'}: {words or 'there was nothing to do'}."
+    )
 
 
 def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterator[str]:
@@ -162,7 +170,7 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
     yield from _given_up(aftermath)
     if aftermath is None:
         if progress.count(RecoveryResult.ELECTED):
-            yield "Looking for open transactions and groups past the end."
+            yield "Looking for open transactions and groups past the log end."
     else:
         yield from _transactions(aftermath.open_transactions, progress)
         yield from _groups(aftermath.groups_past_end)
@@ -172,9 +180,9 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
 
 
 def _another_leads(progress: ElectionProgress) -> Iterator[str]:
-    for one in progress.outcomes.values():
-        if one.result is RecoveryResult.ELECTED_ANOTHER:
-            yield f"{one.partition}: {one.reason}."
+    for outcome in progress.outcomes.values():
+        if outcome.result is RecoveryResult.ELECTED_ANOTHER:
+            yield f"{outcome.partition}: {outcome.reason}."
 
 
 def _unknown(progress: ElectionProgress) -> Iterator[str]:
@@ -191,13 +199,15 @@ def _reordered(progress: ElectionProgress) -> Iterator[str]:
     reordered = progress.count(RecoveryResult.REORDERED)
     if reordered:
         yield (
-            f"{partitions_text(reordered)} reordered and not elected: r takes the journal up "
-            "again, and elects or puts the order back."
+            f"{partitions_text(reordered)} reordered and not elected: r resumes the journal, and "
+            f"elects or puts the order back."
         )
-    left = sum(one.order_restored is False for one in progress.outcomes.values()) - reordered
+    left = (
+        sum(outcome.order_restored is False for outcome in progress.outcomes.values()) - reordered
+    )
     if left:
         of = partitions_text(left)
-        yield f"The order of {of} was not put back: r takes the journal up again."
+        yield f"The order of {of} was not put back: r resumes the journal."
 
 
 def _not_elected(progress: ElectionProgress) -> Iterator[str]:
@@ -207,17 +217,19 @@ def _not_elected(progress: ElectionProgress) -> Iterator[str]:
     ):
         number = progress.count(result)
         if number:
-            first = next(one for one in progress.outcomes.values() if one.result is result)
+            first = next(
+                outcome for outcome in progress.outcomes.values() if outcome.result is result
+            )
             yield f"{partitions_text(number)} {what}: {first.partition}: {first.reason}."
     waiting = progress.count(RecoveryResult.NOT_ATTEMPTED)
     if waiting:
-        yield f"{partitions_text(waiting)} not attempted: r takes the journal up again."
+        yield f"{partitions_text(waiting)} not attempted: r resumes the journal."
 
 
 def _given_up(aftermath: Aftermath | None) -> Iterator[str]:
     """Brokers that would cut their unread logs."""
-    for one in () if aftermath is None else aftermath.given_up:
-        yield f"{one.advice[:1].upper()}{one.advice[1:]}."
+    for abandoned in () if aftermath is None else aftermath.given_up:
+        yield f"{abandoned.advice[:1].upper()}{abandoned.advice[1:]}."
 
 
 def _transactions(
@@ -227,21 +239,16 @@ def _transactions(
         if progress.count(RecoveryResult.ELECTED):
             yield f"Open transactions are not known: {found.reason}."
         return
-    told = (
-        f"{one.partition}: {'hanging' if one.hanging is True else 'open'} transaction of producer "
-        f"{one.producer_id} since offset {one.start_offset:,}: read_committed consumers stop "
-        "there; abort it with kafka-transactions.sh abort."
-        for one in found
-    )
+    told = (f"{left_open_text(transaction)}." for transaction in found)
     yield from _some(told, len(found), "open transactions")
 
 
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
-        f"Group {one.group} committed {one.committed:,} on {one.partition}, whose log ends at "
-        f"{one.log_end:,}: it meets OFFSET_OUT_OF_RANGE; `breakglass groups reset` puts it to "
-        "the end."
-        for one in found
+        f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
+        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE; `breakglass groups reset` moves it to "
+        f"the log end."
+        for lag in found
     )
     yield from _some(told, len(found), "groups past the end")
 
@@ -255,21 +262,21 @@ def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:
 
 
 def _rescued(progress: ElectionProgress) -> Iterator[str]:
-    saved = [place for one in progress.rescued for place in one.saved]
+    saved = [place for result in progress.rescued for place in result.saved]
     if saved:
-        records = sum(one.records for one in saved)
-        yield f"Rescued {records:,} records, to be read with: breakglass backup cat {saved[0].path}"
+        records = sum(place.records for place in saved)
+        yield f"Rescued {records:,} records; read them with: breakglass backup cat {saved[0].path}"
 
 
 def answers_told(found: CheckedAgain) -> str:
     """What asking again has found out."""
     if not found.answers:
         return "Every step of the journal is settled."
-    counts = Counter(f"{one.step} {one.result}" for one in found.answers)
+    counts = Counter(f"{answer.step} {answer.result}" for answer in found.answers)
     words = ", ".join(f"{number:,} {word}" for word, number in counts.most_common())
     left = found.remains
     open_ones = len(left.offline) + len(left.led)
-    more = f" {partitions_text(open_ones)} left to be finished: r resumes." if open_ones else ""
+    more = f" {partitions_text(open_ones)} left to finish: r resumes." if open_ones else ""
     return f"Asked again: {words}.{more}"
 
 

@@ -10,14 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breakglass.screens.elect.messages import (
-    AftermathFound,
-    LadderMoved,
-    SubjectFrozen,
-    UnknownsAnswered,
-)
 from breakglass.screens.elect.rows import rows_of
-from breakglass.screens.guard.worker import GuardedWorker
+from breakglass.screens.guard.worker import ActFrozen, GuardedWorker, GuardMessage
 from breakglass.services.guard.act import ActEvent, Change, Ending, Frozen
 from breakglass.services.guard.run import GuardedRun
 from breakglass.services.recovery.acts.elect import frozen_elections
@@ -30,7 +24,41 @@ from breakglass.services.recovery.guarded.ladder_watch import watch_ladder
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 
 if TYPE_CHECKING:
+    from breakglass.screens.elect.rows import ElectionRow
     from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.guarded.aftermath import Aftermath
+    from breakglass.services.recovery.guarded.check_again import CheckedAgain
+
+
+@dataclass(eq=False)
+class SubjectFrozen(ActFrozen):
+    """What is to be elected, with its price, and the *rows* that show it."""
+
+    rows: tuple[ElectionRow, ...] = ()
+
+
+@dataclass(eq=False)
+class LadderMoved(GuardMessage):
+    """Elected partitions stand on other rungs than before."""
+
+    outcomes: tuple[PartitionOutcome, ...]
+
+
+@dataclass(eq=False)
+class AftermathFound(GuardMessage):
+    """What the elections have left behind."""
+
+    aftermath: Aftermath
+
+
+@dataclass(eq=False)
+class UnknownsAnswered(GuardMessage):
+    """What the cluster says of steps whose outcome was unknown."""
+
+    found: CheckedAgain
+    settled: tuple[PartitionOutcome, ...]
+    """Of those that were unknown: what came of them."""
+
 
 LEFT_OUT = "left out by you"
 
@@ -58,7 +86,7 @@ class ElectionWorker(GuardedWorker[Any]):
     def began(self, fresh: Frozen[Any]) -> None:
         """The watch need not alarm at the leaders that were agreed to."""
         targets = [election.target for election in subject_in(fresh).wanted]
-        self.context.watch.agreed({one.partition: one.designee for one in targets})
+        self.context.watch.agreed({target.partition: target.designee for target in targets})
         super().began(fresh)
 
     def hear(self, event: ActEvent) -> None:

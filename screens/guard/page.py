@@ -1,11 +1,13 @@
 """A guarded act on the screen: evidence, phrase, second look, results.
 
-While something is being changed there is no way back; what only copies goes on by itself.
+While something is being changed there is no way back; an act that only copies continues by
+itself. What the act reported becomes rows and lines, which only the page changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from textual import on
@@ -13,27 +15,121 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from breakglass.screens.consent_page import ConsentPage
 from breakglass.screens.context import Context
-from breakglass.screens.guard.messages import (
+from breakglass.screens.guard.worker import (
     ActEnded,
     ActFailed,
     ActFrozen,
     ActReported,
     FollowEnded,
+    GuardedWorker,
 )
-from breakglass.screens.guard.progress import COLUMNS, ActProgress, OutcomeRow
-from breakglass.screens.guard.worker import GuardedWorker
 from breakglass.screens.messages import MutationBegan
+from breakglass.screens.page import ConsentPage
 from breakglass.screens.widgets.consent import ConsentPanel
 from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 from breakglass.screens.widgets.status_bar import LinePart
-from breakglass.services.guard.act import SUCCEEDED, Act, Frozen, TargetResult, result_of
+from breakglass.services.guard.act import (
+    Act,
+    ActEvent,
+    ActStep,
+    Frozen,
+    JournalOpened,
+    TargetOutcome,
+    TargetResult,
+    Underway,
+    result_of,
+)
+from breakglass.services.pipeline.acts.restore import CopyProgressed
 from breakglass.services.words.inert import inert
 from breakglass.themes.roles import Role
 
-GIVEN_UP = "Given up: nothing was done."
+ROLES = {
+    TargetResult.DONE: Role.VERIFIED,
+    TargetResult.FAILED: Role.FAILED,
+    TargetResult.UNKNOWN: Role.UNKNOWN,
+}
+LABELS = {TargetResult.DONE: "Done", TargetResult.FAILED: "Failed", TargetResult.UNKNOWN: "Unknown"}
+SHOWN = 6
+"""Lines that are kept in view."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """One partition, and what came of it."""
+
+    name: str
+    text: str
+    role: Role | None
+
+
+COLUMNS: tuple[LineColumn[OutcomeRow], ...] = (
+    LineColumn("Topic-partition", lambda row: Cell(row.name), most=60, shrinks=True),
+    LineColumn("State", lambda row: Cell(row.text, row.role), most=60, shrinks=True),
+)
+
+
+@dataclass(slots=True)
+class ActProgress:
+    """How far one act is."""
+
+    begun: bool = False
+    """Something was done, or may have been."""
+    _rows: dict[str, OutcomeRow] = field(default_factory=dict)
+    _lines: list[tuple[str, LinePart]] = field(default_factory=list)
+    _underway: str = ""
+
+    @property
+    def rows(self) -> Sequence[OutcomeRow]:
+        """The partitions; once something was reported, those first that need the operator."""
+        order = [Role.FAILED, Role.UNKNOWN]
+        return sorted(self._rows.values(), key=lambda row: row.role not in order)
+
+    @property
+    def steps(self) -> list[tuple[str, LinePart]]:
+        """The last lines, each with its label."""
+        lines = self._lines[-SHOWN:]
+        return [*lines, ("", LinePart(self._underway, Role.RUNNING))] if self._underway else lines
+
+    def begin(self, targets: Iterable[str]) -> None:
+        """Nothing came of *targets* yet."""
+        self.clear()
+        self._rows = {target: OutcomeRow(target, "asked", Role.MUTED) for target in targets}
+
+    def clear(self) -> None:
+        """Forget what was said."""
+        self._lines.clear()
+        self._underway = ""
+
+    def say(self, text: str, role: Role | None = None, label: str = "") -> None:
+        """Add a line; what was under way before it is over."""
+        self._underway = ""
+        self._lines.append((label, LinePart(text, role)))
+
+    def take(self, event: ActEvent) -> None:
+        """Fold *event* in."""
+        self.begun = True
+        if isinstance(event, JournalOpened):
+            self.say(f"journal: {event.path}")
+        elif isinstance(event, ActStep):
+            self.say(event.text)
+        elif isinstance(event, TargetOutcome):
+            role = ROLES[event.result]
+            text = f"{event.result}: {event.text}"
+            self._rows[event.target] = OutcomeRow(event.target, text, role)
+        elif isinstance(event, Underway | CopyProgressed):
+            self._underway = event.text
+
+    def end(self, result: TargetResult | None, text: str) -> None:
+        """It is over; None: nothing was done."""
+        if result is None:
+            self.say(text, Role.FAILED)
+        else:
+            self.say(text, ROLES[result], LABELS[result])
+
+
+GIVEN_UP = "Cancelled: nothing was done."
 
 
 class ActPage(ConsentPage):
@@ -47,7 +143,7 @@ class ActPage(ConsentPage):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave", tooltip="Leave; before consent nothing is changed"),
-        Binding("tab", "other", "field", tooltip="Between the way out and the phrase"),
+        Binding("tab", "other", "field", tooltip="Between the way out and the field"),
         Binding("up", "move(-1)", "Up", show=False),
         Binding("down", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
@@ -96,10 +192,10 @@ class ActPage(ConsentPage):
             self._worker.left.set()
             self.dismiss()
         elif self._progress.begun:
-            self.notify("It is under way: it ends by itself.", markup=False)
+            self.notify("Still running: it ends by itself.", markup=False)
         else:
             self._worker.give_up()
-            self._say("giving up: nothing is done", Role.RUNNING)
+            self._say("cancelling: nothing is done", Role.RUNNING)
 
     def action_move(self, by: int) -> None:
         """Where the table has no focus."""
@@ -155,8 +251,7 @@ class ActPage(ConsentPage):
     def _ended(self, message: ActEnded) -> None:
         self._busy = False
         ending = message.ending
-        done = ending.result == SUCCEEDED
-        result = TargetResult.DONE if done else TargetResult.FAILED
+        result = TargetResult.DONE if ending.whole else TargetResult.FAILED
         self._progress.end(result, ending.text or ending.result or "")
         self.ask(None)
 

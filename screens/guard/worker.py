@@ -1,6 +1,6 @@
 """The thread of a guarded act: freeze; after consent carry it out, and do what is left.
 
-It never touches a widget. Whatever happens in it, the app hears that a mutation has ended.
+The thread never touches a widget. Whatever happens, the app hears that a mutation has ended.
 """
 
 from __future__ import annotations
@@ -9,26 +9,71 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from textual.message import Message
 
 from breakglass.screens.context import Context
-from breakglass.screens.guard.messages import (
-    ActEnded,
-    ActFailed,
-    ActFrozen,
-    ActReported,
-    FollowEnded,
-)
 from breakglass.screens.messages import MutationEnded
-from breakglass.screens.unforeseen import of_step
-from breakglass.services.guard.act import Act, ActEvent, Change, Ending, Front, Frozen
+from breakglass.screens.refreshing import of_step
+from breakglass.services.guard.act import Act, ActEvent, Change, Ending, Front, Frozen, Underway
 from breakglass.services.guard.run import ConsentOutdated, GuardedRun
 
 if TYPE_CHECKING:
-    from textual.message import Message
-
+    from breakglass.services.errors import BreakglassError
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import Power
+
+
+@dataclass(eq=False)
+class GuardMessage(Message):
+    """A report of a worker; the page drops reports of an older *attempt*."""
+
+    attempt: int
+
+
+@dataclass(eq=False)
+class ActFrozen(GuardMessage):
+    """What would be done; with *changed*, what was agreed to is no longer so."""
+
+    frozen: Frozen[Any]
+    changed: tuple[Change, ...] = ()
+
+
+@dataclass(eq=False)
+class ActReported(GuardMessage):
+    """The act has come to *event*."""
+
+    event: ActEvent
+
+    def can_replace(self, message: Message) -> bool:
+        both = isinstance(message, ActReported) and isinstance(self.event, Underway)
+        return both and isinstance(message.event, Underway)  # type: ignore[attr-defined]
+
+
+@dataclass(eq=False)
+class ActFailed(GuardMessage):
+    """The act ended with an error; None: it was given up before anything was done."""
+
+    error: BreakglassError | None
+    begun: bool
+    """Something may have been done."""
+
+
+@dataclass(eq=False)
+class ActEnded(GuardMessage):
+    """The act has ended by itself."""
+
+    ending: Ending
+
+
+@dataclass(eq=False)
+class FollowEnded(GuardMessage):
+    """What came after the act has ended, too."""
+
+    text: str
+    good: bool
+
 
 T = TypeVar("T")
 
@@ -65,7 +110,7 @@ class GuardedWorker(Generic[T]):
     def carry_out(self, power: Power, agreed: Frozen[T], phrases: Sequence[str]) -> None:
         """Do what was *agreed* to if it is still so, then what is left and changes nothing.
 
-        The app was told that a mutation has begun.
+        The app already knows that a mutation has begun.
         """
         ending: Ending | None = None
         run = GuardedRun(self.act, self.front)

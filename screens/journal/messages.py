@@ -1,4 +1,4 @@
-"""What the journal screen is told by its threads."""
+"""What the threads of the Journal screen report to it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from breakglass.services.guard.journal import UnreadableJournal
     from breakglass.services.incident.election_words import Sighting
+    from breakglass.services.recovery.ledger.page import LedgerPage
     from breakglass.services.recovery.timeline.account import Account, Brief
     from breakglass.services.recovery.timeline.ending import PartitionEnding
 
@@ -49,8 +50,19 @@ class JournalChecked(Message):
 
 
 @dataclass(eq=False)
+class LedgerMade(Message):
+    """The ledger of a journal was made."""
+
+    page: LedgerPage | None
+    """None when it could not be made: *trouble* says why."""
+    name: str = ""
+    """Of its journal."""
+    trouble: str = ""
+
+
+@dataclass(eq=False)
 class TimelineSaved(Message):
-    """A timeline was written to *path*, or was not, for *trouble*."""
+    """A timeline or a ledger was written to *path*, or was not, for *trouble*."""
 
     path: Path | None = None
     trouble: str = ""

@@ -12,17 +12,19 @@ from textual.widget import Widget
 from typing_extensions import override
 
 from breakglass.screens.context import Context
-from breakglass.screens.journal.facts import journal_facts
+from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.journal.messages import (
     JournalChecked,
     JournalRead,
     JournalsListed,
+    LedgerMade,
     TimelineSaved,
 )
 from breakglass.screens.journal.rows import (
     Journal,
     ending_columns,
     journal_columns,
+    journal_facts,
     key_of,
     ordered_endings,
     path_of,
@@ -45,11 +47,14 @@ from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.guarded.check_again import StepAnswer
+    from breakglass.services.recovery.ledger.page import LedgerPage
 
 NONE_YET = "Nothing was changed from here: this cluster has no journal."
 SHOWN_ANSWERS = 3
 LENGTH = 300
 NOTICE_SECONDS = 15.0
+LEDGER_SECONDS = 10.0
+"""For the leaders of now to say what they hold."""
 
 
 class JournalScreen(Page):
@@ -57,8 +62,8 @@ class JournalScreen(Page):
 
     TITLE = "Journal"
     ABOUT = (
-        "What was done from here, by whom, and how it ended for each partition. Asking again about "
-        "what is unknown changes nothing on the cluster. Times are UTC."
+        "What was done from this machine, by whom, and how it ended for each partition. u asks "
+        "the cluster about unknown outcomes and changes nothing. Times are UTC."
     )
     CSS = """
     #journals { height: 2fr; min-height: 4; }
@@ -66,8 +71,11 @@ class JournalScreen(Page):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "Next list", show=False),
-        Binding("u", "check", "Check unknown", tooltip="Ask the cluster what became of it"),
-        Binding("r", "resume", "Resume", tooltip="Take it up again: finish what is left, or undo"),
+        Binding("u", "check", "Check unknown", tooltip="Ask the cluster about unknown outcomes"),
+        Binding(
+            "r", "resume", "Resume", tooltip="Resume the journal: finish what is left, or undo"
+        ),
+        Binding("l", "ledger", "Ledger", tooltip="Account for every record of the incident"),
         Binding("c", "copy", "Copy timeline", tooltip="Send its timeline to the clipboard"),
         Binding("w", "save", "Write timeline", tooltip="Write its timeline to a file"),
     ]
@@ -79,7 +87,7 @@ class JournalScreen(Page):
         """Of the journal that is shown; None while it is read."""
         self._opened: Brief | None = None
         """What the journal was like when its account was asked for."""
-        self._listing = self._opening = False
+        self._listing = self._opening = self._accounting = False
         self._checking: Path | None = None
 
     def body(self) -> Iterator[Widget]:
@@ -88,7 +96,7 @@ class JournalScreen(Page):
         )
         yield Facts()
         yield LineTable[PartitionEnding](
-            ending_columns(), lambda one: one.partition, id="endings", lone=False
+            ending_columns(), lambda ending: ending.partition, id="endings", lone=False
         )
 
     @property
@@ -113,6 +121,9 @@ class JournalScreen(Page):
                 possible = brief is not None and brief.checkable and self._checking is None
             case "resume":
                 possible = brief is not None and brief.resumable
+            case "ledger":
+                ready = self._account is not None and not self._accounting
+                possible = brief is not None and brief.planned and ready
             case "copy" | "save":
                 possible = brief is not None and self._account is not None
             case _:
@@ -135,7 +146,14 @@ class JournalScreen(Page):
                 markup=False,
             )
         elif brief is not None:
-            self.app.post_message(ResumeAsked(brief.path))
+            self.app.post_message(ResumeAsked(brief.path, brief.owes > 0))
+
+    def action_ledger(self) -> None:
+        account = self._account
+        if account is not None:
+            self._accounting = True
+            self._in_thread("ledger", lambda: self._make_ledger(account))
+            self.refresh_bindings()
 
     def action_copy(self) -> None:
         account = self._account
@@ -149,7 +167,10 @@ class JournalScreen(Page):
     def action_save(self) -> None:
         account = self._account
         if account is not None:
-            self._in_thread("timeline", lambda: self._save(account))
+            self._in_thread(
+                "timeline",
+                lambda: self._save(timeline_text([account]), account.brief.name, "timelines"),
+            )
 
     @on(LineTable.Moved, "#journals")
     def _moved(self) -> None:
@@ -196,12 +217,27 @@ class JournalScreen(Page):
         )
         self._list()
 
+    @on(LedgerMade)
+    def _ledger_made(self, message: LedgerMade) -> None:
+        self._accounting = False
+        page = message.page
+        if page is None:
+            self.notify(message.trouble, severity="error", markup=False)
+        elif self.app.screen is self:
+            self.app.push_screen(LedgerScreen(page, lambda: self._save_ledger(page, message.name)))
+        self.refresh_bindings()
+
+    def _save_ledger(self, page: LedgerPage, name: str) -> None:
+        from breakglass.services.recovery.ledger.html import page_html
+
+        self._in_thread("timeline", lambda: self._save(page_html(page), name, "ledgers", ".html"))
+
     @on(TimelineSaved)
     def _saved(self, message: TimelineSaved) -> None:
         if message.trouble:
             self.notify(message.trouble, severity="error", markup=False)
         else:
-            self.notify(f"Written, for you alone to read: {message.path}", markup=False)
+            self.notify(f"Written, readable by you alone: {message.path}", markup=False)
 
     @property
     def _endings(self) -> LineTable[PartitionEnding]:
@@ -227,10 +263,12 @@ class JournalScreen(Page):
             folder = self.context.state_folder
             every = {*self._shelf.clusters(), *clusters_observed(folder)}
             clusters = sorted(every) if cluster is None else [cluster]
-            observed = [one for id_ in clusters for one in Observations(id_, folder).load()]
+            observed = [
+                observation for id_ in clusters for observation in Observations(id_, folder).load()
+            ]
             journals = self._shelf.briefs(clusters)
             self.post_message(JournalsListed((*sightings(observed), *journals)))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             told = f"The journals cannot be listed ({type(error).__name__}: {error})."
             self.post_message(JournalsListed((), told))
 
@@ -241,7 +279,7 @@ class JournalScreen(Page):
             return
         self._opened = brief
         self._account = None
-        self._endings.set_empty("" if brief is None else "Reading it.")
+        self._endings.set_empty("" if brief is None else "Reading the journal.")
         self._endings.set_rows(())
         if brief is not None:
             self._opening = True
@@ -254,7 +292,7 @@ class JournalScreen(Page):
             read = JournalRead(brief, account, ordered_endings(account), "")
         except BreakglassError as error:
             read = JournalRead(brief, None, (), str(error))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             why = f"It cannot be read ({type(error).__name__}: {error})."
             read = JournalRead(brief, None, (), why)
         self.post_message(read)
@@ -268,18 +306,39 @@ class JournalScreen(Page):
                 found = check_again(client, path, folder=self.context.state_folder)
         except BreakglassError as error:
             self.post_message(JournalChecked(str(error), trouble=True))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             told = f"The cluster's answers cannot be read ({type(error).__name__}: {error})."
             self.post_message(JournalChecked(told, trouble=True))
         else:
             unsettled = len(found.unsettled)
             self.post_message(JournalChecked(answers_text(found.answers), unsettled=unsettled))
 
-    def _save(self, account: Account) -> None:
-        """In a thread."""
-        folder = (self.context.state_folder or state_folder()) / "timelines"
+    def _make_ledger(self, account: Account) -> None:
+        """In a thread: reads folders of rescues, and asks the leaders of now."""
+        from breakglass.services.recovery.ledger.assemble import ledger_of
+        from breakglass.services.recovery.ledger.page import ledger_page
+        from breakglass.services.recovery.ledger.sources import gathered, with_cluster
+
         try:
-            path = save_timeline(timeline_text([account]), folder, account.brief.name)
+            sources = gathered(account, self.context.state_folder)
+            try:
+                with self.context.reading() as client:
+                    sources = with_cluster(sources, client, LEDGER_SECONDS)
+            except BreakglassError as error:
+                sources = sources.noting(f"the cluster was not asked: {error}")
+            page = ledger_page(ledger_of(sources))
+            self.post_message(LedgerMade(page, account.brief.name))
+        except BreakglassError as error:
+            self.post_message(LedgerMade(None, trouble=str(error)))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
+            told = f"The ledger cannot be made ({type(error).__name__}: {error})."
+            self.post_message(LedgerMade(None, trouble=told))
+
+    def _save(self, text: str, name: str, folder: str, suffix: str = ".txt") -> None:
+        """In a thread."""
+        place = (self.context.saving_folder or state_folder()) / folder
+        try:
+            path = save_timeline(text, place, name, suffix)
         except BreakglassError as error:
             self.post_message(TimelineSaved(trouble=str(error)))
         else:
@@ -291,11 +350,13 @@ class JournalScreen(Page):
 
 def answers_text(answers: Sequence[StepAnswer]) -> str:
     """What the cluster says of the steps that were unknown, the first few by name."""
-    settled = [one for one in answers if one.settled]
+    settled = [answer for answer in answers if answer.settled]
     left = len(answers) - len(settled)
-    named = [f"{one.partition} {one.step}: {one.result}" for one in settled[:SHOWN_ANSWERS]]
+    named = [
+        f"{answer.partition} {answer.step}: {answer.result}" for answer in settled[:SHOWN_ANSWERS]
+    ]
     if len(settled) > SHOWN_ANSWERS:
         named.append(f"and {len(settled) - SHOWN_ANSWERS:,} more")
     still = f"{left:,} still unknown" if left else ""
     told = "; ".join(filter(None, (*named, still)))
-    return bounded(told, LENGTH) or "Nothing was unknown by now."
+    return bounded(told, LENGTH) or "No outcome is unknown any more."

@@ -47,21 +47,21 @@ class StoryScreen(Overlay):
         return table
 
     def _lines(self) -> Iterator[tuple[str, LinePart]]:
-        one = self._ending
-        yield "Partition", LinePart(str(one.partition))
-        yield "Result", LinePart(_result(one), role_of(one))
-        if one.price:
-            yield "Loses", LinePart(one.agreed)
-        for broker in one.abandons:
+        ending = self._ending
+        yield "Partition", LinePart(str(ending.partition))
+        yield "Result", LinePart(_result(ending), role_of(ending))
+        if ending.price:
+            yield "Loses", LinePart(ending.agreed)
+        for broker in ending.abandons:
             yield f"b{broker}", LinePart(do_not_start(broker), Role.UNKNOWN)
-        for saved in one.rescued:
+        for saved in ending.rescued:
             where = f"{count(saved.records)} records of b{saved.broker} in {saved.path}"
             yield "Rescued", LinePart(where)
-        if one.order_kept:
+        if ending.order_kept:
             yield "Order", LinePart("its assignment was not put back", Role.FAILED)
-        for step in self._account.view.steps_of(one.partition):
+        for step in self._account.view.steps_of(ending.partition):
             yield "", LinePart("")
-            yield from _step(step, one)
+            yield from _step(step, ending)
         yield "", LinePart("")
         yield "", LinePart("Esc closes", Role.MUTED)
 
@@ -73,16 +73,16 @@ def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[tuple[str, Lin
     if asked:
         yield "asked", LinePart(asked)
     yield "became", LinePart(outcome.result)
-    told = {name: one for name, one in outcome.details.items() if one and name != "saved"}
+    told = {name: detail for name, detail in outcome.details.items() if detail and name != "saved"}
     for name, value in told.items():
         yield name, LinePart(_text(value))
 
 
-def _result(one: PartitionEnding) -> str:
-    epoch = "" if one.leader_epoch is None else f", epoch {one.leader_epoch}"
-    led = "" if one.leader is None else f", b{one.leader}{epoch}"
-    rung = f", {one.rung}" if one.rung else ""
-    return f"{one.result}{led}{rung}"
+def _result(ending: PartitionEnding) -> str:
+    epoch = "" if ending.leader_epoch is None else f", epoch {ending.leader_epoch}"
+    led = "" if ending.leader is None else f", b{ending.leader}{epoch}"
+    rung = f", {ending.rung}" if ending.rung else ""
+    return f"{ending.result}{led}{rung}"
 
 
 def _said(item: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -17,9 +17,9 @@ class RestoreScreen(ActPage):
 
     TITLE = "Restore metastore"
     ABOUT = (
-        "Deletes the command topic and makes it again from its backup, every command at its old "
-        "offset. What is there now is backed up first. Type the phrase to confirm; everything is "
-        "read again before anything is deleted."
+        "Deletes the command topic and creates it again from its backup, with every command at "
+        "its old offset. The present topic is backed up first. Type the phrase to confirm; "
+        "everything is read again before anything is deleted."
     )
     UNSAVED = "A restore is under way."
     CHANGES = "topic"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from breakglass.screens.widgets.facts import Fact
 from breakglass.screens.widgets.line_table import Cell, LineColumn
-from breakglass.services.metastore.compared import CommandPair, CommandStanding
+from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.metastore.log.reader import AppliedCommand
 from breakglass.services.metastore.looking import ServiceLook
 from breakglass.services.metastore.metastore import PersistentQuery, StreamOrTable
+from breakglass.services.metastore.records import CommandPair, CommandStanding
+from breakglass.services.model import Unknown
 from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role
 
@@ -45,7 +48,7 @@ TITLES = {
 NARROW = frozenset({"", "Kind", "State", "Offset", "Line", "Command", "Topic", "Time"})
 """Columns that give way to no other."""
 MOST = {"Command": 24, "Topic": 30}
-"""Characters of columns that would leave the ones behind them no room."""
+"""Most characters of columns that would leave no room for the columns after them."""
 LONGEST = 400
 """Characters of a statement or command in the table; below it there is more."""
 PARTING = 24
@@ -75,27 +78,32 @@ def rows(look: ServiceLook, view: MetastoreView) -> Sequence[MetastoreRow]:
     """The rows of *view*."""
     match view:
         case MetastoreView.OBJECTS:
-            objects = sorted(look.metastore.sources.values(), key=lambda one: one.name)
+            objects = sorted(look.metastore.sources.values(), key=lambda source: source.name)
             types = sorted(look.metastore.types.items())
             return [
-                *[_source(one, look.wrong.get(one.name, "")) for one in objects],
+                *[_source(source, look.wrong.get(source.name, "")) for source in objects],
                 *[_type(name, text) for name, text in types],
             ]
         case MetastoreView.QUERIES:
-            return [_query(one) for one in look.metastore.queries.values()]
+            return [_query(query) for query in look.metastore.queries.values()]
         case MetastoreView.HISTORY:
-            return [_entry(one) for one in look.entries]
+            return [_entry(entry) for entry in look.entries]
         case MetastoreView.COMPARISON:
-            return [_pair(one) for one in look.pairs]
+            return [_pair(pair) for pair in look.pairs]
 
 
-def _source(one: StreamOrTable, wrong: str) -> MetastoreRow:
+def _source(source: StreamOrTable, wrong: str) -> MetastoreRow:
     state = Cell("wrong", Role.FAILED) if wrong else Cell("ok", Role.VERIFIED)
-    cells = (Cell(one.kind.value), Cell(one.name), Cell(one.topic or "-"), Cell(one.query or "-"))
-    told = [("Statement", _flat(one.statement)), ("Columns", ", ".join(one.columns) or "?")]
+    cells = (
+        Cell(source.kind.value),
+        Cell(source.name),
+        Cell(source.topic or "-"),
+        Cell(source.query or "-"),
+    )
+    told = [("Statement", _flat(source.statement)), ("Columns", ", ".join(source.columns) or "?")]
     if wrong:
         told.insert(0, ("Wrong", wrong))
-    return MetastoreRow(("object", one.name), (*cells, state), tuple(told))
+    return MetastoreRow(("object", source.name), (*cells, state), tuple(told))
 
 
 def _type(name: str, text: str) -> MetastoreRow:
@@ -103,49 +111,49 @@ def _type(name: str, text: str) -> MetastoreRow:
     return MetastoreRow(("type", name), cells, (("Type", text),))
 
 
-def _query(one: PersistentQuery) -> MetastoreRow:
-    state = Cell("paused", Role.WAITING) if one.paused else Cell("running", Role.RUNNING)
-    sides = Cell(", ".join(one.sources)), Cell(one.sink or "-")
-    cells = (state, Cell(one.id), *sides, Cell(f"{one.offset:,}"))
-    return MetastoreRow(("query", one.id), cells, (("Statement", _flat(one.statement)),))
+def _query(query: PersistentQuery) -> MetastoreRow:
+    state = Cell("paused", Role.WAITING) if query.paused else Cell("running", Role.RUNNING)
+    sides = Cell(", ".join(query.sources)), Cell(query.sink or "-")
+    cells = (state, Cell(query.id), *sides, Cell(f"{query.offset:,}"))
+    return MetastoreRow(("query", query.id), cells, (("Statement", _flat(query.statement)),))
 
 
-def _entry(one: AppliedCommand) -> MetastoreRow:
-    statement = _flat(one.command.statement)
+def _entry(entry: AppliedCommand) -> MetastoreRow:
+    statement = _flat(entry.command.statement)
     cells = (
-        Cell(f"{one.offset:,}"),
-        Cell(str(one.id)),
+        Cell(f"{entry.offset:,}"),
+        Cell(str(entry.id)),
         Cell(statement[:LONGEST]),
-        Cell(time_text(one.timestamp_ms)),
+        Cell(time_text(entry.timestamp_ms)),
     )
-    return MetastoreRow(("entry", str(one.offset)), cells, (("Statement", statement),))
+    return MetastoreRow(("entry", str(entry.offset)), cells, (("Statement", statement),))
 
 
-def _pair(one: CommandPair) -> MetastoreRow:
-    role = ROLES.get(one.standing)
-    topic, backup = _shown(one.topic), _shown(one.backup)
+def _pair(pair: CommandPair) -> MetastoreRow:
+    role = ROLES.get(pair.standing)
+    topic, backup = _shown(pair.topic), _shown(pair.backup)
     cells = (
-        Cell(one.standing.value, role),
-        Cell("-" if one.offset is None else f"{one.offset:,}"),
-        Cell("-" if one.line is None else f"{one.line:,}"),
+        Cell(pair.standing.value, role),
+        Cell("-" if pair.offset is None else f"{pair.offset:,}"),
+        Cell("-" if pair.line is None else f"{pair.line:,}"),
         Cell(topic[:LONGEST], role),
         Cell(backup[:LONGEST], role),
     )
     told = [("Topic", topic or "-"), ("Backup", backup or "-")]
-    if one.standing is CommandStanding.SAME:
+    if pair.standing is CommandStanding.SAME:
         told = [("Both", topic)]
-    elif one.standing is CommandStanding.DIFFERENT:
-        told.insert(0, ("From byte", _parting(one)))
-    different = one.standing is not CommandStanding.SAME
-    return MetastoreRow(("pair", str(one.number)), cells, tuple(told), different)
+    elif pair.standing is CommandStanding.DIFFERENT:
+        told.insert(0, ("From byte", _parting(pair)))
+    different = pair.standing is not CommandStanding.SAME
+    return MetastoreRow(("pair", str(pair.number)), cells, tuple(told), different)
 
 
-def _parting(one: CommandPair) -> str:
+def _parting(pair: CommandPair) -> str:
     """Where the two begin to differ, and how each goes on there."""
-    both = enumerate(zip(one.topic, one.backup, strict=False))
-    shorter = min(len(one.topic), len(one.backup))
+    both = enumerate(zip(pair.topic, pair.backup, strict=False))
+    shorter = min(len(pair.topic), len(pair.backup))
     at = next((place for place, (left, right) in both if left != right), shorter)
-    sides = [_shown(side[at : at + PARTING]) or "its end" for side in (one.topic, one.backup)]
+    sides = [_shown(side[at : at + PARTING]) or "its end" for side in (pair.topic, pair.backup)]
     return f"{at:,}: {sides[0]} <> {sides[1]}"
 
 
@@ -155,3 +163,47 @@ def _shown(command: bytes) -> str:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def service_facts(look: ServiceLook, view: MetastoreView, services: int) -> Iterator[Fact]:
+    """What is known of the service, the worst first."""
+    for alarm in look.alarms:
+        yield Fact("ALARM", (LinePart(alarm, Role.FAILED),))
+    if look.degraded is not None:
+        yield Fact("Not read on", (LinePart(str(look.degraded), Role.FAILED),))
+    held = look.metastore
+    types, queries = len(held.types), len(held.queries)
+    counted = (
+        f"{len(held.sources):,} streams and tables, {types:,} type{'s' * (types != 1)}, "
+        f"{queries:,} quer{'y' if queries == 1 else 'ies'}, {len(look.entries):,} commands"
+    )
+    more = f"  (1 of {services:,} services)" if services > 1 else ""
+    yield Fact("Service", (LinePart(look.topic, Role.HEADING), LinePart(more, Role.MUTED)))
+    yield Fact("Shown", (LinePart(f"{view.value}  ", Role.HEADING), LinePart(counted)))
+    yield Fact("Backup", tuple(_backup(look)))
+
+
+def _backup(look: ServiceLook) -> Iterator[LinePart]:
+    backup = look.backup
+    if isinstance(backup, Unknown):
+        yield LinePart(backup.reason, Role.UNKNOWN)
+        return
+    counts = backup.counts
+    yield LinePart(f"{len(backup.lines):,} lines  ")
+    if counts.different:
+        first = counts.first.number if counts.first is not None else 0
+        yield LinePart(f"{counts.different:,} differ, the first at {first:,}  ", Role.DIVERGED)
+    if counts.only_backup:
+        yield LinePart(f"{counts.only_backup:,} are not in the topic  ", Role.LOST)
+    if counts.only_topic:
+        yield LinePart(f"{counts.only_topic:,} behind  ", Role.WAITING)
+    if not (counts.different or counts.only_backup or counts.only_topic):
+        yield LinePart("the same as the topic  ", Role.VERIFIED)
+    yield LinePart(str(backup.file), Role.MUTED)
+
+
+def restore_words(look: ServiceLook) -> str:
+    """The command that puts the backup back; empty where there is none."""
+    if isinstance(look.backup, Unknown):
+        return ""
+    return f"breakglass metastore restore '{look.backup.file}' --write"

@@ -6,21 +6,28 @@ Where the session is armed, a restore is a screen of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked
-from breakglass.screens.metastore.facts import restore_words, service_facts
-from breakglass.screens.metastore.messages import ServiceLooked
-from breakglass.screens.metastore.rows import MetastoreRow, MetastoreView, columns, rows
+from breakglass.screens.metastore.rows import (
+    MetastoreRow,
+    MetastoreView,
+    columns,
+    restore_words,
+    rows,
+    service_facts,
+)
 from breakglass.screens.page import Page
-from breakglass.screens.unforeseen import in_words
+from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
@@ -28,8 +35,17 @@ from breakglass.services.metastore.looking import ServiceLook, ServiceWatch, com
 from breakglass.services.model import Unknown
 from breakglass.themes.roles import Role
 
+
+@dataclass(eq=False)
+class ServiceLooked(Message):
+    """A ksqlDB service has been looked at, or the reason why not."""
+
+    topic: str
+    look: ServiceLook | Unknown
+
+
 LOOK_SECONDS = 2.0
-NO_SERVICE = "No topic of this cluster is the command topic of a ksqlDB service."
+NO_SERVICE = "This cluster has no command topic of a ksqlDB service."
 
 
 @dataclass(slots=True)
@@ -38,6 +54,14 @@ class _Looking:
 
     topic: str
     watch: ServiceWatch | None = None
+    way: ExitStack = field(default_factory=ExitStack)
+    """The way of librdkafka to the brokers, which ends after the watch."""
+
+    def close(self) -> None:
+        """Stop looking."""
+        if self.watch is not None:
+            self.watch.close()
+        self.way.close()
 
 
 class MetastoreScreen(Page):
@@ -45,10 +69,10 @@ class MetastoreScreen(Page):
 
     TITLE = "Metastore"
     ABOUT = (
-        "What the command topic of a ksqlDB service stands for, rebuilt from its first command; "
-        "how its backup stands; and the two side by side, message by message. Nothing is changed "
-        "from here: R begins a restore of the backup, under guard, where the session has --write; "
-        "else it copies the command that does."
+        "What the command topic of a ksqlDB service amounts to, rebuilt from its first command; "
+        "the state of its backup; and the two side by side, message by message. With --write, R "
+        "opens the guarded restore of the backup. Without it, R copies the command. The views "
+        "themselves change nothing."
     )
     DEFAULT_CSS = """
     MetastoreScreen #commands { height: 1fr; }
@@ -56,14 +80,12 @@ class MetastoreScreen(Page):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "view(1)", "view", tooltip="Objects, queries, history, topic and backup"),
-        Binding("V", "view(-1)", "View back", show=False, tooltip="The view before"),
-        Binding("n", "difference(1)", "next !", tooltip="To the next difference of the two"),
-        Binding("N", "difference(-1)", "Difference before", show=False),
+        Binding("V", "view(-1)", "View back", show=False, tooltip="Previous view"),
+        Binding("n", "difference(1)", "next !", tooltip="Next difference between topic and backup"),
+        Binding("N", "difference(-1)", "Previous difference", show=False),
         Binding("s", "service", "service", tooltip="The next ksqlDB service of this cluster"),
-        Binding("y", "copy", "copy", tooltip="Copy what is known of this line"),
-        Binding(
-            "R", "restore", "restore", tooltip="Restore the backup, or copy the command for it"
-        ),
+        Binding("y", "copy", "copy", tooltip="Copy the facts about this line"),
+        Binding("R", "restore", "restore", tooltip="Restore the backup, or copy the command"),
     ]
 
     def __init__(self, context: Context) -> None:
@@ -77,7 +99,7 @@ class MetastoreScreen(Page):
     def body(self) -> Iterator[Widget]:
         yield Facts(id="service")
         yield LineTable[MetastoreRow](
-            columns(self._view), lambda one: one.key, id="commands", empty=""
+            columns(self._view), lambda row: row.key, id="commands", empty=""
         )
         yield Facts(id="about")
 
@@ -85,8 +107,8 @@ class MetastoreScreen(Page):
         self._table.focus()
 
     def on_unmount(self) -> None:
-        if self._looking is not None and self._looking.watch is not None and not self._busy:
-            self._looking.watch.close()
+        if self._looking is not None and not self._busy:
+            self._looking.close()
 
     def show_known(self) -> None:
         self._ask()
@@ -110,11 +132,11 @@ class MetastoreScreen(Page):
             self._turn(MetastoreView.COMPARISON)
         found = self._rows()
         current = self._table.current
-        at = next((n for n, one in enumerate(found) if one == current), -1)
+        at = next((n for n, row in enumerate(found) if row == current), -1)
         order = range(at + 1, len(found)) if by > 0 else range(at - 1, -1, -1)
         wanted = next((found[n] for n in order if found[n].different), None)
         if wanted is None:
-            self.notify("There is no further difference.", markup=False)
+            self.notify("There is no other difference.", markup=False)
         else:
             self._table.move_to(wanted.key)
 
@@ -131,7 +153,7 @@ class MetastoreScreen(Page):
         row = self._table.current
         if row is not None:
             told = "\n".join([f"{label}: {text}" for label, text in row.told])
-            self.app.post_message(CopyAsked(told, "what is known of this line"))
+            self.app.post_message(CopyAsked(told, "the facts about this line"))
 
     def action_restore(self) -> None:
         words = "" if not isinstance(self._look, ServiceLook) else restore_words(self._look)
@@ -144,7 +166,7 @@ class MetastoreScreen(Page):
 
     def _open_restore(self) -> None:
         from breakglass.screens.metastore.restore import RestoreScreen
-        from breakglass.services.metastore.names import service_of
+        from breakglass.services.metastore.settings import service_of
 
         look = self._look
         if isinstance(look, ServiceLook) and not isinstance(look.backup, Unknown):
@@ -174,7 +196,7 @@ class MetastoreScreen(Page):
         incident = self.context.known.incident
         if incident is None:
             return ()
-        return command_topics(one.partition.topic for one in incident.snapshot.partitions)
+        return command_topics(state.partition.topic for state in incident.snapshot.partitions)
 
     def _turn(self, view: MetastoreView) -> None:
         """Show *view*. Rows of one view do not fit the columns of another."""
@@ -209,8 +231,8 @@ class MetastoreScreen(Page):
         self.query_one("#about", Facts).facts = facts
 
     def _change(self, topic: str) -> None:
-        if self._looking is not None and self._looking.watch is not None:
-            self._looking.watch.close()
+        if self._looking is not None:
+            self._looking.close()
         self._looking, self._look, self._looked_at = _Looking(topic), None, None
         self._show()
 
@@ -230,16 +252,14 @@ class MetastoreScreen(Page):
 
     def _read(self, looking: _Looking) -> None:
         """In a thread."""
-        from breakglass.services.connection.security import confluent_config
-
         look: ServiceLook | Unknown
         try:
             if looking.watch is None:
-                clients = confluent_config(self.context.access.settings)
+                clients = looking.way.enter_context(self.context.access.librdkafka())
                 looking.watch = ServiceWatch(clients, looking.topic, self._folder())
             with self.context.reading("breakglass-metastore") as client:
                 look = looking.watch.look(client)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             look = Unknown(in_words(error, "the service cannot be read"))
         self.post_message(ServiceLooked(looking.topic, look))
 

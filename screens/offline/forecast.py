@@ -18,7 +18,7 @@ from breakglass.services.incident.row import IncidentRow
 from breakglass.themes.roles import Role
 
 MOST_TOPICS = 12
-"""Named of one outlook; of the others the number is told."""
+"""Topics that are named for each outlook; the others are counted."""
 
 
 class ForecastScreen(ModalScreen[None]):
@@ -72,9 +72,9 @@ def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
             TablePiece(number if not place else " " * len(number)),
             TablePiece(line.text[3:], role),
         )
-    names = [_name(one) for one in outlook.topics]
+    names = [_name(topic) for topic in outlook.topics]
     shown = ", ".join(names[:MOST_TOPICS])
-    more = f", and {len(names) - MOST_TOPICS:,} topics more" if len(names) > MOST_TOPICS else ""
+    more = f", and {len(names) - MOST_TOPICS:,} more topics" if len(names) > MOST_TOPICS else ""
     for (line,) in reason_lines([shown + more], width - 9):
         yield (TablePiece(" " * len(number) + line.text[3:], Role.MUTED),)
 
@@ -106,7 +106,7 @@ def _restores(forecast: Forecast) -> Iterator[Line]:
         return
     yield ()
     yield (TablePiece(" What brings partitions back whole", Role.HEADING),)
-    for one in forecast.restores:
-        cure = "reconnect" if one.runs else "start"
-        how = "to the controllers" if one.runs else "with its disk as it was"
-        yield (TablePiece(f" {one.partitions:>7,}  {cure} b{one.broker} {how}"),)
+    for restore in forecast.restores:
+        cure = "reconnect" if restore.runs else "start"
+        how = "to the controllers" if restore.runs else "with its disk as it was"
+        yield (TablePiece(f" {restore.partitions:>7,}  {cure} b{restore.broker} {how}"),)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.words.broker_ids import brokers_in
 
 ABOUT = (
-    "Their ids, with blanks or commas between. They are not waited for, and starting them is not "
-    "proposed. This changes what is concluded, not the cluster; an empty line takes it back."
+    "Broker ids, separated by blanks or commas. Breakglass stops waiting for these brokers and "
+    "does not propose to start them. This changes the verdicts, not the cluster; an empty line "
+    "undoes it."
 )
 
 
 def gone_prompt(gone: Collection[int]) -> Prompt:
     """Begins with those declared *gone* so far; a broker that is not registered may be named."""
     return Prompt(
-        "Which brokers never come back with what they held?",
+        "Which brokers will never come back with their data?",
         about=ABOUT,
         value=" ".join(map(str, gone)),
         fault=fault_in,

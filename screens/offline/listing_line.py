@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from breakglass.screens.widgets.replica_table import TablePiece
 from breakglass.screens.widgets.status_bar import age_text
-from breakglass.services.incident.order import RowOrder
+from breakglass.services.incident.listing import RowOrder
 from breakglass.services.words.inert import bounded
 from breakglass.themes.roles import Role, role_style
 
@@ -22,7 +22,7 @@ OLD_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class ListingFacts:
-    """What is told."""
+    """What the line says."""
 
     total: int = 0
     judged: int = 0
@@ -92,4 +92,4 @@ def _pieces(facts: ListingFacts) -> Iterator[TablePiece]:
 
 
 def _named(brokers: tuple[int, ...]) -> str:
-    return ", ".join(f"b{one}" for one in brokers)
+    return ", ".join(f"b{broker}" for broker in brokers)

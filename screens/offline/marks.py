@@ -18,7 +18,9 @@ class Marks:
 
     def __init__(self) -> None:
         self._numbers: dict[str, frozenset[int]] = {}
-        self._groups: dict[object, PartitionGroup] = {}
+        self._listed: Iterable[PartitionGroup] = ()
+        self._groups: dict[object, PartitionGroup] | None = None
+        """What is listed of topics with marks, by key; None: not looked for since marks changed."""
         self._members: dict[object, frozenset[int]] = {}
         """Of groups that were looked at: taking 50,000 numbers off their rows can be felt."""
         self._whole: dict[object, bool] = {}
@@ -30,6 +32,11 @@ class Marks:
     def __contains__(self, key: object) -> bool:
         if isinstance(key, TopicPartition):
             return key.partition in self._numbers.get(key.topic, ())
+        if not len(self):
+            return False
+        if self._groups is None:
+            marked = self._numbers
+            self._groups = {group.key: group for group in self._listed if group.topic in marked}
         group = self._groups.get(key)
         if group is None:
             return False
@@ -42,21 +49,22 @@ class Marks:
         """All that are marked, sorted."""
         held = sorted(self._numbers.items())
         return tuple(
-            [TopicPartition(topic, one) for topic, numbers in held for one in sorted(numbers)]
+            [TopicPartition(topic, number) for topic, numbers in held for number in sorted(numbers)]
         )
 
     def show(self, groups: Iterable[PartitionGroup]) -> None:
         """These groups are listed from now on."""
-        self._groups = {one.key: one for one in groups}
+        self._listed, self._groups = groups, None
         self._members.clear()
         self._whole.clear()
 
     def toggle(self, lines: Sequence[Listed]) -> None:
         """Mark what all *lines* stand for; where all of it is marked, nothing."""
-        marked = all(self._marked(one) for one in lines)
+        marked = all(self._marked(line) for line in lines)
         for line in lines:
             held, numbers = self._held(line), self._numbers_of(line)
             self._numbers[topic_of(line)] = held - numbers if marked else held | numbers
+        self._groups = None
         self._whole.clear()
 
     def keep(self, rows: Iterable[IncidentRow]) -> None:
@@ -74,6 +82,7 @@ class Marks:
 
     def clear(self) -> None:
         self._numbers.clear()
+        self._groups = None
         self._whole.clear()
 
     def _marked(self, line: Listed) -> bool:
@@ -93,7 +102,7 @@ class Marks:
             return frozenset((line.partition.partition,))
         found = self._members.get(line.key)
         if found is None:
-            found = frozenset([one.state.partition.partition for one in line.rows])
+            found = frozenset([row.state.partition.partition for row in line.rows])
             self._members[line.key] = found
         return found
 

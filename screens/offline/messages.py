@@ -1,17 +1,18 @@
-"""What the screens of offline partitions and rescues are told by their threads."""
+"""What the threads of the screens of offline partitions and rescues report to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from breakglass.screens.offline.prepared import Prepared
     from breakglass.services.incident.listing import Listing
     from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
+    from breakglass.services.recovery.rescue.spans import AtRisk
 
 
 @dataclass(eq=False)
@@ -45,3 +46,22 @@ class RescueFinished(Message):
     """A rescue is over: one result for each partition."""
 
     results: Sequence[RescuedPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be saved."""
+
+    at_risk: tuple[AtRisk, ...]
+    """Partitions of which electing the recommended replica cuts something off."""
+    offsets: int
+    """To be copied at most."""
+    brokers: tuple[int, ...]
+    """They are read."""
+    without: int
+    """Partitions that lose nothing, or have nobody to be elected."""
+    folder: Path
+
+    @property
+    def partitions(self) -> int:
+        return len(self.at_risk)

@@ -56,7 +56,7 @@ class PartitionScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "elect", "elect", tooltip="Elect its best replica, step by step"),
         Binding("d", "diff", "diff", tooltip="Compare two replicas, record by record"),
-        Binding("y", "copy", "copy", tooltip="Copy what stands here"),
+        Binding("y", "copy", "copy", tooltip="Copy this text"),
         Binding("escape", "dismiss", "back"),
     ]
 
@@ -98,7 +98,7 @@ class PartitionScreen(Page):
     def action_copy(self) -> None:
         lines = self._told(False, COPIED_WIDTH)
         text = "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
-        self.app.post_message(CopyAsked(text, f"what is known of {self._partition}"))
+        self.app.post_message(CopyAsked(text, f"the facts about {self._partition}"))
 
 
 def everything(assessment: Assessment, width: int) -> Iterator[Line]:
@@ -140,7 +140,7 @@ def _choices(assessment: Assessment) -> Iterator[str]:
             parts.append(loss.total.reason)
         elif loss.total:
             parts.append(f"{count(loss.records.committed)} of them known to be committed")
-        parts += [one for one in (candidate.eligibility.reason, candidate.remark) if one]
+        parts += [remark for remark in (candidate.eligibility.reason, candidate.remark) if remark]
         yield "; ".join(parts)
 
 
@@ -162,7 +162,9 @@ def _replicas(evidence: PartitionEvidence) -> Iterator[str]:
 def _replica(replica: ReplicaLog) -> str:
     name = f"b{replica.broker}, {replica.role.value}"
     if isinstance(replica.log_end, Unknown):
-        return f"{name}: {replica.log_end.reason}"
+        copy = replica.only_copy
+        left = "" if copy is None else f"; only a copy is left, in {copy.path}"
+        return f"{name}: {replica.log_end.reason}{left}"
     told = [
         f"read {time_text(replica.observed_at_ms)} by {replica.source.value}",
         f"current leader epoch {count(replica.leader_epoch)}",
@@ -174,13 +176,17 @@ def _replica(replica: ReplicaLog) -> str:
         told.append(replica.high_watermark.reason)
     if not isinstance(replica.log_dir, Unknown):
         told.append(f"in {replica.log_dir.path}, {count(replica.log_dir.size)} bytes")
+        if replica.log_dir.copy is not None:
+            told.append(f"being moved to {replica.log_dir.copy.path}")
     return f"{name}: {'; '.join(told)}"
 
 
 def _epochs(replica: ReplicaLog) -> str:
     if isinstance(replica.epochs, Unknown):
         return f"? {replica.epochs.reason}"
-    ranges = [f"{one.epoch} at {one.start:,}-{one.end - 1:,}" for one in replica.epochs.ranges]
+    ranges = [
+        f"{epochs.epoch} at {epochs.start:,}-{epochs.end - 1:,}" for epochs in replica.epochs.ranges
+    ]
     return ", ".join(ranges) or "none"
 
 
@@ -211,7 +217,7 @@ def _groups(evidence: PartitionEvidence) -> Iterator[str]:
     for group, offset in held[:MOST_GROUPS]:
         yield f"{group} at {offset:,}"
     if len(held) > MOST_GROUPS:
-        yield f"and {len(held) - MOST_GROUPS:,} groups more, all further back"
+        yield f"and {len(held) - MOST_GROUPS:,} more groups, all at lower offsets"
     if not held:
         yield "none"
 

@@ -13,17 +13,97 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from typing_extensions import override
 
-from breakglass.screens.offline.columns import columns
 from breakglass.screens.offline.marks import Marks, line_key, rows_of
 from breakglass.screens.offline.messages import ListingMade
-from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.services.incident import cells
 from breakglass.services.incident.cells import Listed
 from breakglass.services.incident.groups import GroupKey, PartitionGroup
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.listing import Listing, ListingView, group_key, listing, narrowed
-from breakglass.services.incident.order import RowOrder
+from breakglass.services.incident.listing import (
+    Listing,
+    ListingView,
+    RowOrder,
+    group_key,
+    listing,
+    narrowed,
+)
 from breakglass.services.incident.row import IncidentRow
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.themes.roles import Role
+
+VERDICT_ROLES = {
+    Verdict.BOMB: Role.BOMB,
+    Verdict.FORK: Role.FORK,
+    Verdict.LOSS: Role.LOST,
+    Verdict.STUCK: Role.STUCK,
+    Verdict.WAIT: Role.WAITING,
+    Verdict.SAFE: Role.SAFE,
+}
+LONGEST_NAME = 80
+WORD = max(len(verdict.value) for verdict in Verdict)
+
+
+def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed], ...]:
+    """The columns; *opened* says of a group whether it is, of one of its partitions None."""
+
+    def verdict(line: Listed) -> Cell:
+        shown = f"{cells.verdict_text(line):<{WORD}} {cells.action_text(line)}"
+        return Cell(shown, Role.MUTED if line.verdict is None else VERDICT_ROLES[line.verdict])
+
+    def name(line: Listed) -> Cell:
+        shown = cells.name_text(line)
+        if isinstance(line, PartitionGroup):
+            return Cell(("▾" if opened(line) else "▸") + shown)
+        return Cell(("   " if opened(line) is None else " ") + shown)
+
+    return (
+        LineColumn("Verdict", verdict),
+        LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True),
+        LineColumn("Best", _best, least_width=50),
+        LineColumn("LEO", _log_end, right=True, least_width=70, yields=2),
+        LineColumn("Epoch", _epoch, right=True, least_width=78, yields=1),
+        LineColumn("Loses", _loses, right=True),
+        LineColumn("Unread", _unread, right=True, least_width=66),
+        LineColumn("Heard", _heard, least_width=72),
+    )
+
+
+def _best(line: Listed) -> Cell:
+    return Cell(cells.best_text(line), None if line.designee is None else Role.DESIGNEE)
+
+
+def _log_end(line: Listed) -> Cell:
+    return _figure(cells.log_end_text(line))
+
+
+def _epoch(line: Listed) -> Cell:
+    return _figure(cells.epoch_text(line))
+
+
+def _loses(line: Listed) -> Cell:
+    text = cells.loses_text(line)
+    value = line.loss.at_least if isinstance(line, PartitionGroup) else line.loss
+    if isinstance(value, Unknown):
+        return Cell(text, Role.UNKNOWN)
+    return Cell(text, Role.LOST if value else None)
+
+
+def _unread(line: Listed) -> Cell:
+    text = cells.unread_text(line)
+    return Cell(text, None if text in ("0", "-") else Role.UNKNOWN)
+
+
+def _heard(line: Listed) -> Cell:
+    heard = line.heard
+    all_heard = heard is not None and heard[0] == heard[1]
+    return Cell(cells.heard_text(line), None if all_heard else Role.UNKNOWN)
+
+
+def _figure(text: str) -> Cell:
+    return Cell(text, Role.UNKNOWN if text == "?" else None)
+
 
 AT_ONCE = 2_000
 """Rows that are listed where the key was pressed; more take a thread."""
@@ -34,7 +114,11 @@ class PartitionList(LineTable[Listed]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "space", "mark", "Mark", show=False, tooltip="Mark what the cursor is on, or unmark it"
+            "space",
+            "mark",
+            "Mark",
+            show=False,
+            tooltip="Mark the line under the cursor, or unmark it",
         ),
         Binding(
             "asterisk",
@@ -42,11 +126,11 @@ class PartitionList(LineTable[Listed]):
             "Mark all",
             key_display="*",
             show=False,
-            tooltip="Mark all that the filter keeps, or unmark them",
+            tooltip="Mark all that match the filter, or unmark them",
         ),
         Binding("u", "unmark_all", "Unmark all", show=False),
         Binding("s", "sort(1)", "Sort", show=False, tooltip="Sort by the next figure"),
-        Binding("S", "sort(-1)", "Sort back", show=False, tooltip="Sort by the figure before"),
+        Binding("S", "sort(-1)", "Sort back", show=False, tooltip="Sort by the previous figure"),
         Binding("right", "open(True)", "Open group", show=False),
         Binding("left", "open(False)", "Close group", show=False),
     ]
@@ -92,7 +176,7 @@ class PartitionList(LineTable[Listed]):
     def targets(self) -> tuple[TopicPartition, ...]:
         """What is acted on: what is marked, else what the cursor is on."""
         held = self.marks.partitions
-        return held or tuple([one.partition for one in rows_of(self.current)])
+        return held or tuple([row.partition for row in rows_of(self.current)])
 
     @property
     def partition(self) -> TopicPartition | None:
@@ -123,7 +207,7 @@ class PartitionList(LineTable[Listed]):
         group = self.listing.by_key.get(key)
         if group is None or len(group.rows) == 1 or (key in self.listing.opened) == opened:
             return
-        self._generation += 1  # What a thread lists meanwhile does not know of it.
+        self._generation += 1  # The list that a thread makes at the same time lacks this change.
         self._put_listing(self.listing.with_opened(key, opened))
         if not opened:
             self.move_to(key)
@@ -202,7 +286,7 @@ class PartitionList(LineTable[Listed]):
     ) -> None:
         """In a thread."""
         made = listing(incident.rows, view, opened, keep)
-        _ = made.lines
+        _ = made.lines, made.by_key, made.kept, made.of_topics, made.of_conclusions
         self.post_message(ListingMade(generation, made))
 
     def _put_listing(self, made: Listing) -> None:
@@ -239,7 +323,4 @@ class PartitionList(LineTable[Listed]):
         """Whether a group is opened; None for a partition that is listed below its group."""
         if isinstance(line, PartitionGroup):
             return line.key in self.listing.opened
-        key = group_key(line)
-        group = self.listing.by_key.get(key)
-        alone = group is None or len(group.rows) == 1
-        return False if alone or key not in self.listing.opened else None
+        return None if self.listing.spread and group_key(line) in self.listing.spread else False

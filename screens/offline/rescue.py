@@ -1,6 +1,6 @@
 """Saves what electing the recommended replicas would cut off, without electing anybody.
 
-It reads the brokers and writes files of one's own: a read-only session may do it too.
+It reads from brokers and writes local files: a read-only session may do it too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from typing_extensions import override
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import CopyAsked
-from breakglass.screens.offline.messages import RescueFinished, RescueMoved, RescuePrepared
-from breakglass.screens.offline.prepared import Prepared
+from breakglass.screens.offline.messages import (
+    Prepared,
+    RescueFinished,
+    RescueMoved,
+    RescuePrepared,
+)
 from breakglass.screens.page import Page
 from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
 from breakglass.services.incident.incident import Incident
@@ -39,16 +43,16 @@ class RescueScreen(Page):
 
     TITLE = "Rescue"
     ABOUT = (
-        "Copies the records that electing the recommended replicas would cut off into backups "
-        "on this machine. Nothing on the cluster is changed, so it needs no --write. An election "
-        "does the same before it begins."
+        "Copies records into backups on this machine: those that electing the recommended "
+        "replicas would cut off. It changes nothing on the cluster and needs no --write. An "
+        "election does the same before it begins."
     )
     CSS = """
     RescueScreen ReplicaTable { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "begin", tooltip="Begin to copy"),
-        Binding("y", "copy", "copy", tooltip="Copy what stands here"),
+        Binding("y", "copy", "copy", tooltip="Copy this text"),
         Binding("escape", "leave", "stop, back", tooltip="Stop the copying, then go back"),
     ]
 
@@ -166,9 +170,14 @@ def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Pa
     from breakglass.services.recovery.rescue.spans import AtRisk
 
     judged = list(incident.assessments(partitions))
-    elected = [AtRisk(one.evidence, one.designee) for one in judged if one.designee is not None]
+    elected = [
+        AtRisk(judgement.evidence, judgement.designee)
+        for judgement in judged
+        if judgement.designee is not None
+    ]
     shares, unclear = divide(elected)
-    endangered = tuple([one for one in elected if one.partition in {*shares, *unclear}])
+    losing = {*shares, *unclear}
+    endangered = tuple([threatened for threatened in elected if threatened.partition in losing])
     held = [share for together in shares.values() for share in together]
     return Prepared(
         endangered,
@@ -181,10 +190,10 @@ def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Pa
 
 def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
     if not prepared.partitions:
-        nothing = "Electing the recommended replicas cuts nothing off that can be read."
+        nothing = "Electing the recommended replicas cuts off no records that can be read."
         yield from reason_lines([nothing], width)
         return
-    brokers = ", ".join(f"b{one}" for one in prepared.brokers) or "no broker"
+    brokers = ", ".join(f"b{broker}" for broker in prepared.brokers) or "no broker"
     plural = "s" * (prepared.partitions != 1)
     what = f"{prepared.partitions:,} partition{plural}, {prepared.offsets:,} offsets at most"
     yield (TablePiece(f" To be saved: {what}, from {brokers}", Role.HEADING),)
@@ -200,21 +209,23 @@ def _progress(progress: RescueProgress | None, *, stopping: bool) -> Iterator[Li
     doing = "Stopping" if stopping else "Copying"
     yield (TablePiece(f" {doing}: {copied:,} of {most:,}", Role.RUNNING),)
     if not stopping:
-        yield (TablePiece(" Esc stops; what is whole by then stays.", Role.MUTED),)
+        yield (TablePiece(" Esc stops; partitions already saved are kept.", Role.MUTED),)
 
 
 def _results(results: Sequence[RescuedPartition], width: int) -> Iterator[Line]:
-    missed = [one for one in results if not one.whole]
-    records = sum(one.records for one in results)
+    missed = [result for result in results if not result.whole]
+    records = sum(result.records for result in results)
     whole = len(results) - len(missed)
     role = Role.VERIFIED if not missed else Role.FAILED
     done = f" Saved {records:,} records; whole: {whole:,} of {len(results):,} partitions"
     yield (TablePiece(done, role),)
-    for one in missed[:MOST_LISTED]:
-        yield from reason_lines([f"{one.partition} is not whole: {one.reason}"], width)
-    for one in [one for one in results if one.saved][:MOST_LISTED]:
-        for saved in one.saved:
-            told = f"{one.partition}: {saved.records:,} records of b{saved.broker} in {saved.path}"
+    for result in missed[:MOST_LISTED]:
+        yield from reason_lines([f"{result.partition} is not whole: {result.reason}"], width)
+    for result in [result for result in results if result.saved][:MOST_LISTED]:
+        for saved in result.saved:
+            told = (
+                f"{result.partition}: {saved.records:,} records of b{saved.broker} in {saved.path}"
+            )
             yield from reason_lines([told], width)
     if len(results) > MOST_LISTED:
-        yield (TablePiece(f" Listed are {MOST_LISTED} at most; the folder has all.", Role.MUTED),)
+        yield (TablePiece(f" Only {MOST_LISTED} are listed; the folder has all.", Role.MUTED),)

@@ -17,17 +17,65 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from breakglass.screens.context import Context
-from breakglass.screens.filtered_page import FilteredPage, filter_field
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
 from breakglass.screens.offline.listing_line import OLD_SECONDS, ListingFacts, ListingLine
 from breakglass.screens.offline.marks import line_key
-from breakglass.screens.offline.panel import panel_lines
 from breakglass.screens.offline.partition_list import PartitionList
+from breakglass.screens.page import FilteredPage, filter_field
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.screens.widgets.replica_table import ReplicaTable
+from breakglass.screens.widgets.replica_table import (
+    Line,
+    ReplicaTable,
+    TablePiece,
+    partition_lines,
+    reason_lines,
+)
+from breakglass.services.incident import cells
+from breakglass.services.incident.cells import Listed
 from breakglass.services.incident.filters import HELP, readable
+from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import ListingView
+from breakglass.services.incident.row import IncidentRow
+from breakglass.themes.roles import Role
+
+
+def panel_lines(incident: Incident, line: Listed | None, width: int) -> list[Line]:
+    """About a line of the list, in *width* cells."""
+    if line is None:
+        return []
+    if isinstance(line, PartitionGroup):
+        return [_group(line), *_partition(incident, line.rows[0], width)]
+    return _partition(incident, line, width)
+
+
+def _group(group: PartitionGroup) -> Line:
+    listed = TablePiece("  Enter lists them; the first is", Role.MUTED)
+    return (
+        TablePiece(f" {cells.name_text(group)}", Role.HEADING),
+        TablePiece(f"  {_whole(group)}"),
+        listed,
+    )
+
+
+def _whole(group: PartitionGroup) -> str:
+    told = [f"loses {cells.loses_text(group)}", f"unread {cells.unread_text(group)}"]
+    if group.verdict is None:
+        return "not read yet"
+    return ", ".join([f"best {cells.best_text(group)}", *told])
+
+
+def _partition(incident: Incident, row: IncidentRow, width: int) -> list[Line]:
+    assessment = incident.assessment(row.partition)
+    if assessment is not None:
+        return partition_lines(assessment, width)
+    state = row.state
+    about = (
+        f"leader epoch {state.leader_epoch}, assignment {','.join(map(str, state.assignment))}: "
+        "its replicas have not been read yet"
+    )
+    return [(TablePiece(f" {row.partition}", Role.HEADING),), *reason_lines([about], width)]
+
 
 WIDE = 160
 """Columns from which the replicas stand beside the list."""
@@ -42,8 +90,9 @@ class OfflineScreen(FilteredPage):
     TITLE = "Offline partitions"
     ABOUT = (
         "Each line says what to do first: the verdict, the action, what the best choice loses. "
-        "What is marked is acted on, else what the cursor is on. Filter by words in the name, or "
-        f"{HELP}; - before a word keeps what it does not fit."
+        "Keys act on the marked partitions; with no marks, on the line under the cursor. Filter "
+        "by words in the name, or "
+        f"{HELP}; -word excludes."
     )
     DEFAULT_CSS = """
     #both { height: 1fr; layout: vertical; }
@@ -62,7 +111,23 @@ class OfflineScreen(FilteredPage):
             "r", "rescue", "rescue", tooltip="Save what an election would cut off; elect nobody"
         ),
         Binding("f", "forecast", "forecast", tooltip="What happens if nobody intervenes"),
-        Binding("b", "gone", "Brokers gone", show=False, tooltip="Say whose disk is lost for good"),
+        Binding(
+            "b",
+            "gone",
+            "Brokers gone",
+            show=False,
+            tooltip="Declare brokers whose disks are lost for good",
+        ),
+        Binding(
+            "h", "hold", "Hold elections", show=False, tooltip="Keep the controller from electing"
+        ),
+        Binding(
+            "F",
+            "forget",
+            "Forget last leaders",
+            show=False,
+            tooltip="Beside a BOMB that cannot be stopped: min.insync.replicas, for a moment",
+        ),
         Binding("slash", "filter", "filter", key_display="/", tooltip="Filter the list"),
         Binding("y", "copy", "Copy names", show=False, tooltip="Copy the names of what is marked"),
         Binding("tab", "switch", "Other pane", show=False, tooltip="To the replicas and back"),
@@ -96,10 +161,10 @@ class OfflineScreen(FilteredPage):
         incident = self.context.known.incident
         if incident is None:
             failed = bool(self.context.known.failure)
-            self._list.set_empty("The cluster was not read yet." if failed else "")
+            self._list.set_empty("The cluster has not been read yet." if failed else "")
             return
         self._incident = incident
-        nothing = "The filter keeps none of them." if incident.rows else "Nothing is offline."
+        nothing = "No partition matches the filter." if incident.rows else "Nothing is offline."
         self._list.set_empty(nothing)
         self._list.show(incident)
         self._tell()
@@ -152,10 +217,10 @@ class OfflineScreen(FilteredPage):
 
     def _plan(self) -> None:
         marked, filtered = self._list.marks.partitions, bool(self._list.view.filter)
-        kept = [one.partition for one in self._list.rows_of_interest()] if filtered else []
+        kept = [row.partition for row in self._list.rows_of_interest()] if filtered else []
         if filtered and not kept:
             # A plan of nothing would be one of all.
-            self.notify("The filter keeps none of them: Esc empties it.", markup=False)
+            self.notify("No partition matches the filter: Esc clears it.", markup=False)
         else:
             self.app.post_message(PlanAsked(tuple(marked or kept)))
 
@@ -168,7 +233,7 @@ class OfflineScreen(FilteredPage):
         if self._incident is None:
             return
         rows = self._list.rows_of_interest()
-        marked = " marked" if len(self._list.marks) else " that the filter keeps"
+        marked = " marked" if len(self._list.marks) else " that match the filter"
         which = marked if len(rows) < len(self._incident.rows) else ""
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
         from breakglass.screens.offline.forecast import ForecastScreen
@@ -186,6 +251,30 @@ class OfflineScreen(FilteredPage):
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))
+
+    def action_hold(self) -> None:
+        """Keep unclean elections from coming, whatever is marked: the act finds its topics."""
+        if self._armed("hold"):
+            from breakglass.screens.offline.settings_acts import HoldPage
+
+            self.app.push_screen(HoldPage(self.context))
+
+    def action_forget(self) -> None:
+        """Let the controller forget the last leaders of the topics that are meant."""
+        if self._armed("recover min-isr"):
+            from breakglass.screens.offline.settings_acts import ForgetPage
+
+            topics = sorted({partition.topic for partition in self._list.targets})
+            self.app.push_screen(ForgetPage(self.context, topics))
+
+    def _armed(self, command: str) -> bool:
+        if not self.context.armed:
+            told = (
+                "This session is read-only: start it again with --write. "
+                f"`breakglass {command}` says what it would do."
+            )
+            self.notify(told, severity="warning", markup=False)
+        return self.context.armed
 
     def action_copy(self) -> None:
         targets = self._list.targets

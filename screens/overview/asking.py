@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from breakglass.services.health.monitor import ASK_SECONDS
+from breakglass.services import patience
 from breakglass.services.kafka.wire.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Asking:
         """Whose addresses the client knows."""
 
     def ask(self, brokers: tuple[Broker, ...]) -> None:
-        """Have the context's health told by *brokers*, which are those of the last snapshot.
+        """Refresh the context's health from *brokers*, which are those of the last snapshot.
 
         Raises:
             BreakglassError: nobody could be asked.
@@ -33,6 +33,6 @@ class Asking:
         if self._client is None:
             self._client = self._stack.enter_context(self._context.reading())
         if brokers != self._reached:
-            self._client.describe(Deadline.after(ASK_SECONDS))
+            self._client.describe(Deadline.after(patience.LOOK))
             self._reached = brokers
         self._context.health.ask(self._client)

@@ -15,9 +15,10 @@ from breakglass.screens.context import Context
 from breakglass.screens.messages import OfflineAsked
 from breakglass.screens.overview.broker_rows import BrokerRow
 from breakglass.screens.overview.messages import BrokerSettingsRead
-from breakglass.screens.unforeseen import in_words
+from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.overlay import Overlay
 from breakglass.screens.widgets.status_bar import LinePart, age_text
+from breakglass.services import patience
 from breakglass.services.health.answers import LANE
 from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -34,7 +35,6 @@ SETTINGS = (
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
-SECONDS = 5.0
 LENGTH = 300
 UNREAD = Unknown("they are being read")
 GIGA, MEGA = 1 << 30, 1 << 20
@@ -72,12 +72,15 @@ class BrokerDetails(Overlay):
     def _asked(self) -> Mapping[str, str | None] | Unknown:
         from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
 
-        deadline = Deadline.after(SECONDS)
+        bundle = self.context.bundle
+        if bundle is not None:
+            return bundle.broker_settings(self._row.id, SETTINGS)
+        deadline = Deadline.after(patience.BRIEF)
         try:
             with self.context.reading() as client:
                 client.describe(deadline)
                 return read_broker_settings(client.sender, self._row.id, SETTINGS, deadline, LANE)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             return Unknown(in_words(error, "its answer cannot be read"))
 
     def content(self) -> RenderableType:
@@ -96,10 +99,10 @@ class BrokerDetails(Overlay):
         broker, state = self._row.health, self._row.state
         yield f"Broker {broker.id}", LinePart(state.text, state.role)
         if broker.registration is not None:
-            one = broker.registration
-            yield "Address", LinePart(f"{one.host}:{one.port}")
-            yield "Rack", LinePart(one.rack or "-")
-            yield "Fenced", _fenced(one.fenced)
+            registration = broker.registration
+            yield "Address", LinePart(f"{registration.host}:{registration.port}")
+            yield "Rack", LinePart(registration.rack or "-")
+            yield "Fenced", _fenced(registration.fenced)
         held = broker.held
         yield (
             "Replicas",
@@ -115,8 +118,8 @@ class BrokerDetails(Overlay):
         if isinstance(figure.value, Unknown):
             yield "Log dirs", LinePart(f"? {figure.value.reason}", Role.UNKNOWN)
             return
-        for number, one in enumerate(figure.value):
-            yield "" if number else "Log dirs", _log_dir(one)
+        for number, log_dir in enumerate(figure.value):
+            yield "" if number else "Log dirs", _log_dir(log_dir)
         age = age_text(figure.age_ms(self._row.now_ms) / 1_000)
         if figure.failed is not None:
             yield "", LinePart(f"STALE {age}: {figure.failed.reason}", Role.STALE)
@@ -135,23 +138,23 @@ def _fenced(fenced: bool | Unknown) -> LinePart:
     if isinstance(fenced, Unknown):
         return LinePart(f"? {fenced.reason}", Role.UNKNOWN)
     return (
-        LinePart("yes: it leads nothing until it is let in", Role.OFFLINE)
+        LinePart("yes: it leads nothing until it is unfenced", Role.OFFLINE)
         if fenced
         else LinePart("no")
     )
 
 
-def _log_dir(one: BrokerLogDir) -> LinePart:
-    if not one.online:
-        return LinePart(f"{one.path} OFFLINE: {one.why_offline}", Role.OFFLINE)
-    return LinePart(f"{one.path}, {_free(one)}")
+def _log_dir(log_dir: BrokerLogDir) -> LinePart:
+    if not log_dir.online:
+        return LinePart(f"{log_dir.path} OFFLINE: {log_dir.why_offline}", Role.OFFLINE)
+    return LinePart(f"{log_dir.path}, {_free(log_dir)}")
 
 
-def _free(one: BrokerLogDir) -> str:
+def _free(log_dir: BrokerLogDir) -> str:
     """How much room there is; one number without the other says nothing."""
-    if isinstance(one.usable_bytes, Unknown) or isinstance(one.total_bytes, Unknown):
+    if isinstance(log_dir.usable_bytes, Unknown) or isinstance(log_dir.total_bytes, Unknown):
         return "free space ?"
-    return f"{_size(one.usable_bytes)} of {_size(one.total_bytes)} free"
+    return f"{_size(log_dir.usable_bytes)} of {_size(log_dir.total_bytes)} free"
 
 
 def _size(number: int) -> str:

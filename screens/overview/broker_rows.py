@@ -16,7 +16,7 @@ from breakglass.themes.roles import Role
 if TYPE_CHECKING:
     from breakglass.services.health.monitor import Health
 
-ASK_SECONDS = 10.0
+ASK_EVERY_SECONDS = 10.0
 """How often brokers are asked about themselves; their answers are stale three times later."""
 
 
@@ -37,7 +37,7 @@ class BrokerRow:
         words, role = _state(self.health)
         voice = self.health.voice
         age = (self.now_ms - voice.asked_at_ms) / 1_000
-        if voice.asked_at_ms and age > 3 * ASK_SECONDS:
+        if voice.asked_at_ms and age > 3 * ASK_EVERY_SECONDS:
             return Cell(f"{words} (STALE {age_text(age)})", role or Role.STALE)
         return Cell(words, role)
 
@@ -65,8 +65,8 @@ def broker_rows(health: Health, now_ms: int) -> Sequence[BrokerRow]:
     brokers = health.brokers.value
     if isinstance(brokers, Unknown):
         return ()
-    ordered = sorted(brokers, key=lambda one: (one.sound, one.id))
-    return [BrokerRow(one, now_ms) for one in ordered]
+    ordered = sorted(brokers, key=lambda broker: (broker.sound, broker.id))
+    return [BrokerRow(broker, now_ms) for broker in ordered]
 
 
 def broker_columns() -> tuple[LineColumn[BrokerRow], ...]:

@@ -1,4 +1,4 @@
-"""What the overview is told by its threads."""
+"""What the threads of the overview report to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BrokersAsked(Message):
 
 @dataclass(eq=False)
 class BrokerSettingsRead(Message):
-    """A broker has told its settings, or why it did not."""
+    """A broker has reported its settings, or the reason why not."""
 
     settings: Mapping[str, str | None] | Unknown
 

@@ -2,34 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
 from textual.widget import Widget
+from textual.widgets import Static
 
 from breakglass.screens.context import Context
 from breakglass.screens.messages import IntervalChanged, OfflineAsked
 from breakglass.screens.overview.asking import Asking
 from breakglass.screens.overview.broker_details import BrokerDetails
 from breakglass.screens.overview.broker_rows import (
-    ASK_SECONDS,
+    ASK_EVERY_SECONDS,
     BrokerRow,
     broker_columns,
     broker_rows,
 )
-from breakglass.screens.overview.facts import facts_of
-from breakglass.screens.overview.messages import BrokersAsked
-from breakglass.screens.overview.troubled import TroubledScreen
-from breakglass.screens.overview.troubles import TroubleRow, trouble_columns, trouble_rows
+from breakglass.screens.overview.messages import BrokersAsked, TroubledFound
+from breakglass.screens.overview.troubles import TroubleRow, facts_of, trouble_columns, trouble_rows
 from breakglass.screens.page import Page
-from breakglass.screens.unforeseen import in_words
+from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.facts import Facts
-from breakglass.screens.widgets.line_table import LineTable
+from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 from breakglass.services.health.counts import NOT_READ, Trouble
 from breakglass.services.health.monitor import Health
-from breakglass.services.model import Broker, known
+from breakglass.services.model import Broker, PartitionState, known
+from breakglass.services.recovery.timeline.moments import partition_numbers
+from breakglass.services.words.figures import count
+
+
+class TopicRow(NamedTuple):
+    """The partitions of one topic whose ISR is of one size."""
+
+    topic: str
+    in_sync: int
+    replicas: int
+    partitions: tuple[int, ...]
+
+
+class TroubledScreen(ModalScreen[None]):
+    """Topics with partitions in trouble, the fewest in sync first."""
+
+    CSS = """
+    TroubledScreen { align: center middle; }
+    TroubledScreen > Vertical {
+        width: 90%; height: 90%; border: round $primary; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Close")]
+
+    def __init__(self, context: Context, trouble: Trouble) -> None:
+        super().__init__()
+        self.context, self._trouble = context, trouble
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(f"Partitions {self._trouble}, with a leader (Esc closes)", markup=False)
+            yield LineTable[TopicRow](COLUMNS, lambda row: row, empty="Looking.")
+
+    def on_mount(self) -> None:
+        self.run_worker(self._look, group="troubled", thread=True, exit_on_error=False)
+
+    @on(TroubledFound)
+    def _found(self, message: TroubledFound) -> None:
+        table: LineTable[TopicRow] = self.query_one(LineTable)
+        table.set_empty("None.")
+        table.set_rows(list(topic_rows(message.partitions)))
+
+    def _look(self) -> None:
+        """In a thread: 100,000 partitions take a moment."""
+        self.post_message(TroubledFound(self.context.health.partitions_in(self._trouble)))
+
+
+def topic_rows(partitions: Sequence[PartitionState]) -> Iterator[TopicRow]:
+    """*partitions* by topic and size of their ISR, the fewest in sync first."""
+    held: dict[tuple[int, str, int], list[int]] = {}
+    for state in partitions:
+        alike = (len(state.isr), state.partition.topic, len(state.assignment))
+        held.setdefault(alike, []).append(state.partition.partition)
+    for in_sync, topic, replicas in sorted(held):
+        numbers = held[in_sync, topic, replicas]
+        yield TopicRow(topic, in_sync, replicas, tuple(numbers))
+
+
+COLUMNS: tuple[LineColumn[TopicRow], ...] = (
+    LineColumn("Topic", lambda row: Cell(row.topic), shrinks=True),
+    LineColumn("In sync", lambda row: Cell(f"{row.in_sync} of {row.replicas}"), right=True),
+    LineColumn("Count", lambda row: Cell(count(len(row.partitions))), right=True),
+    LineColumn("Partitions", lambda row: Cell(partition_numbers(row.partitions)), most=200),
+)
+
 
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Seconds between two refreshes that can be chosen."""
@@ -40,8 +107,8 @@ class OverviewScreen(Page):
 
     TITLE = "Overview"
     ABOUT = (
-        "The cluster at a glance; each figure says how old it is. Nothing can be changed from "
-        "here. Counts are those of the brokers' metrics: an offline partition is counted once."
+        "The cluster at a glance; each figure says how old it is. This screen changes nothing. "
+        "Counts are those of the brokers' metrics: an offline partition is counted once."
     )
     CSS = """
     #troubles { height: 4; }
@@ -72,7 +139,7 @@ class OverviewScreen(Page):
         yield Facts()
         yield LineTable[BrokerRow](
             broker_columns(), lambda row: row.id, id="brokers", lone=False,
-            empty="The cluster was not read yet.",
+            empty="The cluster has not been read yet.",
         )  # fmt: skip
 
     def show_known(self) -> None:
@@ -90,7 +157,7 @@ class OverviewScreen(Page):
     def action_interval(self, by: int) -> None:
         """One step up or down among `INTERVALS`."""
         now = self.context.known.interval
-        steps = [one for one in INTERVALS if (one > now if by > 0 else one < now)]
+        steps = [seconds for seconds in INTERVALS if (seconds > now if by > 0 else seconds < now)]
         if steps:
             self.app.post_message(IntervalChanged(steps[0] if by > 0 else steps[-1]))
 
@@ -124,9 +191,10 @@ class OverviewScreen(Page):
         """Ask the brokers about themselves, if it is time and nothing forbids it."""
         now, last = self.context.clock(), self.context.known
         brokers = self.context.health.brokers
-        wait = last.interval if _wanting(self.context.health.health) else ASK_SECONDS
-        due = self._asked_at is None or now - self._asked_at >= min(wait, ASK_SECONDS)
-        if self._ask_runs or last.paused or not due or not brokers:
+        wait = last.interval if _wanting(self.context.health.health) else ASK_EVERY_SECONDS
+        due = self._asked_at is None or now - self._asked_at >= min(wait, ASK_EVERY_SECONDS)
+        idle = self._ask_runs or last.paused or self.context.bundle is not None
+        if idle or not due or not brokers:
             return
         self._ask_runs, self._asked_at = True, now
         self.run_worker(
@@ -138,7 +206,7 @@ class OverviewScreen(Page):
         trouble = ""
         try:
             self._asking.ask(brokers)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             trouble = in_words(error, "their answers cannot be read")
         self.post_message(BrokersAsked(trouble))
 

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.recovery.plan import edit
-from breakglass.services.recovery.plan.approvals import WANTED, approve
-from breakglass.services.recovery.plan.draft import FROM_EDITOR, Draft
+from breakglass.services.recovery.plan.draft import (
+    FROM_EDITOR,
+    Draft,
+    PresentEvidence,
+    open_plan,
+    present_of,
+    save_plan,
+)
 from breakglass.services.recovery.plan.edit_form import render_form
 from breakglass.services.recovery.plan.history import Edit
-from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.notes import with_notes
-from breakglass.services.recovery.plan.opened import open_plan, save_plan
-from breakglass.services.recovery.plan.present import PresentEvidence, present_of
+from breakglass.services.recovery.plan.make import make_plan, totals_of
+from breakglass.services.recovery.plan.notes import WANTED, approve, with_notes
 from breakglass.services.recovery.plan.read_back import Problem, read_back
-from breakglass.services.recovery.plan.recommendation import as_recommended, recommended
-from breakglass.services.recovery.plan.totals import totals_of
+from breakglass.services.recovery.plan.rows import as_recommended, recommended
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
 
@@ -35,8 +38,6 @@ Done = tuple[Draft, str]
 """The draft afterwards, and what was done to it."""
 
 NOTHING = "Nothing to change."
-LARGEST = 10_000
-"""Partitions of a plan that is made here."""
 
 
 def make(incident: Incident, partitions: Sequence[TopicPartition]) -> Done:
@@ -44,21 +45,18 @@ def make(incident: Incident, partitions: Sequence[TopicPartition]) -> Done:
     wanted = partitions or [row.partition for row in incident.rows]
     if not wanted:
         raise UsageError("No partition is offline: there is nothing to plan.")
-    if len(wanted) > LARGEST:
-        raise UsageError(
-            f"A plan made here has at most {LARGEST:,} partitions and these are {len(wanted):,}: "
-            "mark or filter fewer, or use `breakglass plan make`."
-        )
-    judged = list(incident.assessments(wanted))
-    plan = make_plan(judged, incident.snapshot.cluster_id, incident.read_at_ms)
-    unread = len(wanted) - len(judged)
-    return Draft.made(plan), f"{partitions_text(unread)} not read yet: not in it" if unread else ""
+    plan = make_plan(
+        incident.assessments(wanted), incident.snapshot.cluster_id, incident.read_at_ms
+    )
+    unread = len(wanted) - len(plan.records)
+    missing = f"{partitions_text(unread)} not read yet: not in the plan" if unread else ""
+    return Draft.made(plan), missing
 
 
 def open_file(path: Path) -> Done:
     """The plan in *path*."""
     plan, opened = open_plan(path)
-    by_hand = "; changed by other means since it was written" if plan.altered else ""
+    by_hand = "; changed outside Breakglass since it was written" if plan.altered else ""
     return Draft.read(plan, opened), f"opened {path}: {totals_of(plan)}{by_hand}"
 
 
@@ -74,14 +72,14 @@ def elect(draft: Draft, partition: TopicPartition, broker: int) -> Done:
 
 def out_or_in(draft: Draft, partitions: Collection[TopicPartition]) -> Done:
     """Leave *partitions* out; if all of them are out already, take them in."""
-    if any(one in draft.plan.leaders for one in partitions):
+    if any(partition in draft.plan.leaders for partition in partitions):
         return leave_out(draft, partitions, "")
     return take_in(draft, partitions)
 
 
 def leave_out(draft: Draft, partitions: Collection[TopicPartition], reason: str) -> Done:
     """Elect nobody for *partitions*."""
-    elected = [one for one in partitions if one in draft.plan.leaders]
+    elected = [partition for partition in partitions if partition in draft.plan.leaders]
     if not elected:
         return draft, NOTHING
     plan = edit.exclude_all(draft.plan, elected, reason or edit.BY_HAND)
@@ -90,9 +88,13 @@ def leave_out(draft: Draft, partitions: Collection[TopicPartition], reason: str)
 
 def take_in(draft: Draft, partitions: Collection[TopicPartition]) -> Done:
     """Elect the recommended replica of those of *partitions* that are left out."""
-    out = [one for one in partitions if one not in draft.plan.leaders]
+    out = [partition for partition in partitions if partition not in draft.plan.leaders]
     records = draft.plan.records
-    able = [one for one in out if one in records and recommended(records[one]) is not None]
+    able = [
+        partition
+        for partition in out
+        if partition in records and recommended(records[partition]) is not None
+    ]
     if out and not able:
         raise Refused("Nobody is recommended to lead: choose a leader (l).")
     plan = as_recommended(draft.plan, frozenset(able))
@@ -115,8 +117,12 @@ def rule(
     """Apply the rule *name*, for *brokers* where it is about some, to *only* or to all."""
     before = draft.plan
     plan = RULES[name](before, brokers, only)
-    changed = [one for one in before.records if before.leaders.get(one) != plan.leaders.get(one)]
-    about = f" {', '.join(f'b{one}' for one in sorted(brokers))}" if brokers else ""
+    changed = [
+        partition
+        for partition in before.records
+        if before.leaders.get(partition) != plan.leaders.get(partition)
+    ]
+    about = f" {', '.join(f'b{broker}' for broker in sorted(brokers))}" if brokers else ""
     return _edited(draft, plan, f"{name}{about}: {_named(changed)}")
 
 
@@ -126,7 +132,7 @@ def write_notes(draft: Draft, notes: Sequence[str]) -> Done:
 
 
 def undo(draft: Draft) -> Done:
-    """Take the last edit back."""
+    """Undo the last edit."""
     last = draft.history.last
     if last is None:
         return draft, "Nothing to undo."
@@ -134,7 +140,7 @@ def undo(draft: Draft) -> Done:
 
 
 def redo(draft: Draft) -> Done:
-    """Do again what was undone."""
+    """Redo what was undone."""
     again = draft.history.next
     if again is None:
         return draft, "Nothing to redo."
@@ -150,12 +156,12 @@ def agree(draft: Draft, name: str, heard: str, at_ms: int) -> Done:
     """
     plan = draft.plan
     if plan.breakglass is None:
-        raise UsageError("It has no evidence to approve yet: read everything again (ctrl+r).")
+        raise UsageError("The plan has no evidence to approve yet: read everything again (ctrl+r).")
     read_out = "-".join(heard.lower().replace("-", " ").split())
     if read_out and read_out not in (plan.spoken_digest, plan.digest):
         raise Refused(
-            f"They read out {bounded(read_out, 40)} and this is {plan.spoken_digest}: these are "
-            "two plans, so nobody has approved. Compare them."
+            f"They read out {bounded(read_out, 40)} but this plan is {plan.spoken_digest}: the "
+            f"plans differ, so nothing was approved. Compare them."
         )
     after = approve(plan, name, at_ms)
     if after is plan:
@@ -173,7 +179,12 @@ def save(draft: Draft, path: Path) -> Done:
 def hold(draft: Draft, incident: Incident) -> Done:
     """Check each election against what was read now."""
     after = draft.held_against(_present(draft, incident))
-    dropped = "".join([f"; dropped {one.partition}: {one.reason}" for one in after.dismissed[:3]])
+    dropped = "".join(
+        [
+            f"; dropped {dismissal.partition}: {dismissal.reason}"
+            for dismissal in after.dismissed[:3]
+        ]
+    )
     return after, f"read again and checked{dropped}"
 
 
@@ -188,7 +199,9 @@ def renew(draft: Draft, incident: Incident) -> Done:
 def write_out(draft: Draft) -> str:
     """The draft as a text to be edited by hand."""
     if draft.plan.breakglass is None:
-        raise UsageError("It has no evidence yet: read everything again (ctrl+r), then edit it.")
+        raise UsageError(
+            "The plan has no evidence yet: read everything again (ctrl+r), then edit it."
+        )
     return render_form(draft.plan)
 
 
@@ -198,7 +211,11 @@ def take_back(draft: Draft, text: str) -> Done | list[Problem]:
     if isinstance(plan, tuple):
         return list(plan)
     before = draft.plan
-    changed = [one for one in before.records if before.leaders.get(one) != plan.leaders.get(one)]
+    changed = [
+        partition
+        for partition in before.records
+        if before.leaders.get(partition) != plan.leaders.get(partition)
+    ]
     what = f"edited as a text: {_named(changed)}" if changed else "edited as a text"
     return _edited(draft, plan, what, FROM_EDITOR)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from breakglass.screens.plan.approve_dialog import ApproveDialog
-from breakglass.screens.plan.leader_dialog import LeaderDialog
-from breakglass.screens.plan.notes_dialog import NotesDialog
+from rich.align import Align
+from rich.console import Group as Lines
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Static
+
+from breakglass.screens.plan.dialogs import LeaderDialog, NotesDialog
 from breakglass.screens.plan.rules_dialog import (
     RENEW,
     BrokerGroup,
@@ -17,16 +23,90 @@ from breakglass.screens.plan.rules_dialog import (
     Rule,
     RulesDialog,
 )
-from breakglass.screens.widgets.prompt import Prompt, Question
+from breakglass.screens.widgets.dialog import Dialog, Field, Prompt, Question
 from breakglass.services.clock import now_ms
 from breakglass.services.words.figures import partitions_text
+from breakglass.services.words.inert import bounded
+from breakglass.themes.roles import Role, role_style
 
 if TYPE_CHECKING:
-    from breakglass.screens.plan.editing import Editing
+    from breakglass.screens.plan.messages import Editing
     from breakglass.screens.plan.view import PlanView
     from breakglass.services.incident.incident import Incident
     from breakglass.services.model import TopicPartition
-    from breakglass.services.recovery.plan.row import PlanRow
+    from breakglass.services.recovery.plan.rows import PlanRow
+
+
+class Agreement(NamedTuple):
+    """What was given."""
+
+    name: str
+    heard: str
+    """The digest as they read it out; empty: they looked at this screen."""
+
+
+class ApproveDialog(Dialog[Agreement]):
+    """Ends with an `Agreement`, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "go_on", "Go on"),
+        Binding("tab", "app.focus_next", "Other field"),
+        Binding("escape", "leave", "Clear it, then cancel"),
+    ]
+
+    def __init__(
+        self, spoken: str, totals: str, approved: Sequence[str], void: Sequence[str], name: str
+    ) -> None:
+        super().__init__("Approve this plan: read the digest out loud")
+        self._spoken, self._totals, self._name = spoken, totals, name
+        self._approved, self._void = approved, void
+
+    def body(self) -> Iterator[Widget]:
+        yield Static(self._large(), markup=False)
+        yield Static(self.styled(f"It {self._totals}."), markup=False)
+        yield Static(self.styled(self._who()), markup=False)
+        yield Static(self.styled("Who approves?", Role.HEADING), markup=False)
+        yield Field(self._name, id="name", max_length=100, compact=True)
+        yield Static(
+            self.styled(
+                "The digest as they read it from their own copy (empty: they are here)",
+                Role.HEADING,
+            ),
+            markup=False,
+        )
+        yield Field(id="heard", max_length=80, placeholder="xxxxx-xxxxx-xxxxx", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#name", Field).focus()
+
+    @on(Field.Submitted, "#name")
+    def _named(self) -> None:
+        self.query_one("#heard", Field).focus()
+
+    @on(Field.Submitted, "#heard")
+    def _heard(self, message: Field.Submitted) -> None:
+        name = self.query_one("#name", Field).value.strip()
+        if not name:
+            self.say("Say who approves.")
+            self.query_one("#name", Field).focus()
+            return
+        self.dismiss(Agreement(name, message.value.strip()))
+
+    async def action_go_on(self) -> None:
+        if isinstance(self.focused, Field):
+            await self.focused.action_submit()
+
+    def _large(self) -> Align:
+        """Each group on a line of its own, its letters apart."""
+        style = role_style(self.app, Role.HEADING)
+        groups = [Text("  ".join(group.upper()), style) for group in self._spoken.split("-")]
+        return Align.center(Lines(Text(""), *groups, Text("")))
+
+    def _who(self) -> str:
+        given = bounded(", ".join(self._approved), 200) or "nobody yet"
+        names = ", ".join(self._void)
+        void = f" Void, because the plan was edited since: {names}." if names else ""
+        return f"Approved by: {given}.{bounded(void, 200)}"
 
 
 async def may_discard(screen: Editing) -> bool:
@@ -36,7 +116,7 @@ async def may_discard(screen: Editing) -> bool:
         return True
     if not (view.draft.history.last or view.approved or view.notes):
         return True
-    asked = Question("This plan is in no file", "Its edits, notes and approvals would be lost.")
+    asked = Question("This plan is not saved", "Its edits, notes and approvals would be lost.")
     answer = await screen.app.push_screen_wait(asked)
     return answer is True
 
@@ -49,7 +129,7 @@ async def choose_leader(screen: Editing, row: PlanRow) -> None:
     view = screen.view
     record = None if view is None else view.draft.plan.records.get(row.partition)
     if record is None:
-        screen.say("It has no evidence yet: read everything again (ctrl+r).", failed=True)
+        screen.say("The plan has no evidence yet: read everything again (ctrl+r).", failed=True)
         return
     dialog = LeaderDialog(row.partition, candidates(record), row.leader, row.recommended)
     broker = await screen.app.push_screen_wait(dialog)
@@ -116,8 +196,8 @@ def broker_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerG
         for broker in record.evidence.state.assignment
     }
     return [
-        BrokerGroup(f"b{one}", frozenset((one,)), racks.get(one, "-"), leads[one])
-        for one in sorted(held)
+        BrokerGroup(f"b{broker}", frozenset((broker,)), racks.get(broker, "-"), leads[broker])
+        for broker in sorted(held)
     ]
 
 
@@ -127,16 +207,18 @@ def rack_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerGro
     racks = _racks(incident)
     groups = []
     for rack in sorted(set(racks.values())):
-        brokers = frozenset(one for one, its in racks.items() if its == rack)
-        named = ", ".join(f"b{one}" for one in sorted(brokers))
-        groups.append(BrokerGroup(named, brokers, rack, sum(leads[one] for one in brokers)))
+        brokers = frozenset(broker for broker, its in racks.items() if its == rack)
+        named = ", ".join(f"b{broker}" for broker in sorted(brokers))
+        groups.append(BrokerGroup(named, brokers, rack, sum(leads[broker] for broker in brokers)))
     return groups
 
 
 def _racks(incident: Incident | None) -> dict[int, str]:
     if incident is None:
         return {}
-    return {one.id: one.rack for one in incident.snapshot.brokers if one.rack is not None}
+    return {
+        broker.id: broker.rack for broker in incident.snapshot.brokers if broker.rack is not None
+    }
 
 
 async def approve(screen: Editing) -> None:

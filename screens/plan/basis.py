@@ -17,7 +17,7 @@ class Basis:
     """The essence of each partition's row; None for one that was not read."""
 
     def __init__(self, incident: Incident, partitions: Iterable[TopicPartition]) -> None:
-        self._essences = {one: _essence(incident.row(one)) for one in partitions}
+        self._essences = {partition: _essence(incident.row(partition)) for partition in partitions}
         self._rows: object = incident.rows
         """Those that were looked at last: the very same ones need no second look."""
         self._outdated = False
@@ -50,5 +50,5 @@ def _essence(row: IncidentRow | None) -> object:
         state.assignment,
         row.verdict,
         row.designee,
-        tuple(["?" if isinstance(one, Unknown) else one for one in figures]),
+        tuple(["?" if isinstance(figure, Unknown) else figure for figure in figures]),
     )

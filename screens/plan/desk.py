@@ -94,7 +94,7 @@ class Desk:
             answer = job(draft)
         except BreakglassError as error:
             answer = DraftRefused(error)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             told = f"{type(error).__name__}: {error}"
             answer = DraftRefused(UsageError(f"This could not be done ({told}): please report it."))
         self._screen.post_message(answer)

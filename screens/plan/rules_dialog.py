@@ -47,11 +47,11 @@ RULES = (
     Rule("Never brokers", "the next best is elected, or nobody", "never", Needs.BROKERS),
     Rule(
         "Without waiting",
-        "what the start of a broker brings back whole is left out",
+        "leave out what starting a broker brings back whole",
         "without waiting",
     ),
-    Rule("As recommended", "every choice is taken back", "as recommended"),
-    Rule("Evidence of now", "the plan rests on what was read last", RENEW),
+    Rule("As recommended", "every choice is undone", "as recommended"),
+    Rule("Current evidence", "the plan uses what was read last", RENEW),
 )
 
 
@@ -65,10 +65,10 @@ class RulesDialog(Dialog[Rule]):
 
     def body(self) -> Iterator[Widget]:
         columns = (
-            LineColumn[Rule]("Rule", lambda one: Cell(one.title)),
-            LineColumn[Rule]("What it does", lambda one: Cell(one.does), most=60, shrinks=True),
+            LineColumn[Rule]("Rule", lambda rule: Cell(rule.title)),
+            LineColumn[Rule]("What it does", lambda rule: Cell(rule.does), most=60, shrinks=True),
         )
-        yield LineTable(columns, lambda one: one.title)
+        yield LineTable(columns, lambda rule: rule.title)
 
     def on_mount(self) -> None:
         table: LineTable[Rule] = self.query_one(LineTable)
@@ -117,11 +117,13 @@ class BrokersDialog(Dialog[frozenset[int]]):
 
     def body(self) -> Iterator[Widget]:
         columns = (
-            LineColumn[BrokerGroup](self._kind, lambda one: Cell(one.name)),
-            LineColumn[BrokerGroup]("Rack", lambda one: Cell(one.rack)),
-            LineColumn[BrokerGroup]("Elected for", lambda one: Cell(f"{one.leads:,}"), right=True),
+            LineColumn[BrokerGroup](self._kind, lambda group: Cell(group.name)),
+            LineColumn[BrokerGroup]("Rack", lambda group: Cell(group.rack)),
+            LineColumn[BrokerGroup](
+                "Elected for", lambda group: Cell(f"{group.leads:,}"), right=True
+            ),
         )
-        yield LineTable(columns, lambda one: one.name, empty="the cluster names none")
+        yield LineTable(columns, lambda group: group.name, empty="the cluster names none")
 
     def on_mount(self) -> None:
         table: LineTable[BrokerGroup] = self.query_one(LineTable)
@@ -131,7 +133,7 @@ class BrokersDialog(Dialog[frozenset[int]]):
     @on(LineTable.Chosen)
     def _chosen(self, message: LineTable.Chosen) -> None:
         names = self._marked or {message.row.name}
-        chosen = [one.brokers for one in self._groups if one.name in names]
+        chosen = [group.brokers for group in self._groups if group.name in names]
         self.dismiss(frozenset().union(*chosen))
 
     def action_choose(self) -> None:

@@ -20,9 +20,8 @@ from breakglass.screens.messages import DiffAsked, ElectionAsked
 from breakglass.screens.page import Page
 from breakglass.screens.plan import asking, files
 from breakglass.screens.plan.basis import Basis
-from breakglass.screens.plan.columns import columns_for
+from breakglass.screens.plan.columns import PlanFilter, columns_for
 from breakglass.screens.plan.desk import Desk
-from breakglass.screens.plan.filters import PlanFilter
 from breakglass.screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
 from breakglass.screens.plan.summary import PlanSummary, RowDetail
 from breakglass.screens.widgets.line_table import LineTable
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.draft import Draft
-    from breakglass.services.recovery.plan.row import PlanRow
+    from breakglass.services.recovery.plan.rows import PlanRow
 
 NO_PLAN = "No plan yet: p makes one of all that is offline, o opens one from a file."
-NOTHING_READ = "Nothing has been read of the cluster yet: wait for the first answer."
-NO_ROWS = "Nothing of the plan is shown: Esc shows all."
+NOTHING_READ = "The cluster has not been read yet: wait for the first answer."
+NO_ROWS = "No row matches: Esc shows all."
 
 
 class PlanScreen(Page):
@@ -46,7 +45,7 @@ class PlanScreen(Page):
     TITLE = "Plan"
     ABOUT = (
         "Whom to elect for each partition, and what that loses. Nothing here changes the cluster: "
-        "e goes on to the guarded election. ≠ marks what departs from the recommendation."
+        "e opens the guarded election. ≠ marks what differs from the recommendation."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l", "leader", "Leader", tooltip="Choose who leads this partition (also Enter)"),
@@ -55,14 +54,14 @@ class PlanScreen(Page):
         ),
         Binding("X", "leave_out", "Leave out, saying why", show=False),
         Binding("b", "rules", "Rules", tooltip="A rule for many: least loss, prefer, never ..."),
-        Binding("u", "undo", "Undo", tooltip="Take the last edit back"),
-        Binding("ctrl+y", "redo", "Redo", show=False, tooltip="Do again what was undone"),
-        Binding("a", "approve", "Approve", tooltip="Read out the digest; write down who agrees"),
+        Binding("u", "undo", "Undo", tooltip="Undo the last edit"),
+        Binding("ctrl+y", "redo", "Redo", show=False, tooltip="Redo what was undone"),
+        Binding("a", "approve", "Approve", tooltip="Approve: read out the digest, name who agrees"),
         Binding("s", "save", "Save", tooltip="Save the plan to a file"),
-        Binding("e", "elect", "Elect", tooltip="Go on to the guarded election of this plan"),
+        Binding("e", "elect", "Elect", tooltip="Open the guarded election of this plan"),
         Binding("p", "make", "New", tooltip="Make a plan of all that is offline"),
         Binding("o", "open", "Open", tooltip="Open a plan from a file"),
-        Binding("v", "edit_text", "As text", tooltip="Edit it as a text, in your $EDITOR"),
+        Binding("v", "edit_text", "As text", tooltip="Edit the plan as text, in your $EDITOR"),
         Binding("n", "notes", "Notes", tooltip="Read and write notes"),
         Binding("space", "mark", "Mark", show=False, tooltip="Mark rows: x and b are for them"),
         Binding("f", "next_kind", "Show", show=False, tooltip="All, departures, left out, stopped"),
@@ -119,7 +118,7 @@ class PlanScreen(Page):
         draft = None if self.view is None else self.view.draft
         if draft is None or not draft.unsaved or draft.history.last is None:
             return ""
-        return "The plan has edits that are in no file (3 shows it, s saves it)."
+        return "The plan has edits that are not saved (3 shows it, s saves it)."
 
     def begin(self, partitions: Sequence[TopicPartition] = ()) -> None:
         """Make a plan of *partitions*, or of all that are offline."""
@@ -183,7 +182,7 @@ class PlanScreen(Page):
         self.desk.change(lambda draft: acts.renew(draft, incident))
 
     def rest_on_nothing(self) -> None:
-        """The plan that comes next is of another day: no change of the cluster is told of it."""
+        """The next plan is an older one: changes of the cluster since then are not reported."""
         self._basis = self._against = None
 
     @work(group="dialog")
@@ -319,7 +318,7 @@ class PlanScreen(Page):
         if view is None:
             return
         if view.draft.barrier:
-            self.say(f"Not to be elected: {view.draft.barrier}.", failed=True)
+            self.say(f"Cannot be elected: {view.draft.barrier}.", failed=True)
         else:
             self.app.post_message(ElectionAsked(plan=view.draft.plan))
 

@@ -15,7 +15,7 @@ from breakglass.themes.roles import Role, role_style
 
 if TYPE_CHECKING:
     from breakglass.screens.plan.view import PlanView
-    from breakglass.services.recovery.plan.row import PlanRow
+    from breakglass.services.recovery.plan.rows import PlanRow
 
 SAID_LENGTH = 300
 NAME_LENGTH = 40
@@ -82,11 +82,11 @@ def _standing(view: PlanView) -> Iterator[str]:
 def _freshness(view: PlanView, *, outdated: bool) -> Iterator[tuple[str, Role | None]]:
     draft = view.draft
     if draft.plan.breakglass is None:
-        yield "NO EVIDENCE: a file in Kafka's form; ctrl+r reads it", Role.STALE
+        yield "NO EVIDENCE: a file in Kafka's format; ctrl+r reads it", Role.STALE
     elif draft.stale:
         yield f"STALE: {draft.stale}; ctrl+r reads everything again", Role.STALE
     elif view.statuses:
-        role = Role.VERIFIED if all(one.fine for one in view.statuses) else Role.STALE
+        role = Role.VERIFIED if all(status.fine for status in view.statuses) else Role.STALE
         counts = ", ".join(f"{number:,} {status}" for status, number in view.statuses.items())
         yield f"checked {time_text(draft.checked_at_ms)}: {counts}", role
         if outdated:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.check import CheckStatus
     from breakglass.services.recovery.plan.draft import Draft
-    from breakglass.services.recovery.plan.row import PlanRow
-    from breakglass.services.recovery.plan.totals import PlanTotals
+    from breakglass.services.recovery.plan.make import PlanTotals
+    from breakglass.services.recovery.plan.rows import PlanRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from breakglass.screens.plan.view import PlanView
-from breakglass.services.recovery.plan.approvals import WANTED, voided
-from breakglass.services.recovery.plan.notes import notes_of
-from breakglass.services.recovery.plan.present import tally
+from breakglass.services.recovery.plan.draft import tally
+from breakglass.services.recovery.plan.make import totals_of
+from breakglass.services.recovery.plan.notes import WANTED, notes_of, voided
 from breakglass.services.recovery.plan.rows import plan_rows
-from breakglass.services.recovery.plan.totals import totals_of
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.draft import Draft
@@ -25,7 +24,7 @@ def view_of(draft: Draft) -> PlanView:
         {row.partition: place for place, row in enumerate(rows)},
         totals_of(plan),
         plan.spoken_digest,
-        tuple([one.by for one in plan.approvals]),
+        tuple([approval.by for approval in plan.approvals]),
         WANTED,
         voided(plan),
         notes_of(plan),

@@ -1,4 +1,4 @@
-"""Sentences, each with its label before and its age behind it."""
+"""Sentences, each with its label before it and its age after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Fact:
 
 
 class Facts(Widget):
-    """The sentences, each with its label before and its age behind it."""
+    """The sentences, each with its label before it and its age after it."""
 
     DEFAULT_CSS = """
     Facts { height: auto; }

@@ -28,7 +28,7 @@ SAID_SECONDS = 8.0
 
 
 class KeyBar(Widget):
-    """Made from the bindings of the screen it stands on, so it cannot tell anything else."""
+    """Made from the bindings of the screen it stands on, so it always agrees with them."""
 
     DEFAULT_CSS = """
     KeyBar { dock: bottom; height: 1; }
@@ -68,7 +68,7 @@ class KeyBar(Widget):
         self._bindings_updated(self.screen)
 
     def _bindings_updated(self, _: Screen[Any]) -> None:
-        """Told with each change of the focus, which seldom changes what is to be seen."""
+        """Called at each change of the focus, which seldom changes what is shown."""
         line = self._line
         if self.size.width:
             line = self._sentences() if self._said else self._keys()
@@ -103,7 +103,7 @@ class KeyBar(Widget):
         """What is always said: how to read again, where there is room, and the way to help."""
         ending = Text()
         active = self.screen.active_bindings.get(REFRESH)
-        if active is not None and self.size.width >= REFRESH_WIDTH:
+        if active is not None and active.enabled and self.size.width >= REFRESH_WIDTH:
             name = self.app.get_key_display(active.binding)
             ending.append(f" {name} refresh", role_style(self.app, Role.KEY))
         return ending.append(" ? help", role_style(self.app, Role.KEY))
@@ -118,7 +118,7 @@ class KeyBar(Widget):
         """The bindings that ask to be shown, each action once."""
         told: set[str] = set()
         active_bindings = self.screen.active_bindings.values()
-        for active in sorted(active_bindings, key=lambda one: one.binding.action != URGENT):
+        for active in sorted(active_bindings, key=lambda active: active.binding.action != URGENT):
             binding = active.binding
             if binding.show and binding.key not in (HELP, REFRESH) and binding.action not in told:
                 told.add(binding.action)

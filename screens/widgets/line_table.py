@@ -130,7 +130,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         """How wide each column would like to be."""
         self._empty = empty
         self._plain: Style | None = None
-        """The style of the table while lines are drawn: the stylesheet is dear to ask for each."""
+        """The style of the table while lines are drawn: the stylesheet answers slowly."""
 
     @property
     def rows(self) -> Sequence[T]:
@@ -243,7 +243,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         if not self._rows:
             told = wrap(inert(self._empty), max(width - 2, 1))[y - 1 : y]
             return _line(
-                [Segment(f" {one}", self._style(Role.MUTED)) for one in told], width, plain
+                [Segment(f" {line}", self._style(Role.MUTED)) for line in told], width, plain
             )
         if number >= len(self._rows):
             return Strip.blank(width, plain)
@@ -268,7 +268,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         segments = [Segment(signs[: self._signs], base)]
         for column, wide in self._layout:
             cell = column.cell(row)
-            style = base if cell.role is None else plain + self._style(cell.role) + cursor
+            style = base if cell.role is None else self._under_cursor(plain, cell.role, cursor)
             segments.append(Segment(_fitted(inert(cell.text), wide, right=column.right), style))
             segments.append(Segment(" " * GAP, base))
         return _line(segments, width, base)
@@ -277,6 +277,11 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     def _signs(self) -> int:
         """Characters before the first column: for the cursor, and for the mark."""
         return 1 if self._marked is None else 2
+
+    def _under_cursor(self, plain: Style, role: Role, cursor: Style) -> Style:
+        """*role* on the line of the *cursor*: dark text keeps the background made for it."""
+        own = self._style(role)
+        return plain + cursor + own if own.bgcolor is not None else plain + own + cursor
 
     def _style(self, role: Role) -> Style:
         return role_style(self.app, role)
@@ -312,14 +317,14 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         key, near = self._key(row), min(self._cursor, last)
         if self._rows and self._key(self._rows[near]) == key:
             return near
-        same = (number for number, one in enumerate(self._rows) if one is row)
-        alike = (number for number, one in enumerate(self._rows) if self._key(one) == key)
+        same = (number for number, listed in enumerate(self._rows) if listed is row)
+        alike = (number for number, listed in enumerate(self._rows) if self._key(listed) == key)
         return next(chain(same, alike), near)
 
     def _measure(self) -> dict[str, int]:
         step = max(len(self._rows) // SAMPLE, 1)
         sample = [self._rows[place] for place in range(0, len(self._rows), step)]
-        return {one.title: self._wanted_width(one, sample) for one in self._columns}
+        return {column.title: self._wanted_width(column, sample) for column in self._columns}
 
     def _wanted_width(self, column: LineColumn[T], sample: Iterable[T]) -> int:
         widest = max((cell_len(inert(column.cell(row).text)) for row in sample), default=0)
@@ -328,22 +333,22 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Which columns are shown, and how wide each is."""
         width = self.size.width - self._signs
-        shown = [one for one in self._columns if width >= one.least_width]
-        for turn in sorted({one.yields for one in shown if one.yields}):
+        shown = [column for column in self._columns if width >= column.least_width]
+        for turn in sorted({column.yields for column in shown if column.yields}):
             if self._over(shown, width, narrow=True) <= 0:
                 break
-            shown = [one for one in shown if one.yields != turn]
-        needed = [self._width_of(one) for one in shown]
+            shown = [column for column in shown if column.yields != turn]
+        needed = [self._width_of(column) for column in shown]
         wide = _shrunk(shown, needed, self._over(shown, width))
         self._layout = tuple(zip(shown, wide, strict=True))
 
     def _over(self, shown: Sequence[LineColumn[T]], width: int, *, narrow: bool = False) -> int:
         """By how many characters *shown* are wider than *width*; *narrow*: after shrinking."""
-        wide = [self._width_of(one) for one in shown]
+        wide = [self._width_of(column) for column in shown]
         if narrow:
             wide = [
-                min(needed, _least(one)) if one.shrinks else needed
-                for one, needed in zip(shown, wide, strict=True)
+                min(needed, _least(column)) if column.shrinks else needed
+                for column, needed in zip(shown, wide, strict=True)
             ]
         return sum(wide) + GAP * len(wide) - width
 
@@ -358,7 +363,7 @@ def _least(column: LineColumn[Any]) -> int:
 def _shrunk(columns: Sequence[LineColumn[Any]], wide: Sequence[int], over: int) -> list[int]:
     """Widths that together are *over* less, as far as columns shrink: the widest ones first."""
     wide = list(wide)
-    least = [_least(one) if one.shrinks else MOST_WIDTH for one in columns]
+    least = [_least(column) if column.shrinks else MOST_WIDTH for column in columns]
     for _ in range(over):
         spare = [place for place, least_here in enumerate(least) if wide[place] > least_here]
         if not spare:

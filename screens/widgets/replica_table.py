@@ -17,7 +17,7 @@ from breakglass.services.incident.loss_text import against, parting_text, unread
 from breakglass.services.model import ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.loss import Loss
-from breakglass.services.recovery.judgement.readable import contents_read
+from breakglass.services.recovery.judgement.ranking import contents_read
 from breakglass.services.words.contents import contents_text
 from breakglass.services.words.figures import count, epochs_text
 from breakglass.services.words.inert import bounded, inert
@@ -119,8 +119,12 @@ def partition_lines(assessment: Assessment, width: int) -> list[Line]:
 
 def _contents(assessment: Assessment) -> Iterator[str]:
     """How far the contents of replicas were read, of those that were read at all."""
-    replicas = [one.replica for one in assessment.ranking.candidates]
-    told = [f"b{one.broker} {contents_text(one)}" for one in replicas if contents_read(one)]
+    replicas = [candidate.replica for candidate in assessment.ranking.candidates]
+    told = [
+        f"b{replica.broker} {contents_text(replica)}"
+        for replica in replicas
+        if contents_read(replica)
+    ]
     if told:
         yield f"contents: {', '.join(told)}"
 
@@ -152,10 +156,14 @@ def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list
     """A header, and a line for each replica in the order of the ranking."""
     titles = list(TITLES)
     titles[-1] = "against" if loss is None else f"against b{loss.candidate}"
-    rows = [_row(assessment, loss, one.replica) for one in assessment.ranking.candidates]
+    rows = [
+        _row(assessment, loss, candidate.replica) for candidate in assessment.ranking.candidates
+    ]
     columns = _fitting(titles, rows, width)
     widths = [_width(column, titles, rows) for column in columns]
-    header = _aligned([TablePiece(titles[one], Role.HEADING) for one in columns], columns, widths)
+    header = _aligned(
+        [TablePiece(titles[column], Role.HEADING) for column in columns], columns, widths
+    )
     return [header, *(_line(row, columns, widths, width) for row in rows)]
 
 
@@ -213,11 +221,11 @@ def _fitting(titles: Sequence[str], rows: Sequence[Sequence[TablePiece]], width:
     """The columns there is room for."""
     columns = list(range(len(titles)))
     wanted = min(_width(AGAINST, titles, rows), MOST_AGAINST)
-    for one in GIVE_WAY:
+    for column in GIVE_WAY:
         others = sum(_width(held, titles, rows) + len(GAP) for held in columns if held != AGAINST)
-        if others + (wanted if one == NEWEST else LEAST_AGAINST) <= width:
+        if others + (wanted if column == NEWEST else LEAST_AGAINST) <= width:
             break
-        columns.remove(one)
+        columns.remove(column)
     return columns
 
 
@@ -236,10 +244,10 @@ def _line(
 ) -> Line:
     """A silent replica's line is its broker, its role and the reason."""
     if not _silent(row):
-        line = _aligned([row[one] for one in columns], columns, widths)
+        line = _aligned([row[column] for column in columns], columns, widths)
     else:
-        kept = [one for one in columns if one < 2]
-        line = (*_aligned([row[one] for one in kept], kept, widths), row[AGAINST])
+        kept = [column for column in columns if column < 2]
+        line = (*_aligned([row[column] for column in kept], kept, widths), row[AGAINST])
     return _cut(line, width)
 
 

@@ -11,8 +11,8 @@ GAP = " "
 
 def sparkline(values: Sequence[int | None]) -> str:
     """One block for each of *values*, the highest as high as can be; None leaves a gap."""
-    highest = max((one for one in values if one is not None), default=0)
-    return "".join(GAP if one is None else _level(one, highest) for one in values)
+    highest = max((value for value in values if value is not None), default=0)
+    return "".join(GAP if value is None else _level(value, highest) for value in values)
 
 
 def _level(value: int, highest: int) -> str:

@@ -20,8 +20,9 @@ from breakglass.screens.widgets.line_table import CUT
 from breakglass.services.incident.election_words import alarm_lines
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.judgement.circumstances import quorum_lost
+from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.moments import time_text
 from breakglass.themes.roles import Role, role_style
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class LinePart(NamedTuple):
 
 
 class StatusBar(Widget):
-    """Drawn anew by `tell`, each second and whenever something is known."""
+    """Drawn again by `tell`, each second and whenever something is known."""
 
     DEFAULT_CSS = """
     StatusBar { dock: top; height: 2; }
@@ -76,8 +77,8 @@ class StatusBar(Widget):
         for sentences in _told(self.context.known):
             text = Text("   ").join(
                 [
-                    Text(inert(bounded(one.text, SENTENCE_LENGTH)), self._style(one.role))
-                    for one in sentences
+                    Text(inert(bounded(sentence.text, SENTENCE_LENGTH)), self._style(sentence.role))
+                    for sentence in sentences
                 ]
             )
             wrapped = text.wrap(self.app.console, max(width - 2, 20))
@@ -117,7 +118,7 @@ class StatusBar(Widget):
 def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
     """*parts* in a line of *width*: the name is cut, what is spare is left out."""
     for spare in (0, 1, 2):
-        kept = [one for one in parts if not 0 < one.spare <= spare]
+        kept = [part for part in parts if not 0 < part.spare <= spare]
         over = _length(kept) - width
         if over <= 0:
             return kept
@@ -129,21 +130,26 @@ def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
 
 
 def _length(parts: Sequence[LinePart]) -> int:
-    return sum(cell_len(one.text) for one in parts) + 2 * len(parts) - 1
+    return sum(cell_len(part.text) for part in parts) + 2 * len(parts) - 1
 
 
 def _parts(context: Context, now: float) -> Iterator[LinePart]:
     known = context.known
     incident = known.incident
     yield LinePart(inert(_name(context, incident)), Role.HEADING)
-    yield LinePart("WRITE", Role.ARMED) if context.armed else LinePart("READ-ONLY", Role.READONLY)
+    bundle = context.bundle
+    reach = "READ-ONLY" if bundle is None else "BUNDLE"
+    yield LinePart("WRITE", Role.ARMED) if context.armed else LinePart(reach, Role.READONLY)
     if incident is None:
         yield LinePart("connecting" if not known.failure else "not connected", Role.UNKNOWN)
         return
     yield _quorum(incident)
     yield _brokers(incident)
     yield _offline(incident)
-    yield _age(known, now)
+    if bundle is None:
+        yield _age(known, now)
+    else:
+        yield LinePart(f"at {time_text(bundle.captured_at_ms)}", Role.MUTED)
 
 
 def _name(context: Context, incident: Incident | None) -> str:
@@ -163,7 +169,7 @@ def _quorum(incident: Incident) -> LinePart:
 
 def _brokers(incident: Incident) -> LinePart:
     brokers = incident.snapshot.brokers
-    fenced = sum(one.fenced is True for one in brokers)
+    fenced = sum(broker.fenced is True for broker in brokers)
     away = f", {fenced} fenced" if fenced else ""
     return LinePart(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
 

@@ -1,7 +1,7 @@
 """Words that change with each key: painted where they differ, laid out where they need more room.
 
-Laying out paints all of the screen again; most of what is told takes one line, like what was told
-before it.
+Laying out paints all of the screen again; most texts take one line, like the text
+before them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How backups stand, looked at again and again: what is there, what runs, how far it is behind."""
+"""Watches backups: which topics are stored, which jobs run, and how far behind they are."""

@@ -1,12 +1,12 @@
-"""Jobs tell other processes of this account how far they are: a small file each.
+"""Reports the progress of running jobs to other processes of the same account.
 
-It is replaced as a whole. Beside it lies a lock that the kernel frees when the job's process ends,
-however it ends. What is told is a word of comfort: a job goes on where it cannot be written.
+Each job writes a small file and replaces it as a whole. A lock file beside it is locked while the
+job's process lives; the kernel unlocks it however the process ends. A job continues even if its
+progress file cannot be written.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -21,6 +21,7 @@ from typing import Protocol
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
+from breakglass.services.file_lock import is_locked, wait_for_lock
 from breakglass.services.guard.lock import operator, private_folder
 from breakglass.services.lag import Behind, CaughtUpAgain
 from breakglass.services.regular_file import open_regular
@@ -33,17 +34,17 @@ SCHEMA = 1
 KINDS = ("backup", "restore")
 BEAT_SECONDS = 1.0
 SILENT_MS = 15_000
-"""A job that has told nothing for so long is stopped, or its machine is not there."""
+"""A job that has not reported for this long is stopped, or its machine is gone."""
 FORGET_MS = 24 * 3_600_000
-"""What a dead job left is removed by the next one after so long."""
+"""Age after which the next job removes the files of a dead job."""
 MAX_BYTES = 64 * 1024
 SHOWN = 300
-"""Characters of a reason."""
+"""Maximum length of a reason, in characters."""
 _FILE, _LOCK = ".json", ".lock"
 
 
 class JobProgress(Protocol):
-    """How far a copy is, as services/pipeline/report.py tells it."""
+    """The progress of a copy, as services/pipeline/report.py reports it."""
 
     @property
     def topic(self) -> str: ...
@@ -59,36 +60,36 @@ class JobProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a job tells of itself."""
+    """The state that a job reports."""
 
     kind: str
     """One of `KINDS`."""
     url: str
-    """Of the backup, as `services.backup_watch.location.full_address` writes it."""
+    """The backup's URL, as `services.backup_watch.location.full_address` writes it."""
     who: str
     host: str
     pid: int
     began_at_ms: int
     told_at_ms: int
     topic: str = ""
-    """What is copied now; empty before the first copy."""
+    """The topic that is being copied; empty before the first copy."""
     done: int = 0
-    """Offsets copied or accounted for, of all topics."""
+    """Offsets that were copied or accounted for, over all topics."""
     total: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Of copying."""
+    """Time spent copying."""
     behind_since_ms: int = 0
-    """Since when a backup without an end lacks something; 0: it has everything."""
+    """Since when a continuous backup is behind; 0: it is caught up."""
     behind: str = ""
-    """Why."""
+    """Why it is behind."""
 
     @property
     def bytes_a_second(self) -> float:
         return self.bytes / self.seconds if self.seconds > 0 else 0.0
 
     def with_progress(self, now: JobProgress) -> Job:
-        """The same job, so far."""
+        """The same job with the progress *now*."""
         return replace(
             self,
             topic=now.topic,
@@ -100,18 +101,18 @@ class Job:
 
 
 class Life(StrEnum):
-    """Whether a job that has told of itself still goes on."""
+    """Whether a job that reported is still running."""
 
     RUNNING = "running"
     SILENT = "silent"
-    """Its process may be there, but tells nothing."""
+    """Its process may be running, but has not reported lately."""
     DEAD = "dead"
-    """Its process ended without an end of the job."""
+    """Its process ended before the job did."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenJob:
-    """A job as another process sees it."""
+    """A job as seen by another process."""
 
     job: Job
     life: Life
@@ -119,7 +120,7 @@ class SeenJob:
 
 
 class Announcement:
-    """Tells of a job from a thread of its own, for as long as it is open."""
+    """Reports a job from its own thread until it is ended."""
 
     def __init__(self, job: Job, path: Path) -> None:
         self._job, self._path = job, path
@@ -130,11 +131,11 @@ class Announcement:
         self._thread.start()
 
     def __call__(self, now: JobProgress) -> None:
-        """Take in how far the job is; it is written with the next beat."""
+        """Store the job's progress; the next beat writes it."""
         self._job = self._job.with_progress(now)
 
     def lag(self, change: Behind | CaughtUpAgain) -> None:
-        """Take in that the job is behind, or is not any more; it is written at once."""
+        """Store that the job fell behind or caught up, and write it at once."""
         since, reason = 0, ""
         if isinstance(change, Behind):
             since, reason = change.since_ms, bounded(change.reason, SHOWN)
@@ -143,7 +144,7 @@ class Announcement:
             self._write()
 
     def end(self) -> None:
-        """Tell nothing any more: the job has come to its end."""
+        """Stop reporting and remove the file: the job has ended."""
         self._ended.set()
         self._thread.join()
         with suppress(OSError):
@@ -165,9 +166,9 @@ class Announcement:
 
 @contextmanager
 def announced(kind: str, url: str, folder: Path | None = None) -> Iterator[Announcement | None]:
-    """Tell of a job while in the ``with`` block; None where nothing can be written.
+    """Report a job during the ``with`` block; yields None if nothing can be written.
 
-    *folder* is the state folder, the user's own by default.
+    *folder* is the state folder; by default, the user's own.
     """
     now = now_ms()
     job = Job(kind, url, operator(), socket.gethostname(), os.getpid(), now, now)
@@ -180,7 +181,7 @@ def announced(kind: str, url: str, folder: Path | None = None) -> Iterator[Annou
         yield None
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        wait_for_lock(lock)
         announcement = Announcement(job, home / f"{name}{_FILE}")
         try:
             yield announcement
@@ -193,9 +194,9 @@ def announced(kind: str, url: str, folder: Path | None = None) -> Iterator[Annou
 
 
 def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
-    """The jobs that have told of themselves and have not ended, the newest first.
+    """The jobs that have reported and have not ended, newest first.
 
-    What cannot be read is no job.
+    Files that cannot be read are skipped.
     """
     home = (folder or state_folder()) / FOLDER
     try:
@@ -203,7 +204,7 @@ def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
     except OSError:
         return []
     found = [seen for path in paths if (seen := _seen(path, now_ms)) is not None]
-    return sorted(found, key=lambda one: -one.job.began_at_ms)
+    return sorted(found, key=lambda job: -job.job.began_at_ms)
 
 
 def _seen(path: Path, now_ms: int) -> SeenJob | None:
@@ -219,12 +220,12 @@ def _seen(path: Path, now_ms: int) -> SeenJob | None:
 
 
 def _checked(job: Job) -> Job:
-    """*job*, if it is of a kind there is and every figure is one. Raises TypeError, ValueError."""
+    """Return *job* if its kind and field types are valid. Raises TypeError, ValueError."""
     if job.kind not in KINDS:
         raise ValueError(job.kind)
-    for one in fields(job):
-        if type(getattr(job, one.name)) not in _TYPES[str(one.type)]:
-            raise TypeError(one.name)
+    for field in fields(job):
+        if type(getattr(job, field.name)) not in _TYPES[str(field.type)]:
+            raise TypeError(field.name)
     return job
 
 
@@ -238,22 +239,19 @@ def _life(job: Job, path: Path, now_ms: int) -> Life:
 
 
 def _locked(path: Path) -> bool:
-    """Whether the job's process still holds its lock."""
+    """Whether the job's process still has its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return is_locked(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def _forget(home: Path, job: Job) -> None:
-    """Remove what dead jobs left: long ago, or of the very thing that *job* does again."""
+    """Remove files of dead jobs that are old or have the kind and URL of *job*."""
     for path in home.glob(f"*{_FILE}"):
         seen = _seen(path, job.began_at_ms)
         again = seen is not None and (seen.job.kind, seen.job.url) == (job.kind, job.url)

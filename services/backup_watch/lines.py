@@ -1,4 +1,4 @@
-"""Backups as lines that can be filtered, sorted and opened: places, topics in them, partitions."""
+"""The table of backups: locations, topics and partitions as lines to filter, sort and expand."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import TypeAlias
 
 from breakglass.services.backup_watch.job import Life
 from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from breakglass.services.backup_watch.location import TopicHeld
-from breakglass.services.backup_watch.states import BackupState, running_topics, state_of
+from breakglass.services.backup_watch.location import (
+    BackupState,
+    TopicHeld,
+    running_topics,
+    state_of,
+)
 from breakglass.services.backup_watch.watch import BackupStanding, WatchedLocation
 from breakglass.services.model import Unknown
 from breakglass.services.topic_backup.status import PartitionStatus
 
 Lag: TypeAlias = int | Unknown | None
-"""Offsets that are not backed up yet; None where a later generation goes on."""
+"""Offsets not backed up yet; None if a later generation continues the backup."""
 
 
 class TopicOrder(StrEnum):
-    """By what topics are sorted within their place."""
+    """How topics are sorted within their location."""
 
     URGENCY = "urgency"
     NAME = "name"
@@ -31,30 +35,30 @@ class TopicOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BackupsView:
-    """How the lines are wanted."""
+    """How the user wants to see the lines."""
 
     filter: str = ""
-    """Words, all of which are in the name, the place, or are the state."""
+    """Words that must each match the name, the location or the state."""
     order: TopicOrder = TopicOrder.URGENCY
     opened: frozenset[tuple[str, str]] = frozenset()
-    """Topics whose partitions are shown, by place and name."""
+    """Topics whose partitions are shown, by location and name."""
     closed: frozenset[str] = frozenset()
-    """Places whose topics are not."""
+    """Locations whose topics are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceLine:
-    """A place of backups."""
+    """A location of backups."""
 
     place: WatchedLocation
     jobs: int
-    """That run there."""
+    """How many jobs run on this location."""
     closed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """A generation of a topic."""
+    """One generation of a topic."""
 
     url: str
     held: TopicHeld
@@ -65,7 +69,7 @@ class TopicLine:
 
 @dataclass(frozen=True, slots=True)
 class BackupPartitionLine:
-    """A partition of one."""
+    """One partition of a topic."""
 
     url: str
     held: TopicHeld
@@ -77,7 +81,7 @@ Line: TypeAlias = PlaceLine | TopicLine | BackupPartitionLine
 
 
 def key_of(line: Line) -> tuple[str, str, int]:
-    """By which the cursor finds its line again: place, topic, partition."""
+    """The key by which the cursor finds its line again: location, topic, partition."""
     match line:
         case PlaceLine():
             return (line.place.url, "", -1)
@@ -89,23 +93,23 @@ def key_of(line: Line) -> tuple[str, str, int]:
 
 @dataclass(frozen=True, slots=True)
 class BackupSurvey:
-    """Everything the lines are made of, judged once: not for a thread that draws."""
+    """The data behind the lines, computed once; too slow for a thread that draws."""
 
     standing: BackupStanding
     topics: tuple[tuple[TopicLine, ...], ...]
-    """For each place, none of them opened."""
+    """The topics of each location, without their partitions."""
     ends: LiveEnds | Unknown = NOT_ASKED
 
 
 def survey(standing: BackupStanding, ends: LiveEnds | Unknown) -> BackupSurvey:
-    """Judge every topic of *standing*."""
+    """Determine the state of every topic of *standing*."""
     made = []
     for place in standing.places:
         running = running_topics(standing.jobs, place.url)
         made.append(
             tuple(
-                TopicLine(place.url, one, state_of(one, running), topic_lag(one, ends), False)
-                for one in place.topics
+                TopicLine(place.url, topic, state_of(topic, running), topic_lag(topic, ends), False)
+                for topic in place.topics
             )
         )
     return BackupSurvey(standing, tuple(made), ends)
@@ -121,23 +125,23 @@ def topic_lag(held: TopicHeld, ends: LiveEnds | Unknown) -> Lag:
 
 
 def lines(made: BackupSurvey, view: BackupsView) -> list[Line]:
-    """The lines of *made* as *view* wants them."""
+    """The lines of *made*, as *view* asks for them."""
     words = view.filter.lower().split()
     shown: list[Line] = []
     for place, topics in zip(made.standing.places, made.topics, strict=True):
         closed = place.url in view.closed
         shown.append(PlaceLine(place, _jobs_at(made.standing, place.url), closed))
-        kept = [one for one in topics if _keeps(words, one)]
-        for one in () if closed else sorted(kept, key=_ORDERS[view.order]):
-            opened = (one.url, one.held.name) in view.opened
-            shown.append(TopicLine(one.url, one.held, one.state, one.lag, opened))
+        kept = [topic for topic in topics if _keeps(words, topic)]
+        for line in () if closed else sorted(kept, key=_ORDERS[view.order]):
+            opened = (line.url, line.held.name) in view.opened
+            shown.append(TopicLine(line.url, line.held, line.state, line.lag, opened))
             if opened:
-                shown += _partitions(one, made.ends)
+                shown += _partitions(line, made.ends)
     return shown
 
 
 def _jobs_at(standing: BackupStanding, url: str) -> int:
-    return sum(one.job.url == url and one.life is not Life.DEAD for one in standing.jobs)
+    return sum(job.job.url == url and job.life is not Life.DEAD for job in standing.jobs)
 
 
 def _partitions(line: TopicLine, ends: LiveEnds | Unknown) -> Iterator[BackupPartitionLine]:
@@ -163,22 +167,22 @@ def _fits(word: str, told: str) -> bool:
 
 
 def _most(value: int | Unknown | None) -> tuple[int, int]:
-    """To sort by: what is not known first, then the most."""
+    """Sort key: unknown values first, then the largest."""
     return (0, 0) if not isinstance(value, int) else (1, -value)
 
 
 _URGENCY = {state: number for number, state in enumerate(BackupState)}
 
 _ORDERS: dict[TopicOrder, Callable[[TopicLine], tuple[object, ...]]] = {
-    TopicOrder.URGENCY: lambda one: (_URGENCY[one.state], one.held.topic, one.held.generation),
-    TopicOrder.NAME: lambda one: (one.held.topic, one.held.generation),
-    TopicOrder.LAG: lambda one: (_most(one.lag), one.held.topic, one.held.generation),
-    TopicOrder.AGE: lambda one: (_committed(one), one.held.topic, one.held.generation),
-    TopicOrder.SIZE: lambda one: (_most(one.held.bytes), one.held.topic, one.held.generation),
+    TopicOrder.URGENCY: lambda line: (_URGENCY[line.state], line.held.topic, line.held.generation),
+    TopicOrder.NAME: lambda line: (line.held.topic, line.held.generation),
+    TopicOrder.LAG: lambda line: (_most(line.lag), line.held.topic, line.held.generation),
+    TopicOrder.AGE: lambda line: (_committed(line), line.held.topic, line.held.generation),
+    TopicOrder.SIZE: lambda line: (_most(line.held.bytes), line.held.topic, line.held.generation),
 }
 
 
 def _committed(line: TopicLine) -> int:
-    """The oldest first, what was never committed before all."""
+    """Sort key: topics that were never committed first, then the oldest commit."""
     status = line.held.status
     return -1 if status is None or status.committed_at_ms is None else status.committed_at_ms

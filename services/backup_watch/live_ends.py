@@ -1,4 +1,4 @@
-"""Where backed-up topics end now, for committed readers: what a backup's lag is counted to."""
+"""The current last stable offsets of backed-up topics, from which a backup's lag is computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_MANIFEST = Unknown("without a manifest nothing says how far the backup goes")
 
 @dataclass(frozen=True, slots=True)
 class LiveEnds:
-    """The last stable offset of each partition, or why it is not known."""
+    """The last stable offset of each partition, or why it is unknown."""
 
     cluster_id: str
     ends: Mapping[TopicPartition, int | Unknown] = field(default_factory=dict)
@@ -39,29 +39,33 @@ class LiveEnds:
         return end if isinstance(end, Unknown) else max(0, end - (part.next_offset or 0))
 
     def total_lag(self, topic: TopicStatus) -> int | Unknown:
-        """Offsets of all its partitions that are not in the backup; partitions without any count.
+        """Offsets of all partitions of *topic* that are not in its backup yet.
 
-        Unknown where one partition's is.
+        Unknown if the lag of any partition is unknown.
         """
         if topic.commit is None:
             return NO_MANIFEST
-        lags = [self.lag(topic, one) for one in topic.partitions]
-        unknown = next((one for one in lags if isinstance(one, Unknown)), None)
-        return unknown or sum(one for one in lags if isinstance(one, int))
+        lags = [self.lag(topic, partition) for partition in topic.partitions]
+        unknown = next((lag for lag in lags if isinstance(lag, Unknown)), None)
+        return unknown or sum(lag for lag in lags if isinstance(lag, int))
 
 
 def read_ends(client: ReadClient, topics: Collection[str], deadline: Deadline) -> LiveEnds:
-    """Ask all leaders at once where the partitions of *topics* end now.
+    """Ask all leaders at once for the last stable offsets of *topics*.
 
     Raises:
-        Unreachable, NotAuthorized: no broker serves the metadata, or an ACL is missing.
+        Unreachable, NotAuthorized: no broker returns the metadata, or an ACL is missing.
     """
     cluster_id = client.describe(deadline).cluster_id
     wanted = set(topics)
-    # Asking for names that do not exist is an error; all names are one request.
-    states = [one for one in client.partitions((), deadline) if one.partition.topic in wanted]
+    # Metadata for a topic that does not exist is an error, so one request asks for all topics.
+    states = [
+        partition
+        for partition in client.partitions((), deadline)
+        if partition.partition.topic in wanted
+    ]
     return LiveEnds(
         cluster_id,
         read_leader_ends(client.sender, states, deadline, isolation_level=READ_COMMITTED),
-        {one.partition.topic: one.topic_id for one in states},
+        {state.partition.topic: state.topic_id for state in states},
     )

@@ -1,14 +1,18 @@
-"""What a folder of backups holds, topic by topic: one that cannot be read hides no other.
+"""Reads a location of backups: its topics, and a one-word state for each.
 
-What reads backups is imported when one is read: who watches none does not wait for it.
+A topic that cannot be read does not hide the others. The backup reader is imported only when
+a location is read, so a user who watches no backups does not wait for the import.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from breakglass.services.backup_watch.job import Life, SeenJob
 from breakglass.services.errors import BreakglassError
 from breakglass.services.topic_backup.layout import folder_name
 
@@ -19,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicHeld:
-    """One generation of a topic, with its sums."""
+    """One generation of a topic, with its totals."""
 
     topic: str
     generation: int
     newest: bool
-    """No later generation of the topic is there."""
+    """Whether this is the topic's latest generation."""
     status: TopicStatus | None
     unread: str = ""
     """Why *status* is None."""
 
     @property
     def name(self) -> str:
-        """As its folder is called: ``orders``, ``orders~2``."""
+        """The folder's name: ``orders``, ``orders~2``."""
         return self.status.name if self.status else folder_name(self.topic, self.generation)
 
     @property
@@ -40,39 +44,39 @@ class TopicHeld:
 
     @cached_property
     def records(self) -> int:
-        return sum(one.records for one in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @cached_property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.partitions)
+        return sum(partition.bytes for partition in self.partitions)
 
     @cached_property
     def segments(self) -> int:
-        return sum(one.segments for one in self.partitions)
+        return sum(partition.segments for partition in self.partitions)
 
     @cached_property
     def lost(self) -> int:
-        return sum(one.lost for one in self.partitions)
+        return sum(partition.lost for partition in self.partitions)
 
 
 @dataclass(frozen=True)
 class LocationHeld:
-    """Everything in one folder of backups."""
+    """All topics in one location of backups."""
 
     topics: tuple[TopicHeld, ...]
 
     @cached_property
     def newest_ms(self) -> int | None:
-        """When a topic was committed last; None where nothing was."""
-        moments = (one.status.committed_at_ms for one in self.topics if one.status)
-        return max((one for one in moments if one is not None), default=None)
+        """The time of the latest commit; None if nothing was committed."""
+        moments = (topic.status.committed_at_ms for topic in self.topics if topic.status)
+        return max((moment for moment in moments if moment is not None), default=None)
 
 
 def full_address(url: str) -> str:
-    """*url* as every process writes it, whatever folder it is in.
+    """*url* in the same spelling in every process, whatever its working directory.
 
     Raises:
-        UsageError: it is no address of backups.
+        UsageError: *url* is not a valid address of backups.
     """
     from breakglass.services.topic_backup.store.store import open_store
 
@@ -80,18 +84,20 @@ def full_address(url: str) -> str:
 
 
 def read_location(url: str) -> LocationHeld:
-    """Look at every topic of the backups at *url*.
+    """Read the status of every topic at *url*.
 
     Raises:
-        UsageError: there is no such folder, or no backup in it.
-        StorageError: it cannot be listed.
+        UsageError: the location does not exist or has no backup.
+        StorageError: the location cannot be listed.
     """
     from breakglass.services.topic_backup.catalog import held_topics
     from breakglass.services.topic_backup.store.store import open_store
 
     held = held_topics(open_store(url))
-    last = {one.topic: one.generation for one in sorted(held)}
-    return LocationHeld(tuple(_topic(one, last[one.topic] == one.generation) for one in held))
+    last = {topic.topic: topic.generation for topic in sorted(held)}
+    return LocationHeld(
+        tuple(_topic(topic, last[topic.topic] == topic.generation) for topic in held)
+    )
 
 
 def _topic(held: HeldTopic, newest: bool) -> TopicHeld:
@@ -102,3 +108,44 @@ def _topic(held: HeldTopic, newest: bool) -> TopicHeld:
     except BreakglassError as error:
         return TopicHeld(held.topic, held.generation, newest, None, str(error))
     return TopicHeld(held.topic, held.generation, newest, status)
+
+
+class BackupState(StrEnum):
+    """The state of a topic's backup, most urgent first."""
+
+    UNREADABLE = "unreadable"
+    """Its manifest cannot be read."""
+    DAMAGED = "damaged"
+    """Files are missing or too short, or the last verification found damage or differences."""
+    LOST = "lost"
+    """Offsets are missing for a reason other than compaction or transactions."""
+    RUNNING = "running"
+    """A job is copying it."""
+    BARE = "no manifest"
+    """Kafka Backup made it: without a manifest, only its files can be checked."""
+    UNVERIFIED = "unverified"
+    """The last commit has not been verified."""
+    VERIFIED = "verified"
+
+
+def state_of(held: TopicHeld, running: Collection[str] = ()) -> BackupState:
+    """The state of *held*; *running* are the topics that jobs are copying."""
+    status = held.status
+    if status is None:
+        return BackupState.UNREADABLE
+    if status.damaged:
+        return BackupState.DAMAGED
+    if held.lost:
+        return BackupState.LOST
+    if held.newest and held.topic in running:
+        return BackupState.RUNNING
+    if status.commit is None:
+        return BackupState.BARE
+    return BackupState.VERIFIED if status.verified_now else BackupState.UNVERIFIED
+
+
+def running_topics(jobs: Collection[SeenJob], url: str) -> frozenset[str]:
+    """The topics that jobs on the backups at *url* are copying."""
+    return frozenset(
+        job.job.topic for job in jobs if job.life is Life.RUNNING and job.job.url == url
+    )

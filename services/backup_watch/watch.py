@@ -1,7 +1,7 @@
-"""Looks at the places of backups again and again, each in a thread of its own.
+"""Reads the locations of backups periodically, each in its own thread.
 
-A folder on a disk that hangs keeps its thread, and nothing else: not the other folders, not who
-asks, not the end of the process. Its last answer stays, with its age.
+A disk that hangs blocks only the thread of its location: other locations, callers and the exit
+of the process do not wait for it. The last result remains available, with its age.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from operator import is_
 
 from breakglass.services.backup_watch.job import Life, SeenJob, read_jobs
 from breakglass.services.backup_watch.location import (
+    BackupState,
     LocationHeld,
     TopicHeld,
     full_address,
     read_location,
+    state_of,
 )
-from breakglass.services.backup_watch.states import BackupState, state_of
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
 from breakglass.services.health.backups import BackupGlance
@@ -29,7 +30,8 @@ from breakglass.services.lag import Behind
 from breakglass.services.model import Unknown, known
 
 EVERY_MS = 5_000
-"""Between two looks at a place, at least; it waits ten times what the last look took."""
+"""Minimum time between two reads of a location; it also waits ten times the last read's duration.
+"""
 REST = 10
 NOT_YET: Figure[LocationHeld] = Figure(Unknown("it is being read"), 0)
 THREAD_NAME = "backups"
@@ -37,14 +39,14 @@ THREAD_NAME = "backups"
 
 @dataclass(frozen=True, slots=True)
 class WatchedLocation:
-    """One folder of backups, as far as it is known."""
+    """One location of backups, with its last result."""
 
     url: str
     held: Figure[LocationHeld] = NOT_YET
     reading_since_ms: int | None = None
-    """When the look under way began."""
+    """When the current read began."""
     next_ms: int = 0
-    """When it is to be looked at again."""
+    """When the next read is due."""
 
     @property
     def topics(self) -> tuple[TopicHeld, ...]:
@@ -54,19 +56,19 @@ class WatchedLocation:
 
 @dataclass(frozen=True, slots=True)
 class BackupStanding:
-    """Everything that is known now."""
+    """The last results of all locations."""
 
     places: tuple[WatchedLocation, ...] = ()
     jobs: tuple[SeenJob, ...] = ()
 
     def same_as(self, other: BackupStanding) -> bool:
-        """Whether no place was looked at between the two, and no job has told anything."""
+        """Whether no location was read and no job reported between the two."""
         alike = len(self.places) == len(other.places) and self.jobs == other.jobs
         return alike and all(map(is_, self.places, other.places))
 
 
 class BackupWatch:
-    """The places that were named, and those that jobs on this machine work with.
+    """Watches the given locations and those that jobs on this machine use.
 
     Its methods may be called from any thread.
     """
@@ -81,62 +83,62 @@ class BackupWatch:
         jobs: Callable[[int], Sequence[SeenJob]] = read_jobs,
         now_ms: Callable[[], int] = now_ms,
     ) -> None:
-        """Look at nothing yet."""
+        """Create the watch without reading anything."""
         self._read, self._read_jobs = read, jobs
         self.now_ms = now_ms
-        """The clock that every age is by."""
+        """The clock from which every age is computed."""
         self._changed = threading.Condition()
         self._places = {url: WatchedLocation(url) for url in map(_address, urls)}
         self._jobs: tuple[SeenJob, ...] = ()
 
     @property
     def standing(self) -> BackupStanding:
-        """What is known now."""
+        """The last results."""
         with self._changed:
             return BackupStanding(tuple(self._places.values()), self._jobs)
 
     def look(self, *, now: bool = False) -> BackupStanding:
-        """Read what jobs tell, and begin to look at every place whose time has come.
+        """Read the jobs' reports, and start to read every location that is due.
 
-        With *now* every place's time has come. Waits for no place.
+        With *now*, every location is due. The call does not wait for any location.
         """
         at = self.now_ms()
         jobs = tuple(self._read_jobs(at))
         with self._changed:
             self._jobs = jobs
-            for one in jobs:
-                if one.life is not Life.DEAD:
-                    self._places.setdefault(one.job.url, WatchedLocation(one.job.url))
+            for job in jobs:
+                if job.life is not Life.DEAD:
+                    self._places.setdefault(job.job.url, WatchedLocation(job.job.url))
             for place in tuple(self._places.values()):
                 if place.reading_since_ms is None and (now or at >= place.next_ms):
                     self._begin(place, at)
             return BackupStanding(tuple(self._places.values()), jobs)
 
     def glance(self, deadline: Deadline) -> BackupGlance:
-        """How everything stands, in a line; waits for places that were never read."""
+        """Summarize the state in one line; wait for locations that were never read."""
         self.look()
         with self._changed:
             self._changed.wait_for(self._all_read, deadline.remaining())
         return glance_of(self.standing)
 
     def _all_read(self) -> bool:
-        return all(one.held is not NOT_YET for one in self._places.values())
+        return all(place.held is not NOT_YET for place in self._places.values())
 
     def _begin(self, place: WatchedLocation, at: int) -> None:
         self._places[place.url] = replace(place, reading_since_ms=at)
-        # A daemon: nobody can end a thread that a hung disk keeps, nor has to wait for it.
+        # A daemon thread, because the exit of the process must not wait for a disk that hangs.
         name = f"{THREAD_NAME} {place.url}"
         threading.Thread(target=self._look_at, args=(place.url,), name=name, daemon=True).start()
 
     def _look_at(self, url: str) -> None:
-        """In a thread of its own."""
+        """Read one location; runs in its own thread."""
         began = time.monotonic()
         found: LocationHeld | Unknown
         try:
             found = self._read(url)
         except BreakglassError as error:
             found = Unknown(str(error))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
             found = Unknown(f"it cannot be read ({type(error).__name__}: {error})")
         took_ms = int((time.monotonic() - began) * 1000)
         with self._changed:
@@ -148,15 +150,15 @@ class BackupWatch:
 
 
 def glance_of(standing: BackupStanding) -> BackupGlance:
-    """*standing* in a line."""
-    topics = [one for place in standing.places for one in place.topics if one.newest]
-    running = [one for one in standing.jobs if one.life is Life.RUNNING]
-    newest = [one.held.value.newest_ms for one in standing.places if known(one.held.value)]
-    verified = sum(state_of(one) is BackupState.VERIFIED for one in topics)
+    """Summarize *standing* in one line."""
+    topics = [topic for place in standing.places for topic in place.topics if topic.newest]
+    running = [job for job in standing.jobs if job.life is Life.RUNNING]
+    newest = [place.held.value.newest_ms for place in standing.places if known(place.held.value)]
+    verified = sum(state_of(topic) is BackupState.VERIFIED for topic in topics)
     state = f"{verified:,} of {len(topics):,} verified"
     if running:
-        state = ", ".join(f"{one.job.kind} running" for one in running) + f", {state}"
-    moments = [one for one in newest if one is not None]
+        state = ", ".join(f"{job.job.kind} running" for job in running) + f", {state}"
+    moments = [number for number in newest if number is not None]
     return BackupGlance(
         state,
         max(moments) if moments else None if newest else Unknown("no place could be read"),
@@ -170,16 +172,16 @@ def _troubles(standing: BackupStanding) -> list[str]:
         reason = place.held.failed or place.held.value
         if isinstance(reason, Unknown):
             told.append(f"{place.url}: {reason.reason}")
-        told += [f"{one.name} {state}" for one in place.topics if (state := _bad(one))]
+        told += [f"{topic.name} {state}" for topic in place.topics if (state := _bad(topic))]
     told += [
-        f"a {one.job.kind} to {one.job.url} died: run it again"
-        for one in standing.jobs
-        if one.life is Life.DEAD
+        f"a {job.job.kind} to {job.job.url} died: run it again"
+        for job in standing.jobs
+        if job.life is Life.DEAD
     ]
     told += [
-        f"the {one.job.kind} to {one.job.url} is {Behind(one.job.behind_since_ms, one.job.behind)}"
-        for one in standing.jobs
-        if one.life is not Life.DEAD and one.job.behind
+        f"the {job.job.kind} to {job.job.url} is {Behind(job.job.behind_since_ms, job.job.behind)}"
+        for job in standing.jobs
+        if job.life is not Life.DEAD and job.job.behind
     ]
     return told
 
@@ -192,7 +194,7 @@ def _bad(held: TopicHeld) -> str:
 
 
 def _address(url: str) -> str:
-    """*url* in full; as it is where it is no address, which reading it then tells."""
+    """*url* as a full address, or unchanged if it is invalid; reading it then reports the error."""
     try:
         return full_address(url)
     except BreakglassError:

@@ -9,15 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from breakglass.services.browse.finding import WHOLE
-from breakglass.services.divergence.content import Content
-from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.entry import Content, RecordEntry
 from breakglass.services.divergence.source import Reading, Source
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.display import BytesAs, as_json
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.record import BytesAs, Record, as_json
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -26,14 +24,14 @@ JSON_LINES = (".jsonl", ".ndjson")
 def export(
     source: Source, partition: TopicPartition, marked: Collection[int], to: Path, reading: Reading
 ) -> int:
-    """Write the records at the offsets *marked* to *to*; returns how many there were.
+    """Write the records at the offsets *marked* to *to*; return how many were written.
 
-    A name that ends as JSON lines do is such a file, with bytes in base64 where they are no
-    UTF-8; any other is the folder of a backup that is made anew.
+    A file name that ends like one of JSON lines makes a JSON lines file, in which bytes that are
+    not UTF-8 are base64. Any other name is the folder of a new backup.
 
     Raises:
-        UsageError: something is there already.
-        StorageError: it cannot be written.
+        UsageError: *to* exists already.
+        StorageError: *to* cannot be written.
     """
     if to.exists():
         raise UsageError(f"{to} is there already: name another file or folder.")
@@ -44,7 +42,7 @@ def export(
 
 
 def records_at(source: Source, marked: Collection[int], reading: Reading) -> Iterator[Record]:
-    """The whole records of *source* at those offsets; what is gone or unreadable is left out."""
+    """The whole records of *source* at the offsets *marked*, without missing or unreadable ones."""
     whole = replace(reading, keep=WHOLE)
     for start, end in runs(marked):
         for item in source.read(start, end, whole):
@@ -53,7 +51,7 @@ def records_at(source: Source, marked: Collection[int], reading: Reading) -> Ite
 
 
 def runs(offsets: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Neighbouring offsets as ``[start, end)``."""
+    """Group neighbouring offsets into ranges ``[start, end)``."""
     start = end = -1
     for offset in sorted(offsets):
         if offset != end:
@@ -80,7 +78,7 @@ def _json_lines(records: Iterator[Record], to: Path) -> int:
     with storage_errors(str(to)):
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            for number, record in enumerate(records, 1):  # noqa: B007 -- the last one is told
+            for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
                 form = BytesAs.UTF8 if _is_text(record) else BytesAs.BASE64
                 told = {"bytes": form.value, **as_json(record, form)}
                 file.write(json.dumps(told) + "\n")
@@ -101,7 +99,7 @@ def _backup(records: Iterator[Record], partition: TopicPartition, to: Path) -> i
     number = 0
     with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
         written = writer.partition(partition.partition)
-        for number, record in enumerate(records, 1):  # noqa: B007 -- the last one is told
+        for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
             written.append(record)
         writer.commit()
     return number

@@ -1,4 +1,4 @@
-"""Finds the next and the previous record of a query, or of a moment, in one stream or two."""
+"""Find the next or previous record that matches a query or a time, in one stream or in two."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from breakglass.services.browse.query import RecordQuery
-from breakglass.services.divergence.align import RecordPair
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.content import Keep
-from breakglass.services.divergence.entry import Item, RecordEntry
+from breakglass.services.divergence.align import Comparison, RecordPair
+from breakglass.services.divergence.entry import Item, Keep, RecordEntry
 from breakglass.services.divergence.source import Reading, Source
 
 WHOLE = Keep(value=2**31, headers=2**31)
-"""A search looks at all of a record, one at a time."""
+"""A search reads whole records, one at a time."""
 TELL_EVERY = 256
 FIRST_STEP, MOST_STEP, GROWTH = 64, 65_536, 4
-"""Offsets that are read at once when a search goes backwards."""
+"""How many offsets a backward search reads at once: at first, at most, and the growth factor."""
 
 Progress = Callable[[int], None]
 
@@ -24,7 +22,7 @@ Progress = Callable[[int], None]
 def next_match(
     comparison: Comparison, query: RecordQuery, after: int, reading: Reading, progress: Progress
 ) -> int | None:
-    """The first offset above *after* where either side has what is searched for."""
+    """The first offset above *after* at which a record of either side matches."""
     whole = replace(reading, keep=WHOLE)
     start = max(after + 1, comparison.extent.start)
     for number, pair in enumerate(comparison.pairs(start, comparison.extent.end, whole), 1):
@@ -38,7 +36,7 @@ def next_match(
 def previous_match(
     comparison: Comparison, query: RecordQuery, before: int, reading: Reading, progress: Progress
 ) -> int | None:
-    """The last offset below *before* where either side has what is searched for."""
+    """The last offset below *before* at which a record of either side matches."""
     whole = replace(reading, keep=WHOLE)
     lowest, end, step = comparison.extent.start, min(before, comparison.extent.end), FIRST_STEP
     while end > lowest:
@@ -54,9 +52,10 @@ def previous_match(
 
 
 def first_at(source: Source, moment_ms: int, reading: Reading) -> int:
-    """The first offset whose record was written at *moment_ms* or later, found by halves.
+    """The first offset whose record has a timestamp of *moment_ms* or later, by binary search.
 
-    Exact where timestamps rise, as brokers and most producers write them. The end where none is.
+    The result is exact where timestamps rise with offsets. If no record is that late, it is the
+    end of *source*.
     """
     low, high = source.extent.start, source.extent.end
     while low < high:
@@ -70,7 +69,7 @@ def first_at(source: Source, moment_ms: int, reading: Reading) -> int:
 
 
 def _stamped(source: Source, start: int, end: int, reading: Reading) -> RecordEntry | None:
-    """The first record from *start* on that has a timestamp."""
+    """The first record at or after *start* that has a timestamp."""
     for item in source.read(start, end, reading):
         if isinstance(item, RecordEntry) and item.timestamp is not None and item.marker is None:
             return item
@@ -81,4 +80,4 @@ def _fits(query: RecordQuery, pair: RecordPair) -> bool:
     sides: tuple[Item | None, ...] = (pair.left, pair.right)
     if pair.left is pair.right:
         sides = (pair.left,)
-    return any(isinstance(one, RecordEntry) and query.fits(one) for one in sides)
+    return any(isinstance(side, RecordEntry) and query.fits(side) for side in sides)

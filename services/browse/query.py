@@ -1,18 +1,18 @@
-"""What records are searched for, in a small language of conditions that all have to hold.
+"""The query language for records: conditions that a record must all meet.
 
 ::
 
-    invoice                 in the key or the value
-    key:u-17  key=u-17      the key has it in it, is exactly it
-    value:declined          the value has it in it
-    header:trace            it has a header of that name
-    header:trace=abc        with that value
-    json:user.id=17         the value is JSON that has 17 there; [0] is an element of an array
-    json:items[0]           the value is JSON that has something there
-    time:2026-01-31T12:00   written at that time (UTC) or later
-    offset:1200             at that offset or later
+    invoice                 the key or the value contains the word
+    key:u-17  key=u-17      the key contains the text; the key equals the text
+    value:declined          the value contains the text
+    header:trace            a header has that name
+    header:trace=abc        a header has that name and that value
+    json:user.id=17         the value is JSON with 17 at that path; [0] is an array element
+    json:items[0]           the value is JSON with any value at that path
+    time:2026-01-31T12:00   the timestamp is that time (UTC) or later
+    offset:1200             the offset is that one or later
 
-Quotes keep blanks: ``"value:card declined"``. A minus before a condition turns it round.
+Quotes keep spaces: ``"value:card declined"``. A minus before a condition negates it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True)
 class RecordQuery:
-    """Conditions, all of which have to hold."""
+    """Conditions that a record must all meet."""
 
     text: str
     conditions: tuple[Condition, ...]
 
     def fits(self, entry: RecordEntry) -> bool:
-        """Whether *entry*, held as a whole, is searched for."""
-        return all(one(entry) for one in self.conditions)
+        """Whether *entry* meets every condition; *entry* must contain the whole record."""
+        return all(condition(entry) for condition in self.conditions)
 
 
 def parse_query(text: str) -> RecordQuery:
-    """The query that *text* is.
+    """Parse *text* as a query.
 
     Raises:
-        UsageError: it is none, or empty; says where.
+        UsageError: *text* is empty or not a query; the message says where.
     """
     try:
         words = shlex.split(text)
@@ -62,7 +62,7 @@ def parse_query(text: str) -> RecordQuery:
 
 
 def parse_time(text: str) -> int:
-    """As `moment_in`. Raises UsageError where *text* says no moment."""
+    """Parse *text* with `moment_in`. Raises UsageError if *text* is not a time."""
     try:
         return moment_in(text)
     except ValueError:
@@ -154,7 +154,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 
 def _at(value: Any, steps: tuple[str | int, ...]) -> Any:
-    """Raises LookupError where there is nothing."""
+    """Follow the path *steps* into *value*. Raises LookupError if nothing is there."""
     for step in steps:
         if isinstance(step, int):
             if not isinstance(value, list):
@@ -168,7 +168,7 @@ def _at(value: Any, steps: tuple[str | int, ...]) -> Any:
 
 
 def _written(value: Any) -> str:
-    """A string as it is, anything else as JSON writes it."""
+    """Write a string without quotes, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

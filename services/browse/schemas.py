@@ -1,13 +1,14 @@
-"""Keys and values written with a schema registry, read by confluent-kafka's deserialisers.
+"""Decode keys and values that were serialized with a schema registry.
 
 ::
 
     Framed =>
       Magic    => int8     0
       SchemaId => int32
-      Payload  => bytes    Avro; or the indexes of a message and Protobuf; or JSON
+      Payload  => bytes    Avro; or message indexes and Protobuf; or JSON
 
-Nothing is asked of the registry but schemas, and only where bytes begin like this.
+confluent-kafka's deserializers read the payload. The registry is asked only for schemas, and
+only for bytes that begin with this frame.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from breakglass.services import patience
 from breakglass.services.divergence.align import RecordPair
-from breakglass.services.divergence.content import Content
-from breakglass.services.divergence.entry import Item, RecordEntry
+from breakglass.services.divergence.entry import Content, Item, RecordEntry
 from breakglass.services.errors import UsageError
 from breakglass.services.extras import missing
 
@@ -33,61 +34,61 @@ FRAME = struct.Struct(
     "i"  # SchemaId => int32
 )
 MAGIC = 0
-ASK_SECONDS = 5
 MOST_INDEXES = 100
-"""Levels that messages of Protobuf are nested within each other."""
+"""How deeply Protobuf messages may be nested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """One key or value."""
+    """A decoded key or value."""
 
     text: bytes
-    """It as JSON."""
+    """The content as JSON."""
     how: str
     """``Avro, schema 17``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedPair:
-    """A pair whose keys and values are JSON where a schema told what they are."""
+    """A pair of records whose keys and values are JSON if a schema describes them."""
 
     pair: RecordPair
     notes: tuple[str, ...]
-    """By which schemas, or why not."""
+    """The schemas that were used, or why decoding failed."""
     any: bool
-    """Something was decoded."""
+    """Whether any key or value was decoded."""
 
 
 class Schemas:
-    """The schemas of one registry."""
+    """Decodes keys and values with the schemas of one registry."""
 
     def __init__(self, url: str) -> None:
-        """Ask *url*, when something is to be decoded.
+        """Create clients for *url*; they connect only when something is decoded.
 
         Raises:
-            MissingExtra: what asks is not installed.
-            UsageError: the URL is none.
+            MissingExtra: the client library is not installed.
+            UsageError: *url* is not a URL.
         """
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
         except ModuleNotFoundError as error:
             raise missing("schemas", str(error.name)) from None
         try:
-            settings = {"url": url, "timeout": ASK_SECONDS, "max.retries": 1}
+            settings = {"url": url, "timeout": patience.BRIEF, "max.retries": 1}
             self._client: SchemaRegistryClient = SchemaRegistryClient(settings)
-            # A client keeps a schema by its id alone, in whatever form it asked for it.
+            # A client caches a schema by its id alone, whatever format was requested, so each
+            # format needs a client.
             self._serialized: SchemaRegistryClient = SchemaRegistryClient(settings)
         except ValueError as error:
             raise UsageError(f"{url} is no schema registry's URL ({error}): correct it.") from None
         self._lock = threading.Lock()
-        """Held while decoding: deserialisers keep what they parsed."""
+        """Guards decoding: deserializers cache parsed schemas."""
 
     def pair(self, pair: RecordPair, topic: str) -> DecodedPair:
-        """Decode the keys and values of *pair*, as far as they are held whole."""
+        """Decode the keys and values of *pair* that were read completely."""
         notes: dict[str, None] = {}
         before = pair
-        sides = [self._item(one, topic, notes) for one in (pair.left, pair.right)]
+        sides = [self._item(entry, topic, notes) for entry in (pair.left, pair.right)]
         pair = pair._replace(left=sides[0], right=sides[1])
         changed = (pair.left, pair.right) != (before.left, before.right)
         return DecodedPair(pair, tuple(notes), changed)
@@ -114,7 +115,7 @@ class Schemas:
         return Content(found.text, len(found.text))
 
     def decode(self, data: bytes, topic: str, *, of_key: bool = False) -> Decoded | str:
-        """What framed *data* hold, or why that cannot be told."""
+        """Decode *data*, which begin with the frame; return the reason if that fails."""
         from confluent_kafka import KafkaException
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -126,7 +127,7 @@ class Schemas:
             return f"schema {id}: the registry says {error.error_message}"
         except KafkaException as error:
             return f"schema {id}: {error}"
-        except Exception as error:  # noqa: BLE001 -- bytes and schemas are anybody's
+        except Exception as error:  # noqa: BLE001 -- bytes and schemas are not trusted
             return f"schema {id}: it does not fit ({type(error).__name__}: {error})"
 
     def _decode(self, data: bytes, id: int, topic: str, of_key: bool) -> Decoded:
@@ -156,7 +157,7 @@ class Schemas:
         return MessageToDict(read(data, context), preserving_proto_field_name=True)
 
     def _file(self, schema: Any) -> Any:
-        """The descriptor of a schema's file, in a pool with all that it imports."""
+        """The descriptor of a schema's file, in a pool with all files that it imports."""
         from google.protobuf.descriptor_pool import DescriptorPool
 
         pool = DescriptorPool()
@@ -167,9 +168,11 @@ class Schemas:
 
         file = FileDescriptorProto.FromString(base64.b64decode(schema.schema_str))
         file.name = name or file.name or "schema.proto"
-        for one in schema.references or ():
-            held = self._serialized.get_version(one.subject, one.version, fmt="serialized")
-            self._add(pool, held.schema, one.name)
+        for reference in schema.references or ():
+            held = self._serialized.get_version(
+                reference.subject, reference.version, fmt="serialized"
+            )
+            self._add(pool, held.schema, reference.name)
         for imported in file.dependency:
             _add_well_known(pool, imported)
         pool.Add(file)
@@ -177,15 +180,15 @@ class Schemas:
 
 
 def is_framed(data: bytes) -> bool:
-    """Whether *data* begin as what is written with a schema registry."""
+    """Whether *data* begin with the frame of a schema registry."""
     return len(data) >= FRAME.size and data[0] == MAGIC
 
 
 def message_indexes(data: bytes) -> list[int]:
-    """Which message of its schema a Protobuf payload is: by its place, level by level.
+    """The path to the Protobuf message type within its schema: one index for each level.
 
     Raises:
-        ValueError: the bytes do not tell.
+        ValueError: the bytes contain no valid indexes.
     """
     at = FRAME.size
     count, at = _varint(data, at)
@@ -218,7 +221,7 @@ def _message(file: Any, indexes: list[int]) -> Any:
 
 
 def _add_well_known(pool: Any, name: str) -> None:
-    """Add one of Google's own files, which no registry has to hold."""
+    """Add one of Google's well-known files, which registries do not store."""
     from importlib import import_module
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -238,5 +241,5 @@ def _json(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no word for: bytes as base64, times and decimals as they are written."""
+    """Convert a value that JSON lacks: bytes to base64, times and decimals to text."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

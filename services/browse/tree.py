@@ -1,7 +1,7 @@
-"""A place of backups as a tree that is looked up branch by branch, never as a whole.
+"""The tree of a backup location, read one branch at a time.
 
-Of a topic with a manifest everything is read from that; of one without, from names and sizes of
-files and from the first and last entries of indexes. No record is read for it.
+A topic with a manifest is described by its manifest. Without a manifest, the figures come from
+file names, file sizes, and the first and last index entries. No record is read.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from breakglass.services.topic_backup.store.key import Key
 from breakglass.services.topic_backup.store.store import open_store
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
-NO_INDEX = Unknown("it has no index: `breakglass backup reindex` makes one")
+NO_INDEX = Unknown("it has no index: `breakglass backup reindex --write` makes one")
 GONE = "gone"
 NO_MANIFEST = Unknown("without a manifest nobody noted it")
 
 Figure: TypeAlias = int | Unknown | None
-"""None: there is none, as in an empty segment."""
+"""A number; None if no number applies, as for an empty segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SegmentNode:
     folder: str
     partition: int
     start_offset: int
-    """From its name."""
+    """The offset in the segment's name."""
     prefix: str
     first_offset: Figure
     last_offset: Figure
@@ -54,17 +54,17 @@ class SegmentNode:
     last_ms: Figure
     lost: Figure
     note: str = ""
-    """What is out of the ordinary: ``not committed``, `GONE`."""
+    """What is unusual about the segment: ``not committed``, `GONE`."""
 
     @property
     def gone(self) -> bool:
-        """The manifest names it, and its records are not there."""
+        """Whether the manifest names the segment but its records file is missing."""
         return self.note == GONE
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionNode:
-    """One partition, and its segments by offset."""
+    """One partition with its segments, sorted by offset."""
 
     url: str
     folder: str
@@ -73,40 +73,42 @@ class PartitionNode:
 
     @property
     def address(self) -> str:
-        """As `services.divergence.address` reads it."""
+        """The address, as `services.divergence.address` parses it."""
         return f"backup:{self.url}/{self.folder}/{self.partition}"
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.segments)
+        return sum(segment.bytes for segment in self.segments)
 
     @property
     def records(self) -> Figure:
-        return total([one.records for one in self.segments])
+        return total([segment.records for segment in self.segments])
 
     @property
     def lost(self) -> Figure:
-        return total([one.lost for one in self.segments])
+        return total([segment.lost for segment in self.segments])
 
     @property
     def gone(self) -> int:
-        """How many of its segments are not there."""
-        return sum(one.gone for one in self.segments)
+        """How many of its segments are missing."""
+        return sum(segment.gone for segment in self.segments)
 
     @property
     def first_offset(self) -> Figure:
-        held = [one.first_offset for one in self.segments if one.first_offset is not None]
+        held = [
+            segment.first_offset for segment in self.segments if segment.first_offset is not None
+        ]
         return held[0] if held else None
 
     @property
     def last_offset(self) -> Figure:
-        held = [one.last_offset for one in self.segments if one.last_offset is not None]
+        held = [segment.last_offset for segment in self.segments if segment.last_offset is not None]
         return held[-1] if held else None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicNode:
-    """One folder of a topic."""
+    """The folder of one topic."""
 
     url: str
     folder: str
@@ -114,38 +116,38 @@ class TopicNode:
 
 
 def total(figures: Sequence[Figure]) -> Figure:
-    """The sum; Unknown where one is."""
-    unknown = next((one for one in figures if isinstance(one, Unknown)), None)
-    return unknown or sum(one for one in figures if isinstance(one, int))
+    """The sum, or Unknown if any figure is Unknown."""
+    unknown = next((figure for figure in figures if isinstance(figure, Unknown)), None)
+    return unknown or sum(figure for figure in figures if isinstance(figure, int))
 
 
 def topics_at(url: str, key: Key | None = None) -> tuple[TopicNode, ...]:
-    """The topics' folders at *url*.
+    """The topic folders at *url*.
 
     Raises:
-        UsageError: there is no such place, or no backup in it.
-        StorageError: it cannot be listed.
+        UsageError: the location does not exist or has no backup.
+        StorageError: the location cannot be listed.
     """
-    return tuple(TopicNode(url, one.name) for one in held_topics(open_store(url, key)))
+    return tuple(TopicNode(url, topic.name) for topic in held_topics(open_store(url, key)))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicContents:
-    """What is in a topic's folder."""
+    """The content of a topic's folder."""
 
     partitions: tuple[PartitionNode, ...]
     verified: verified.Verified | None
     commit: int | None
-    """None: made by Kafka Backup, without a manifest."""
+    """None: Kafka Backup made the folder, without a manifest."""
 
 
 def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
     """The partitions in a topic's folder.
 
     Raises:
-        UsageError: it is encrypted, and there is no key.
-        MalformedInput, UnsupportedSchema: its manifest cannot be read.
-        StorageError, DamagedBackup: its files cannot be listed.
+        UsageError: the folder is encrypted, and *key* is None.
+        MalformedInput, UnsupportedSchema: the manifest cannot be read.
+        StorageError, DamagedBackup: the files cannot be listed.
     """
     folder = open_store(topic.url, key).folder(topic.folder)
     manifest = read_manifest(folder)
@@ -165,7 +167,7 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
 
 
 def _verified(folder: Folder) -> verified.Verified | None:
-    """The last verification; what cannot be read of it is none."""
+    """The last verification; None if there is none or it cannot be read."""
     try:
         return verified.read(folder)
     except BreakglassError:
@@ -178,12 +180,14 @@ def _committed_partitions(
     flat = listing(names)
     nodes = []
     for partition in manifest.partitions:
-        named = {one.prefix for one in partition.segments}
+        named = {segment.prefix for segment in partition.segments}
         files = flat.get(partition.partition)
-        more = [one for one in files.segments if one.prefix not in named] if files else []
+        more = (
+            [segment for segment in files.segments if segment.prefix not in named] if files else []
+        )
         segments = (
-            *(_committed(topic, partition, one, names) for one in partition.segments),
-            *(_uncommitted(topic, folder, one) for one in more if one.has_records),
+            *(_committed(topic, partition, segment, names) for segment in partition.segments),
+            *(_uncommitted(topic, folder, segment) for segment in more if segment.has_records),
         )
         nodes.append(PartitionNode(topic.url, topic.folder, partition.partition, segments))
     return tuple(nodes)
@@ -216,8 +220,8 @@ def _uncommitted(topic: TopicNode, folder: Folder, one: Segment) -> SegmentNode:
 
 
 def _bare(topic: TopicNode, folder: Folder, segments: Sequence[Segment]) -> tuple[SegmentNode, ...]:
-    """Segments that no manifest tells of: by their index, or not at all."""
-    return tuple(_by_index(topic, folder, one) for one in segments if one.has_records)
+    """Segments without a manifest: described by their indexes where those can be read."""
+    return tuple(_by_index(topic, folder, segment) for segment in segments if segment.has_records)
 
 
 def _by_index(topic: TopicNode, folder: Folder, one: Segment) -> SegmentNode:
@@ -239,7 +243,7 @@ def _by_index(topic: TopicNode, folder: Folder, one: Segment) -> SegmentNode:
 
 
 def _indexed(folder: Folder, prefix: str) -> tuple[Figure, Figure, Figure]:
-    """First and last offset and number of records, as the index has them."""
+    """The first offset, the last offset and the number of records, according to the index."""
     try:
         index = open_index(folder, prefix)
         if index is None:

@@ -1,4 +1,4 @@
-"""Errors of what runs in the background: each said once until it changes, and all counted."""
+"""Counts errors of background work, and reports each error once until it changes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from breakglass.services.errors import BreakglassError
 
 
 class Doing(StrEnum):
-    """What an error was met at."""
+    """What the background work was doing when an error occurred."""
 
     COPYING = "copying"
     RETENTION = "retention"
     SCHEDULE = "schedule"
+    RELEASE = "release"
 
 
 class ErrorKind(StrEnum):
-    """Whether there is a sentence for an error."""
+    """Whether the error is a known kind, with a sentence of its own."""
 
     EXPECTED = "expected"
     UNEXPECTED = "unexpected"
@@ -30,9 +31,9 @@ Counts = Mapping[tuple[Doing, ErrorKind], int]
 
 
 class Troubles:
-    """What went wrong so far; for several threads. *keep* writes an unexpected one's details.
+    """The errors so far; for several threads. *keep* writes the details of an unexpected error.
 
-    *keep* returns where they are. Raises OSError where it cannot.
+    *keep* returns where it wrote them, and raises OSError if it cannot write.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Troubles:
         self._lock = threading.Lock()
 
     def met(self, doing: Doing, about: str, error: Exception) -> None:
-        """Count it, and say it unless it was the last one *about* the same."""
+        """Count the error, and report it unless it equals the last error *about* the same work."""
         expected = isinstance(error, BreakglassError)
         what = str(error) if expected else f"{type(error).__name__}: {error}"
         with self._lock:
@@ -55,12 +56,12 @@ class Troubles:
             self._say(f"{about}: {what if expected else self._unexpected(what, error)}")
 
     def over(self, about: str) -> None:
-        """It went well again: the next error is said, whichever it is."""
+        """The work *about* this succeeded: report its next error, even if it equals the last."""
         with self._lock:
             self._last.pop(about, None)
 
     def counts(self) -> Counts:
-        """How often so far."""
+        """The number of errors so far."""
         with self._lock:
             return {
                 (doing, kind): self._counts[doing, kind] for doing in Doing for kind in ErrorKind

@@ -1,9 +1,9 @@
-"""Checkpoints as Zeebe's ``/actuator/backups`` writes them: BackupInfo, in JSON's own types.
+"""Writes checkpoints as Zeebe's ``/actuator/backups`` does: BackupInfo, in JSON's own types.
 
 ``partitionId`` is the partition's number in the checkpoint, ``brokerId`` the node that copied,
-``brokerVersion`` the release that did, with the checkpoint's level behind a plus,
+``brokerVersion`` the release that copied followed by a plus and the checkpoint's level,
 ``checkpointPosition`` the offset of the cut (exclusive), ``snapshotId`` the saved state in the
-copy, or ``START-END`` of a copy that needs none.
+copy, or ``START-END`` for a copy that needs none.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from breakglass.services.checkpoint.failure_text import why_failed
-from breakglass.services.checkpoint.promise import level_of
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.stored import (
     StoredCheckpoint,
     StoredCopy,
     StoredPartition,
 )
+from breakglass.services.checkpoint.wording import level_of, why_failed
 
 Json: TypeAlias = "str | int | list[dict[str, Json]] | dict[str, Json]"
 STATES = {
@@ -31,7 +30,7 @@ STATES = {
 
 
 def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[str, Json]:
-    """One checkpoint; *brief* as it stands in the list of all."""
+    """One checkpoint; with *brief*, as it appears in the list of all checkpoints."""
     found: dict[str, Json] = {
         "backupId": checkpoint.id,
         "state": STATES[checkpoint.status],
@@ -39,18 +38,20 @@ def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[st
     reason = failure_reason(checkpoint)
     if reason:
         found["failureReason"] = reason
-    found["details"] = [_partition(one, checkpoint, brief=brief) for one in checkpoint.partitions]
+    found["details"] = [
+        _partition(partition, checkpoint, brief=brief) for partition in checkpoint.partitions
+    ]
     return found
 
 
 def failure_reason(checkpoint: StoredCheckpoint) -> str:
-    """Why a checkpoint has failed: as a whole, or each partition, as Zeebe says it.
+    """Why a checkpoint has failed, as a whole or by partition, in Zeebe's form.
 
-    Empty where it has not. For people there is `reasons.reasons`.
+    Empty if it has not failed. For people there is `wording.reasons`.
     """
     if checkpoint.failed is not None:
         return checkpoint.failed.reason
-    failed = ((one.number, one.failure) for one in checkpoint.partitions)
+    failed = ((partition.number, partition.failure) for partition in checkpoint.partitions)
     return "".join(
         f"Backup on partition {number} failed due to {reason}. "
         for number, reason in failed
@@ -89,7 +90,7 @@ def _copy(copy: StoredCopy, level: str, *, brief: bool) -> dict[str, str | int |
 
 
 def _with_level(version: str, level: str) -> str:
-    """Build metadata, as Semantic Versioning and PEP 440 have it: Zeebe has no key for a level."""
+    """The level as build metadata (Semantic Versioning, PEP 440): Zeebe has no key for a level."""
     return f"{version}{'.' if '+' in version else '+'}{level}"
 
 

@@ -1,8 +1,8 @@
-"""Takes, watches and deletes checkpoints. It keeps nothing: the store and the topics do.
+"""Takes, watches and deletes checkpoints; all state is in the store and in the topics.
 
-The order of a take is that of H4: the id is reserved, every partition's copy is noted as begun,
-every partition starts, and only then is it acknowledged. One that dies in between is gone on with
-by sending the same request again; whoever else finds it has it fail (`fail_abandoned`).
+A take follows the order of H4: it reserves the id, records every partition's copy as begun, starts
+every partition, and only then acknowledges the checkpoint. A client resumes an interrupted take by
+sending the same request again; any other process records it as failed (`fail_abandoned`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from breakglass.services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
+from breakglass.services import patience
+from breakglass.services.checkpoint.finishing import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
 from breakglass.services.checkpoint.interfaces import Scope, Topics
 from breakglass.services.checkpoint.protocol import coordinator as protocol
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
@@ -22,15 +23,13 @@ from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, Refused, TimedOut, UsageError
 
-START_SECONDS = 30.0
-"""For all partitions to start."""
 ANOTHER_INCARNATION = "its topics were deleted and created again since, or are others"
 PAUSE_SECONDS = 0.2
-"""Before those are asked again that have not answered."""
+"""Before partitions that have not answered are asked again."""
 
 
 class Coordinator:
-    """`seams.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+    """`interfaces.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
 
     def __init__(
         self,
@@ -39,13 +38,16 @@ class Coordinator:
         *,
         node: int = 0,
         tool_version: str = "unknown",
-        start_seconds: float = START_SECONDS,
+        start_seconds: float = patience.START,
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        prepare: Callable[[TakeDocument], None] = lambda _: None,
     ) -> None:
+        """*prepare* is called for a reserved checkpoint before any partition starts it."""
         self._store, self._topics = store, topics
         self._node, self._tool_version = node, tool_version
         self._start_seconds, self._wait, self._clock = start_seconds, wait, clock
+        self._prepare = prepare
 
     def take(
         self, id: int | None = None, request: str | None = None, *, anew: bool = False
@@ -53,10 +55,9 @@ class Coordinator:
         """Start a checkpoint, by default with the next id; returns its id once it has started.
 
         Args:
-            id: greater than all before it, deleted and failed ones too.
-            request: names this request; the same one sent again goes on where it was, whether it
-                names the id or not.
-            anew: nobody has sent that request before; without an id it need not be looked for.
+            id: must be greater than all earlier ids, including deleted and failed checkpoints.
+            request: idempotency key; repeating it resumes the request, with or without the id.
+            anew: the request was never sent before, so that without an id no lookup is needed.
 
         Raises:
             UsageError: *id* is too great.
@@ -88,14 +89,14 @@ class Coordinator:
             raise
 
     def _asked_before(self, request: str) -> int | None:
-        """The id that the same request has got before. Raises Refused where that was deleted."""
+        """The id that the same request got before. Raises Refused if it was deleted."""
         known = self._store.id_of(request)
         if known is not None and self._store.is_deleted(known):
             raise _ended(known)
         return known
 
     def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
-        """The id, which is this request's by now."""
+        """Reserve an id for this request, and return it."""
         latest = self._topics.latest_id()
         while True:
             wanted = id if id is not None else _next([latest, *self._store.ids()])
@@ -110,21 +111,24 @@ class Coordinator:
                 scope.groups,
                 scope.floors,
                 self._tool_version,
+                external=scope.external,
+                transactions=scope.transactions,
+                flows=scope.flows,
             )
             refused = self._store.reserve(take, [latest])
             if refused is None:
                 return wanted
             if id is not None:
                 return refused
-            # Somebody else has taken the next one meanwhile.
+            # Another coordinator has taken the next id since: try the id after it.
 
     def _require_same(self, found: StoredCheckpoint, take: TakeDocument, scope: Scope) -> None:
-        """Return if a checkpoint that was asked for before is of what *scope* is (H12).
+        """Return if a checkpoint that was requested before has the same *scope* (H12).
 
-        What is completed of another incarnation stays: it is a backup of that one.
+        A completed checkpoint of another incarnation is kept: it is a backup of that incarnation.
 
         Raises:
-            Refused: it is of other topics; unless it is completed it has failed by that.
+            Refused: it is of other topics; an incomplete checkpoint is recorded as failed.
         """
         if (take.cluster_id, take.incarnation) == (scope.cluster_id, scope.incarnation):
             return
@@ -133,22 +137,24 @@ class Coordinator:
         raise Refused(f"checkpoint {found.id}: {ANOTHER_INCARNATION}: take one with a new id.")
 
     def _start(self, found: StoredCheckpoint, asked: TakeDocument) -> int | NotHigher:
+        self._prepare(asked)
         subjects = asked.partitions
-        begun = {one.number for one in found.partitions if one.copies}
+        begun = {partition.number for partition in found.partitions if partition.copies}
         self._store.copies.begin_all(
             {
-                CopyId(found.id, one.number, self._node): None
-                for one in subjects
-                if one.number not in begun
+                CopyId(found.id, subject.number, self._node): None
+                for subject in subjects
+                if subject.number not in begun
             },
             self._tool_version,
         )
-        take, positions = self._started(found.id, {one.number: one for one in subjects})
+        take, positions = self._started(found.id, {subject.number: subject for subject in subjects})
         refusal = take.refusal or self._passed(asked, positions)
         if refusal is not None:
             self._store.fail_checkpoint(found.id, refusal.message)
             return refusal
-        self._store.start(found.id, positions, self._topics.epochs(subjects, positions))
+        epochs, offsets = self._topics.epochs(subjects, positions), self._topics.offsets(subjects)
+        self._store.start(found.id, positions, epochs, offsets, self._topics.transactions())
         return found.id
 
     def _passed(self, asked: TakeDocument, positions: Mapping[int, int]) -> NotHigher | None:
@@ -158,12 +164,12 @@ class Coordinator:
     def _started(
         self, id: int, subjects: Mapping[int, NumberedPartition]
     ) -> tuple[protocol.Take, dict[int, int]]:
-        """Ask until every partition has started, or one cannot. Raises TimedOut."""
+        """Ask until every partition has started, or one partition cannot. Raises TimedOut."""
         take = protocol.resume(id, tuple(subjects))
         positions: dict[int, int] = {}
         deadline = self._clock() + self._start_seconds
         while True:
-            answers = self._topics.start(id, [subjects[one] for one in take.missing])
+            answers = self._topics.start(id, [subjects[number] for number in take.missing])
             for number, answer in answers.items():
                 take = protocol.acknowledge(take, number, answer)
                 positions[number] = answer.state.position
@@ -186,29 +192,36 @@ class Coordinator:
         return self._store.all()
 
     def delete(self, id: int) -> None:
-        """Delete one; the workers of one that is ongoing are refused from then on."""
+        """Delete a checkpoint; an ongoing checkpoint no longer accepts copies of its workers."""
         self._store.delete(id)
 
     def fail_abandoned(self) -> tuple[int, ...]:
-        """Record that takes have failed that died before they were acknowledged; their ids.
+        """Record as failed the takes that died before they were acknowledged; returns their ids.
 
-        Those that no other node has begun to copy, and that were asked for so long ago that a
-        live one has come to its end.
+        A take counts as dead if no other node has begun to copy it, and if it was requested so long
+        ago that a live take would have ended.
         """
         before = now_ms() - ABANDONED_MS
-        found = tuple(one.id for one in reversed(self.all()) if abandoned(one, self._node, before))
+        found = tuple(
+            checkpoint.id
+            for checkpoint in reversed(self.all())
+            if abandoned(checkpoint, self._node, before)
+        )
         for id in found:
             self._store.fail_checkpoint(id, NEVER_ACKNOWLEDGED)
         return found
 
     def expired(self, retention: Retention) -> tuple[int, ...]:
-        """The checkpoints that *retention* lets go, oldest first; nothing is deleted."""
-        found = [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in self.all()]
+        """The checkpoints that *retention* allows to delete, oldest first; deletes nothing."""
+        found = [
+            RetentionCandidate(checkpoint.id, checkpoint.status, checkpoint.created_at_ms)
+            for checkpoint in self.all()
+        ]
         return expired(found, retention, now_ms())
 
 
 def _next(seen: Iterable[int]) -> int:
-    """The id after all that were *seen*. Raises Refused where there is none."""
+    """The id after all that were *seen*. Raises Refused if there is no greater id."""
     latest = max(seen)
     if latest >= LARGEST_ID:
         raise Refused(

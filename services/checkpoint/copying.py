@@ -1,7 +1,7 @@
-"""Takes one partition's copy to its end: begun, tried again, committed, or failed with the reason.
+"""Copies one partition: begins, retries, and commits the copy or records why it failed.
 
-What is copied and how is the source's affair; when, how often and with what result is decided by
-`protocol.worker`.
+The source decides what is copied and how; `protocol.worker` decides when, how often and with what
+result.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from breakglass.services.checkpoint.store.documents import ManifestDocument
 from breakglass.services.errors import BreakglassError, PipelineError, StorageError, Unreachable
 
 PAUSE_SECONDS = 1.0
-"""Before the second try; twice as long before each further one."""
+"""Before the first retry; doubled before each further retry."""
 PASSING = (StorageError, Unreachable, PipelineError)
-"""Errors after which copying is tried again."""
+"""Errors after which the copy is retried."""
 
 
 class PartitionCopier(Protocol):
-    """One partition as far as the checkpoint."""
+    """One partition up to the checkpoint."""
 
     def copy(self, where: str) -> ManifestDocument:
-        """Write it below *where*, and say what was written.
+        """Write the copy below *where*, and return what was written.
 
         Raises:
-            StorageError, Unreachable, PipelineError: it may be tried again.
-            BreakglassError: it cannot be copied any more, as when retention was faster.
+            StorageError, Unreachable, PipelineError: the copy may be retried.
+            BreakglassError: the partition cannot be copied any more, for example because retention
+                removed records.
         """
 
 
@@ -42,14 +43,14 @@ def take_copy(
     wait: Callable[[float], None],
     tool_version: str = "unknown",
 ) -> Status:
-    """Copy a partition, unless this node has done so or the partition has failed.
+    """Copy a partition, unless this node has completed its copy or the partition has failed.
 
-    *position* is the checkpoint's, exclusive; None where the source reads it off the log. A copy
-    that the coordinator has noted as begun is taken up like one that was cut off.
+    *position* is the checkpoint's, exclusive; None where the source reads it from the log. A copy
+    that the coordinator recorded as begun is resumed like an interrupted copy.
 
     Raises:
-        Refused: the checkpoint has failed or was deleted meanwhile.
-        StorageError: the store takes neither the copy nor its failure.
+        Refused: the checkpoint has failed or was deleted during the copy.
+        StorageError: the store accepts neither the copy nor the record of its failure.
     """
     attempt: CopyAttempt | Copy = CopyAttempt(id, position)
     try:
@@ -60,7 +61,7 @@ def take_copy(
         if attempt.reason is not None:
             copies.fail(id, attempt.reason, attempt.position)
     finally:
-        # A deletion does not wait for those who copy: they remove what they wrote behind it.
+        # A deletion does not wait for workers that copy: they remove what they wrote after it.
         copies.remove_if_deleted(id)
     return attempt.status
 
@@ -68,7 +69,7 @@ def take_copy(
 def _tried(
     copies: Copies, attempt: CopyAttempt, source: PartitionCopier, tool_version: str
 ) -> CopyAttempt | Copy:
-    """The next attempt, or how it has ended: with a reason where that is to be recorded."""
+    """The next attempt, or how the copy ended, with a reason if a failure is to be recorded."""
     id = attempt.id
     try:
         match worker.begin(copies.partition(id.checkpoint, id.partition).backup, id):
@@ -92,7 +93,7 @@ def _tried(
 def _copied(
     copies: Copies, attempt: CopyAttempt, source: PartitionCopier
 ) -> ManifestDocument | Copy:
-    """What was written, or the failure to do so for good."""
+    """What was written, or the permanent failure to write it."""
     try:
         return source.copy(copies.contents(attempt.id).where())
     except PASSING:

@@ -1,7 +1,7 @@
-"""Takes an acknowledged checkpoint to its end: decides what is in it, has every partition copied.
+"""Finishes an acknowledged checkpoint: decides what is in it, and has every partition copied.
 
-Whoever does this may die at any moment: another one decides the same, and the copies of this node
-that did not get to their end are made anew.
+A finisher may die at any moment: the next finisher decides the same, and copies again what this
+node did not complete. Only its own request resumes a take that died before it was acknowledged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.copying import PartitionCopier, take_copy
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -27,19 +26,35 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import BreakglassError, Refused
 
+ABANDONED_MS = 120_000
+"""Longer than a live take needs to be acknowledged, with clock differences included."""
+NEVER_ACKNOWLEDGED = "its coordinator was gone before it was acknowledged"
+
+
+def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:
+    """Whether a checkpoint requested by *before_ms* will never be acknowledged.
+
+    True only if no node other than *node*, the caller's own, has begun to copy it.
+    """
+    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
+    asked = found.created_at_ms
+    waiting = found.started is None and found.status is not Status.FAILED
+    return waiting and nodes <= {node} and asked is not None and asked <= before_ms
+
+
 SIDE_BY_SIDE = 4
-"""Partitions that are copied at the same time: each waits for its disk now and then."""
+"""Partitions that are copied in parallel: each copy waits for its disk from time to time."""
 
 Tell = Callable[[int, Status], None]
 
 
 class Decides(Protocol):
-    """Says what is in a checkpoint: see `kafka.deciding.Decider`."""
+    """Decides what is in a checkpoint: see `kafka.deciding.Decider`."""
 
     def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument: ...
 
     def require_kept(self, take: TakeDocument) -> None:
-        """Raise Refused where what was decided may have been compacted away since."""
+        """Raise Refused if records that were decided on may have been compacted away since."""
 
 
 class Sources(Protocol):
@@ -49,22 +64,22 @@ class Sources(Protocol):
         """A source for each partition's number.
 
         Raises:
-            BreakglassError: none can be had; the checkpoint has failed.
+            BreakglassError: there is no source; the checkpoint has failed.
         """
 
 
 def _nobody_else(_id: int) -> AbstractContextManager[None]:
-    """Of a store that only one process has."""
+    """The lock of a store that a single process uses."""
     return nullcontext()
 
 
 def _unheard(_number: int, _status: Status) -> None:
-    """Nobody is told."""
+    """Ignore the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A source whose copy counts only where nothing was compacted away while it was made."""
+    """A source whose copy is valid only if nothing was compacted away while it was made."""
 
     source: PartitionCopier
     require: Callable[[], None]
@@ -86,18 +101,20 @@ class Finisher:
     tool_version: str = "unknown"
     side_by_side: int = SIDE_BY_SIDE
     wait: Callable[[float], None] = time.sleep
+    """Called with 0 before each copy: what raises WorkStopped here ends the work cleanly."""
     alone: Callable[[int], AbstractContextManager[None]] = _nobody_else
-    """Keeps other workers of the node from a checkpoint: see `alone.alone`."""
+    """Excludes other workers of the node from a checkpoint: see `node_lock.alone`."""
 
     def finish(self, id: int, tell: Tell = _unheard) -> StoredCheckpoint:
         """Decide and copy; *tell* is called for each partition's copy that has ended.
 
         Raises:
-            AlreadyRunning: another worker of this node is at it.
-            Refused: it has failed before, was deleted, or was never acknowledged, and has failed
-                by that.
+            AlreadyRunning: another worker of this node finishes it, here or on another machine.
+            Refused: it has failed before, was deleted, or was never acknowledged (it is then
+                recorded as failed).
             StorageError: the store does not answer.
-            BreakglassError: nobody can decide what is in it; it has failed.
+            BreakglassError: its content cannot be decided; it is recorded as failed.
+            WorkStopped: by `wait`; what is not copied yet can be resumed.
         """
         if self._found(id).status is not Status.COMPLETED:
             with self.alone(id):
@@ -109,6 +126,9 @@ class Finisher:
         assert found.started is not None
         if found.status is Status.COMPLETED:
             return
+        # Another machine's checkpoint must not fail by what this one decides.
+        copies = (copy for part in found.partitions for copy in part.copies)
+        self.store.copies.require_own(copy for copy in copies if copy.id.node == self.node)
         try:
             cut = found.cut or self.store.decide(
                 found.id, self.decider.decide(found.take, found.started)
@@ -140,6 +160,7 @@ class Finisher:
         tell: Tell,
     ) -> None:
         def one(number: int) -> None:
+            self.wait(0)
             copy = CopyId(take.id, number, self.node)
             position = cut.positions[number]
             status = take_copy(
@@ -157,11 +178,11 @@ class Finisher:
 
 
 def unfinished(store: BackupStore, node: int) -> tuple[int, ...]:
-    """Acknowledged checkpoints that this node has begun to copy and did not end, oldest first."""
+    """Acknowledged checkpoints that this node began to copy and did not complete, oldest first."""
     return tuple(
-        one.id
-        for one in reversed(store.all())
-        if one.started is not None
-        and one.status in (Status.ONGOING, Status.INCOMPLETE)
-        and any(copy.id.node == node for part in one.partitions for copy in part.copies)
+        checkpoint.id
+        for checkpoint in reversed(store.all())
+        if checkpoint.started is not None
+        and checkpoint.status in (Status.ONGOING, Status.INCOMPLETE)
+        and any(copy.id.node == node for part in checkpoint.partitions for copy in part.copies)
     )

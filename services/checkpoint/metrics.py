@@ -1,7 +1,4 @@
-"""Checkpoints as figures for Prometheus, in its text format, version 0.0.4.
-
-Every label is a word of our own, so none has to be escaped.
-"""
+"""Reports checkpoints as metrics for Prometheus, in its text format, version 0.0.4."""
 
 from __future__ import annotations
 
@@ -9,34 +6,32 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
 from breakglass.services.checkpoint.background_errors import Counts
 from breakglass.services.checkpoint.backup_info import STATES
-from breakglass.services.checkpoint.promise import level_of
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.wording import level_of
 from breakglass.services.lag import Behind
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-Labels = tuple[tuple[str, str], ...]
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+Samples = Iterable[tuple[Sequence[str], float]]
+"""The label values, in the order of the labels, and the figure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric with its samples."""
+class Figures:
+    """The metrics of one answer: they are computed from the store and not kept."""
 
-    name: str
-    kind: str
-    help: str
-    samples: Mapping[Labels, float]
+    families: tuple[Metric, ...]
 
-    def lines(self) -> Iterable[str]:
-        """As Prometheus reads them."""
-        yield f"# HELP {self.name} {self.help}"
-        yield f"# TYPE {self.name} {self.kind}"
-        for labels, value in self.samples.items():
-            inside = ",".join(f'{key}="{word}"' for key, word in labels)
-            yield f"{self.name}{{{inside}}} {value:.15g}" if inside else f"{self.name} {value:.15g}"
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics; the client library calls this."""
+        return self.families
 
 
 def exposition(
@@ -44,57 +39,62 @@ def exposition(
     requests: Mapping[tuple[str, int], int],
     errors: Counts | None = None,
     behind: Behind | None = None,
-) -> str:
-    """All figures of *checkpoints*, the newest first, and of *requests* by operation and status.
+) -> bytes:
+    """All metrics of *checkpoints*, the newest first, and of *requests* by operation and status.
 
-    *errors* are those of what runs in the background; None where nothing does. *behind* is since
-    when the schedule is not kept; None: it is.
+    *errors* are those of background work; None if there is none. *behind* is the time since which
+    the schedule is not met; None: it is met.
     """
     metrics = [_by_state(checkpoints), *_newest(checkpoints), *_completed(checkpoints)]
-    answered: dict[Labels, float] = {
-        (("operation", operation), ("status", str(status))): float(count)
+    answered = [
+        ((operation, str(status)), float(count))
         for (operation, status), count in sorted(requests.items())
-    }
-    metrics.append(
-        Metric("breakglass_checkpoint_requests_total", "counter", "Requests answered.", answered)
-    )
+    ]
+    name = "breakglass_checkpoint_requests"
+    metrics.append(_counter(name, "Requests answered.", ("operation", "status"), answered))
     if errors is not None:
         metrics += [_errors(errors), _behind(behind)]
-    return "".join(f"{line}\n" for metric in metrics for line in metric.lines())
+    return generate_latest(Figures(tuple(metrics)))
+
+
+def _gauge(name: str, help: str, labels: Sequence[str], samples: Samples) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _counter(name: str, help: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """The library appends ``_total`` to the name of each sample."""
+    family = CounterMetricFamily(name, help, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
 
 def _errors(errors: Counts) -> Metric:
-    """An unexpected one is always worth a look: nobody has foreseen it."""
-    samples: dict[Labels, float] = {
-        (("doing", doing), ("kind", kind)): float(count)
-        for (doing, kind), count in sorted(errors.items())
-    }
+    """The errors; an unexpected error always deserves a look."""
+    samples = [(key, float(count)) for key, count in sorted(errors.items())]
     help = "Errors of copying, of retention and of the schedule."
-    return Metric("breakglass_checkpoint_errors_total", "counter", help, samples)
+    return _counter("breakglass_checkpoint_errors", help, ("doing", "kind"), samples)
 
 
 def _behind(behind: Behind | None) -> Metric:
     since = 0.0 if behind is None else behind.since_ms / 1000
     help = "Since when the schedule is not kept, in Unix time; 0: it is kept."
-    return Metric("breakglass_checkpoint_behind_since_seconds", "gauge", help, {(): since})
+    return _gauge("breakglass_checkpoint_behind_since_seconds", help, (), [((), since)])
 
 
 def _by_state(checkpoints: Iterable[StoredCheckpoint]) -> Metric:
-    found = Counter((level_of(one), one.status) for one in checkpoints)
+    found = Counter((level_of(checkpoint), checkpoint.status) for checkpoint in checkpoints)
     levels = [*Level, *sorted({level for level, _ in found} - set(Level))]
-    samples = {
-        _labels(level, status): float(found[level, status]) for level in levels for status in STATES
-    }
+    samples = [
+        ((level, STATES[status]), float(found[level, status]))
+        for level in levels
+        for status in STATES
+    ]
     help = "Checkpoints by level and state."
-    return Metric("breakglass_checkpoints", "gauge", help, samples)
-
-
-def _level(level: str) -> Labels:
-    return (("level", level),)
-
-
-def _labels(level: str, status: Status) -> Labels:
-    return (*_level(level), ("state", STATES[status]))
+    return _gauge("breakglass_checkpoints", help, ("level", "state"), samples)
 
 
 def _newest(checkpoints: Sequence[StoredCheckpoint]) -> Iterable[Metric]:
@@ -102,33 +102,45 @@ def _newest(checkpoints: Sequence[StoredCheckpoint]) -> Iterable[Metric]:
         return
     newest = checkpoints[0]
     level = level_of(newest)
-    found = Counter(one.status for one in newest.partitions)
-    yield Metric(
+    found = Counter(partition.status for partition in newest.partitions)
+    yield _gauge(
         "breakglass_checkpoint_newest_id",
-        "gauge",
         "The newest checkpoint, in whatever state.",
-        {_level(level): float(newest.id)},
+        ("level",),
+        [((level,), float(newest.id))],
     )
-    yield Metric(
+    yield _gauge(
         "breakglass_checkpoint_newest_partitions",
-        "gauge",
         "Partitions of the newest checkpoint by state.",
-        {_labels(level, status): float(count) for status, count in sorted(found.items())},
+        ("level", "state"),
+        [((level, STATES[status]), float(count)) for status, count in sorted(found.items())],
     )
+
+
+def newest_completed(checkpoints: Iterable[StoredCheckpoint]) -> dict[str, StoredCheckpoint]:
+    """The newest completed checkpoint of each level; *checkpoints* are given newest first."""
+    newest: dict[str, StoredCheckpoint] = {}
+    for checkpoint in checkpoints:
+        if checkpoint.status is Status.COMPLETED:
+            newest.setdefault(level_of(checkpoint), checkpoint)
+    return newest
+
+
+def completed_at_ms(found: StoredCheckpoint) -> int:
+    """When the last copy of a completed checkpoint was completed."""
+    counting = [partition.counting for partition in found.partitions]
+    return max((copy.updated_at_ms or 0 for copy in counting if copy is not None), default=0)
 
 
 def _completed(checkpoints: Iterable[StoredCheckpoint]) -> Iterable[Metric]:
-    """Of the newest checkpoint of each level that can be restored: alarm on its age."""
-    newest: dict[str, StoredCheckpoint] = {}
-    for one in checkpoints:
-        if one.status is Status.COMPLETED:
-            newest.setdefault(level_of(one), one)
+    """The newest completed checkpoint of each level: set an alarm on its age."""
+    newest = newest_completed(checkpoints)
     if not newest:
         return
-    figures = {level: _figures(one) for level, one in newest.items()}
+    figures = {level: _figures(checkpoint) for level, checkpoint in newest.items()}
     for name, help in COMPLETED.items():
-        samples = {_level(level): one[name] for level, one in figures.items()}
-        yield Metric(f"breakglass_checkpoint_completed_{name}", "gauge", help, samples)
+        samples = [((level,), figure[name]) for level, figure in figures.items()]
+        yield _gauge(f"breakglass_checkpoint_completed_{name}", help, ("level",), samples)
 
 
 COMPLETED = {
@@ -139,11 +151,12 @@ COMPLETED = {
 
 
 def _figures(found: StoredCheckpoint) -> Mapping[str, float]:
-    """Those of a completed checkpoint, each of whose partitions has a completed copy."""
-    copies = [one.counting for one in found.partitions if one.counting is not None]
-    ended = max((one.updated_at_ms or 0 for one in copies), default=0)
+    """The metrics of a completed checkpoint; each of its partitions has a completed copy."""
+    copies = [
+        partition.counting for partition in found.partitions if partition.counting is not None
+    ]
     return {
         "id": float(found.id),
-        "timestamp_seconds": ended / 1000,
-        "bytes": float(sum(one.size or 0 for one in copies)),
+        "timestamp_seconds": completed_at_ms(found) / 1000,
+        "bytes": float(sum(copy.size or 0 for copy in copies)),
     }

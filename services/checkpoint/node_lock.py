@@ -1,60 +1,60 @@
-"""One worker of a node at a checkpoint: two would remove and replace each other's files.
+"""Lets one worker of a node at a time copy a checkpoint: two would replace each other's files.
 
-A node is a machine, so a lock on it is enough. The system frees it when its process ends, however
-that comes to pass.
+A node is one machine, so a file lock is enough. The operating system releases the lock when its
+process ends, however it ends.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.errors import StorageError
+from breakglass.services.file_lock import lock, open_lock_file, unlock
 from breakglass.services.guard.lock import private_folder
 from breakglass.services.topic_backup.store.store import local_path
 
 
 @contextmanager
 def alone(address: str, node: int, folder: Path, id: int) -> Iterator[None]:
-    """Keep other workers of *node* from checkpoint *id* of the store at *address* for the block.
+    """Exclude other workers of *node* from checkpoint *id* of the store at *address* for the block.
 
-    It keeps out those that use the same *folder*, in other threads and in other processes.
+    Excludes workers that use the same *folder*, in other threads and in other processes.
 
     Raises:
-        AlreadyRunning: there is one.
-        StorageError: the lock's file cannot be used.
+        AlreadyRunning: another worker has the lock.
+        StorageError: the lock file cannot be used.
     """
     path = private_folder(folder) / f"checkpoint-{_digest(address)}-{node}-{id}.lock"
-    try:
-        descriptor = _locked(path)
-    except BlockingIOError:
-        raise AlreadyRunning(
-            f"node {node} is at work on checkpoint {id}, in another process: wait until that has "
-            f"ended; `breakglass checkpoint status {id}` says how far it is."
-        ) from None
-    except OSError as error:
-        raise StorageError(
-            f"lock file {path} cannot be used ({error.strerror}): check its rights, or remove it"
-        ) from error
+    busy = (
+        f"node {node} is at work on checkpoint {id}, in another process: wait until that has "
+        f"ended; `breakglass checkpoint status {id}` says how far it is."
+    )
+    descriptor = _locked(path, busy)
     try:
         yield
     finally:
-        # Removed while it is held: whoever opened it before finds that it is no longer there.
+        # Removed under the lock: a process that opened the file earlier sees that its name is gone.
         path.unlink(missing_ok=True)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
+        unlock(descriptor)
 
 
-def _locked(path: Path) -> int:
-    """The descriptor of a file that is locked, and still has the name *path*."""
+def _locked(path: Path, busy: str) -> int:
+    """The descriptor of a locked file that still has the name *path*."""
+
+    def unusable(reason: str) -> str:
+        return f"lock file {path} cannot be used ({reason}): check its rights, or remove it"
+
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = open_lock_file(path)
+        except OSError as error:
+            raise StorageError(unusable(str(error.strerror))) from error
+        try:
+            lock(descriptor, lambda: busy, unusable)
             if _named(path, descriptor):
                 return descriptor
         except BaseException:
@@ -71,7 +71,7 @@ def _named(path: Path, descriptor: int) -> bool:
 
 
 def _digest(address: str) -> str:
-    """Tells stores apart, however their path is written."""
+    """Tells stores apart, in whatever form their path is written."""
     path = local_path(address)
     place = address if path is None else str(path.resolve())
     return hashlib.sha256(place.encode()).hexdigest()[:16]

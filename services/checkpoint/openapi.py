@@ -1,13 +1,13 @@
-"""The description of the HTTP API, as OpenAPI 3.0: served, and what the tests compare with."""
+"""The OpenAPI 3.0 description of the HTTP API: the server serves it, and tests compare with it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from breakglass.services.checkpoint.backup_info import STATES
-from breakglass.services.checkpoint.promise import UNKNOWN
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, Status
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import UNKNOWN
 
 BACKUPS = "/actuator/backups"
 LEVEL_HEADER, PROMISE_HEADER = "Breakglass-Level", "Breakglass-Promise"

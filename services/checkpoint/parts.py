@@ -1,13 +1,15 @@
-"""What takes checkpoints and what finishes them, put together for one cluster and one store."""
+"""Builds what takes and what finishes checkpoints, for one cluster and one store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
@@ -17,12 +19,12 @@ from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.manifest import tool_version
 
 if TYPE_CHECKING:
+    from breakglass.services.checkpoint.store.documents import TakeDocument
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
 MASTER = "local[*,4]"
-DRAIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,13 @@ class CopySettings:
     """How checkpoints are taken and copied."""
 
     node: int = 0
-    """The number of this machine among those that copy."""
-    drain_seconds: float = DRAIN_SECONDS
-    """For groups to process what is in a checkpoint."""
+    """This machine's number among the nodes that copy."""
+    drain_seconds: float = patience.DRAIN
+    """Seconds for groups to process what is in a checkpoint."""
     rate: float | None = None
-    """Bytes per second, at most; None: as fast as it goes."""
+    """Maximum bytes per second; None: unlimited."""
     master: str = MASTER
-    """Where Spark runs, which is started for large logs only."""
+    """Where Spark runs; Spark is started for large logs only."""
 
 
 def coordinator_of(
@@ -45,10 +47,15 @@ def coordinator_of(
     store: BackupStore,
     wanted: WantedCheckpoint,
     how: CopySettings,
+    prepare: Callable[[TakeDocument], None] = lambda _: None,
 ) -> Coordinator:
-    """Takes checkpoints of what is *wanted*; coordinated ones with *markers* alone."""
+    """The coordinator of the *wanted* checkpoints; coordinated checkpoints require *markers*.
+
+    *prepare*: see `Coordinator`.
+    """
     topics = KafkaTopics(client, markers, wanted)
-    return Coordinator(store, topics, node=how.node, tool_version=tool_version())
+    version = tool_version()
+    return Coordinator(store, topics, node=how.node, tool_version=version, prepare=prepare)
 
 
 @contextmanager
@@ -58,17 +65,19 @@ def finisher_of(
     store: BackupStore,
     wanted: WantedCheckpoint,
     how: CopySettings,
+    wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[Finisher]:
-    """Decides and copies, until the end of the block."""
+    """The finisher that decides and copies, until the end of the block; *wait*: see `Finisher`."""
     from breakglass.services.checkpoint.kafka.deciding import Decider
     from breakglass.services.checkpoint.spark.lineages import SparkLineages
-    from breakglass.services.checkpoint.spark.sources import KafkaSources
+    from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
+    from breakglass.services.checkpoint.spark.transaction_logs import SparkContents
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.session import BEHIND_OTHERS, Spark
     from breakglass.services.topic_backup.store.store import open_store
 
     version = tool_version()
-    # Who names a rate copies beside live traffic.
+    # A rate limit means that the copy shares the brokers with live traffic.
     niceness = 0 if how.rate is None else BEHIND_OTHERS
     with Spark(how.master, niceness=niceness) as spark:
         settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
@@ -78,13 +87,16 @@ def finisher_of(
             Decider(
                 client,
                 how.drain_seconds,
+                wait,
                 control_topic=wanted.control_topic,
                 read_lineages=SparkLineages(run),
+                read_contents=SparkContents(run),
             ),
             KafkaSources(run, wanted.control_topic, version),
             how.node,
             version,
-            # A rate is that of one copy.
+            # The rate limits each copy by itself.
             side_by_side=SIDE_BY_SIDE if how.rate is None else 1,
+            wait=wait,
             alone=partial(alone, store.address, how.node, state_folder() / "locks"),
         )

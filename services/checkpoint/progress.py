@@ -1,8 +1,8 @@
-"""How much of a checkpoint is copied, and of copies under way how far they are by their files.
+"""How much of a checkpoint is copied; the files of a copy under way show its progress.
 
-A copy under way grows in its store: an index has as many entries as records are written. So
-whoever reads the store sees how far it is, and the worker has nothing to tell. On object stores a
-file is there once it is whole. What a task wrote that is tried again counts until it is removed.
+A copy under way grows in its store: its index has an entry for each record. A reader
+of the store sees the progress, so workers report nothing. On object stores a file appears once it
+is complete. The output of a retried task counts until it is removed.
 """
 
 from __future__ import annotations
@@ -27,53 +27,56 @@ if TYPE_CHECKING:
 
 SIDE_BY_SIDE = 8
 SEGMENTS = "segments/"
-"""What is copied as far as the cut, below a copy's contents."""
+"""The records up to the cut, below a copy's content."""
 NOT_COPIED = Unknown("it is not copied yet")
 FAILED = Unknown("it has failed")
 
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """How far the copy of one partition is."""
+    """The progress of one partition's copy."""
 
     records: int
     bytes: int
-    """Of the records' files."""
+    """Size of the record files."""
     offsets: int | None
-    """As far as the cut, from the first one that is copied: it has so many records at most. None:
-    it is not known yet where the copy begins or ends."""
+    """Offsets up to the cut, at least the number of records; None: start or end is unknown yet."""
 
     @property
     def bytes_expected(self) -> int | None:
-        """About: as many for each offset as so far."""
+        """An estimate: the average size of the records so far for each offset."""
         if self.offsets is None or not self.records:
             return None
         return max(self.bytes, self.bytes * self.offsets // self.records)
 
 
 def so_far(store: BackupStore, found: StoredCheckpoint) -> dict[int, SoFar]:
-    """How far each partition is that is being copied, by its number.
+    """The progress of each partition that is being copied, by its number.
 
     Raises:
         StorageError: the store does not answer.
     """
-    parts = [one for one in found.partitions if one.status is Status.ONGOING and one.counting]
+    parts = [
+        partition
+        for partition in found.partitions
+        if partition.status is Status.ONGOING and partition.counting
+    ]
     with ThreadPoolExecutor(SIDE_BY_SIDE, "so-far") as pool:
-        looked = pool.map(lambda one: _of_partition(store, found, one), parts)
+        looked = pool.map(lambda part: _of_partition(store, found, part), parts)
         return {part.number: one for part, one in zip(parts, looked, strict=True)}
 
 
 def sizes(found: StoredCheckpoint) -> Iterator[int | Unknown]:
-    """Bytes of each partition's completed copy."""
-    for one in found.partitions:
-        size = None if one.counting is None else one.counting.size
-        unknown = FAILED if one.status is Status.FAILED else NOT_COPIED
+    """The size of each partition's completed copy in bytes."""
+    for partition in found.partitions:
+        size = None if partition.counting is None else partition.counting.size
+        unknown = FAILED if partition.status is Status.FAILED else NOT_COPIED
         yield unknown if size is None else size
 
 
 def whole_size(found: StoredCheckpoint) -> int | None:
-    """Bytes of all its partitions; None while that of any is not known."""
-    known = [one for one in sizes(found) if isinstance(one, int)]
+    """The size of all partitions in bytes; None while the size of a partition is unknown."""
+    known = [size for size in sizes(found) if isinstance(size, int)]
     return sum(known) if known and len(known) == len(found.partitions) else None
 
 
@@ -84,7 +87,7 @@ def _of_partition(store: BackupStore, found: StoredCheckpoint, part: StoredParti
 
 
 def read_so_far(held: Blobs, position: int | None) -> SoFar:
-    """How far the copy in *held* is, which ends with the cut at *position*, exclusive."""
+    """The progress of the copy in *held*, which ends with the cut at *position*, exclusive."""
     written = _written(held.names())
     records = {name: held.size(name) or 0 for name in written["records"]}
     indexes = {name: held.size(name) or 0 for name in written["index"]}
@@ -97,12 +100,12 @@ def read_so_far(held: Blobs, position: int | None) -> SoFar:
 
 
 def _entries(size: int) -> int:
-    """Whole entries in an index of so many bytes; the last one may be under way."""
+    """Complete entries in an index of this size; the last entry may be incomplete."""
     return max(size - FIRST_POSITION, 0) // ENTRY.size
 
 
 def _written(names: Iterable[str]) -> Mapping[str, list[str]]:
-    """The files with records, and the indexes: in their places, or as a task has written them."""
+    """The record files and the indexes, under their final or a task's temporary names."""
     found: dict[str, list[str]] = {"records": [], "index": []}
     before, after = TEMPORARY
     for name in names:
@@ -117,7 +120,7 @@ def _written(names: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def _first_offset(held: Blobs, indexes: Iterable[str]) -> int | None:
-    """The lowest offset that was written; None where there is none yet."""
+    """The lowest offset that was written; None if no record was written yet."""
     placed: dict[str, int] = {}
     loose = []
     for name in indexes:
@@ -126,14 +129,14 @@ def _first_offset(held: Blobs, indexes: Iterable[str]) -> int | None:
             loose.append(name)
         else:
             placed[name] = segment[1]
-    # Of those in their places the lowest one does: their names have the order.
-    lowest = [min(placed, key=lambda one: placed[one])] if placed else []
+    # Names of final files sort by offset, so the first index has the lowest offset.
+    lowest = [min(placed, key=lambda text: placed[text])] if placed else []
     found = [_offset_of(held, name) for name in lowest + loose]
-    return min((one for one in found if one is not None), default=None)
+    return min((number for number in found if number is not None), default=None)
 
 
 def _offset_of(held: Blobs, index: str) -> int | None:
-    """The offset of its first entry; None where it has got its place, and name, meanwhile."""
+    """The offset of the first entry; None if the file was renamed to its final name since."""
     try:
         with held.open(index) as file:
             file.seek(FIRST_POSITION)

@@ -1,4 +1,4 @@
-"""What is to be known of a restore besides its records: topic settings, and what was declared."""
+"""Notes on a restore besides its records: topic settings, and what differs from the copy."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class SettingsGiven:
 
     target: str
     settings: Mapping[str, str]
-    """Its own in the end; the others are the brokers' defaults."""
+    """The topic's own settings after the restore; all other settings are the brokers' defaults."""
     left_out: Mapping[str, str]
-    """Those of the topic that was copied which it has not: why, by name."""
+    """Settings of the copied topic that the restored topic lacks: the reason by name."""
 
 
 def settings_given(plan: CheckpointPlan) -> tuple[SettingsGiven, ...]:
-    """What each topic of *plan* has in the end, and what of the copied one's it has not.
+    """The settings of each topic of *plan* after the restore, and the settings that it lacks.
 
     Raises:
         StorageError: the copy cannot be read.
     """
-    saved = {one.topic: one.identity().config for one in plan.copies}
+    saved = {copy.topic: copy.identity().config for copy in plan.copies}
     return tuple(
-        given(one.target, one.settings, saved[one.topic], exists=one.exists)
-        for one in plan.plan.topics
+        given(topic.target, topic.settings, saved[topic.topic], exists=topic.exists)
+        for topic in plan.plan.topics
     )
 
 
 def given(
     target: str, own: Mapping[str, str], saved: Mapping[str, str], *, exists: bool
 ) -> SettingsGiven:
-    """What the topic *target* has of *saved*, where its *own* are those that it has in the end."""
+    """The settings that *target* has from *saved*; *own* are its settings after the restore."""
     settings = {name: value for name, value in own.items() if name not in REMOVED_IN_4}
     left_out = {
         name: REMOVED if name in REMOVED_IN_4 else KEPT
@@ -54,7 +54,7 @@ def given(
 
 
 def settings_told(one: SettingsGiven) -> Iterator[str]:
-    """The same in words, a line each."""
+    """The settings as text, one line each."""
     own = ", ".join(f"{name}={value}" for name, value in one.settings.items())
     yield f"{one.target}  settings: {own or 'none of its own, the brokers have them'}"
     for name, why in one.left_out.items():
@@ -62,7 +62,7 @@ def settings_told(one: SettingsGiven) -> Iterator[str]:
 
 
 def told_of(one: TopicRestored) -> Iterator[str]:
-    """What else came of one topic, a line each; nothing where all is as it was."""
+    """Errors, differences and other remarks on one topic, one line each; empty if none."""
     if one.error:
         yield f"{one.target}  not restored: {one.error}"
     elif not one.settings_back:

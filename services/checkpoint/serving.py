@@ -1,7 +1,7 @@
-"""Checkpoints for a server that runs for long: taken at once, finished in the background, in turn.
+"""Checkpoints for a long-running server: taken at once, finished in the background, in turn.
 
-A server that comes up again goes on with what it had begun. By a schedule it takes one after the
-other by itself, and lets old ones go by retention.
+After a restart, or after a stop in the midst of the work, the server resumes the checkpoints that
+it had begun. A schedule makes it take checkpoints on its own and delete old ones by retention.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.background_errors import Doing, Troubles
 from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher, unfinished
+from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher, unfinished
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.stop_request import StopRequest, WorkStopped
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.retention import Retention
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -25,25 +26,34 @@ from breakglass.services.clock import now_ms
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 
 LOOK_SECONDS = 1.0
-"""Between two looks at whether it is time for the next one."""
+"""Interval between checks whether the next checkpoint is due."""
 AGAIN_MS = 30_000
-"""So long after a scheduled one that failed another is taken; twice as long after each more."""
+"""Delay before a failed scheduled checkpoint is retaken; doubled after each further failure."""
 MOST_DOUBLED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When checkpoints are taken by themselves, and which go."""
+    """When the server takes checkpoints on its own, and which checkpoints it deletes."""
 
     every_ms: int | None = None
-    """None: only when somebody asks."""
+    """None: only on request."""
     retention: Retention = field(default_factory=Retention)
 
 
-def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
-    """Whether it is time for the next one, *newest_ms* being when the last was asked for.
+class SameId(StrEnum):
+    """The answer to a request, without an idempotency key, for an id that was taken before."""
 
-    One that was missed, as while the server was down, is not made up for.
+    REFUSED = "refused"
+    """As Zeebe: each id can be requested once."""
+    ACKNOWLEDGED = "acknowledged"
+    """As ZEP-008: the checkpoint is acknowledged again, and nothing is taken twice."""
+
+
+def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
+    """Whether the next checkpoint is due; *newest_ms* is the time of the last request.
+
+    A checkpoint that was missed, for example while the server was down, is not made up for.
     """
     if schedule.every_ms is None:
         return False
@@ -51,7 +61,7 @@ def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
 
 
 class Serving:
-    """`seams.Checkpoints` that are finished without anybody waiting."""
+    """`interfaces.Checkpoints` that are finished in the background."""
 
     def __init__(
         self,
@@ -62,27 +72,49 @@ class Serving:
         schedule: Schedule | None = None,
         clock: Callable[[], int] = now_ms,
         keep: Callable[[Exception], object] | None = None,
+        *,
+        same_id: SameId = SameId.REFUSED,
+        stop: StopRequest | None = None,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
-        """*keep* writes down the details of an error that nobody expected: see `Troubles`."""
+        """*keep* writes the details of an unexpected error: see `Troubles`.
+
+        *stop* is also what the finisher waits with. *release* ends the holds of checkpoints
+        that have ended; it is called after each of them, and again after an error.
+        """
         self.troubles = Troubles(say, keep)
         self._store, self._coordinator, self._finisher = store, coordinator, finisher
         self._say, self._schedule, self._clock = say, schedule or Schedule(), clock
         self.lag = LagAlarm(self._say_lag, clock)
-        """Whether checkpoints come as the schedule has them."""
+        """Whether checkpoints follow the schedule."""
+        self._same_id, self._stop, self._release = same_id, stop or StopRequest(), release
+        self._to_release = True
         self._failed = 0
-        """One after the other, until now."""
-        # One at a time: copies of two would take each other's place on the disks.
+        """Consecutive failures so far."""
+        # One at a time: two copies would compete for the disks.
         self._copying = ThreadPoolExecutor(1, "checkpoint")
         self._taking = threading.Lock()
         self._under_way: set[int] = set()
 
     def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
-        """Start one and return; it is finished in the background. Raises as `Coordinator.take`."""
+        """Start a checkpoint, to be finished in the background. Raises as `Coordinator.take`."""
         with self._taking:
-            taken = self._coordinator.take(id, request)
+            if id is not None and request is None and self._same_id is SameId.ACKNOWLEDGED:
+                request = self._request_of(id)
+            try:
+                taken = self._coordinator.take(id, request)
+            finally:
+                self._to_release = True
             if not isinstance(taken, NotHigher):
                 self._begin(taken)
         return taken
+
+    def _request_of(self, id: int) -> str | None:
+        """The request that took the id before; a failed or deleted checkpoint needs a new id."""
+        found = self.status(id)
+        if found is None or found.take is None or found.status is Status.FAILED:
+            return None
+        return found.take.request
 
     def status(self, id: int) -> StoredCheckpoint | None:
         return self._coordinator.status(id)
@@ -92,10 +124,15 @@ class Serving:
 
     def delete(self, id: int) -> None:
         self._coordinator.delete(id)
+        self._to_release = True
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Go on with what was begun, and keep the schedule, until the end of the block."""
+        """Resume unfinished checkpoints, and run the schedule, until the end of the block.
+
+        The block's end waits for the copies under way. Where a stop was requested, these are the
+        partitions under way, and the rest is left to be resumed; else, the checkpoint under way.
+        """
         stop = threading.Event()
         clockwork = threading.Thread(target=self._keep, args=(stop,), name="schedule", daemon=True)
         for id in self._coordinator.fail_abandoned():
@@ -110,9 +147,19 @@ class Serving:
             stop.set()
             clockwork.join()
             self._copying.shutdown(cancel_futures=True)
+            self._release_if_due()
+            for id in sorted(self._under_way):
+                self._say(
+                    f"checkpoint {id} is acknowledged, and not copied yet: a server with the same "
+                    f"--store and --node resumes it, and so does `checkpoint finish {id}`"
+                )
+
+    def stop(self) -> None:
+        """End work at its next step: before another partition is copied, or while it waits."""
+        self._stop.request()
 
     def _begin(self, id: int) -> None:
-        """Have it finished, unless it is, or somebody is at it: the request has come before."""
+        """Finish the checkpoint in the background, unless it is finished or already under way."""
         found = self.status(id)
         if id in self._under_way or found is None or found.status is Status.COMPLETED:
             return
@@ -124,12 +171,14 @@ class Serving:
             found = self._finisher.finish(id)
             self._say(f"checkpoint {id}  {found.status}")
             self._note_ended(found)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it: said and counted
+        except WorkStopped:
+            return
+        except Exception as error:  # noqa: BLE001 - no caller waits: reported and counted
             self._failed += 1
             self.troubles.met(Doing.COPYING, f"checkpoint {id}", error)
             self._note_behind(f"checkpoint {id}: {error}")
-        finally:
-            self._under_way.discard(id)
+        self._to_release = True
+        self._under_way.discard(id)
 
     def _note_ended(self, found: StoredCheckpoint) -> None:
         if found.status is Status.COMPLETED:
@@ -140,7 +189,7 @@ class Serving:
             self._note_behind(f"checkpoint {found.id} is {found.status}")
 
     def _note_behind(self, reason: str) -> None:
-        """Without a schedule there is nothing that checkpoints could be behind."""
+        """Without a schedule no checkpoint can be late."""
         if self._schedule.every_ms is not None:
             self.lag.behind(reason)
 
@@ -151,15 +200,16 @@ class Serving:
     def _keep(self, stop: threading.Event) -> None:
         if self._schedule.retention != Retention():
             self._end_deletions()
-        while not stop.wait(LOOK_SECONDS):
+        while not (stop.wait(LOOK_SECONDS) or self._stop.requested):
             self.look()
 
     def look(self) -> None:
-        """Take one if it is time, and let go of those that may go; errors are said and counted."""
+        """Take a checkpoint if it is due, and delete expired ones; report and count errors."""
+        self._release_if_due()
         try:
             self._take_if_due()
             going = self._coordinator.expired(self._schedule.retention)
-        except Exception as error:  # noqa: BLE001 - the schedule goes on: said and counted
+        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
             self.troubles.met(Doing.SCHEDULE, "schedule", error)
             self._failed = max(1, self._failed)
             self._note_behind(str(error))
@@ -168,11 +218,25 @@ class Serving:
         for id in going:
             self._let_go(id, "retention")
 
+    def _release_if_due(self) -> None:
+        """End the holds of checkpoints that have ended; after an error, the next look tries."""
+        if not self._to_release:
+            return
+        self._to_release = False
+        about = "retention of topics"
+        try:
+            self._release()
+        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
+            self._to_release = True
+            self.troubles.met(Doing.RELEASE, about, error)
+        else:
+            self.troubles.over(about)
+
     def _end_deletions(self) -> None:
-        """Remove what deletions have left that were killed."""
+        """Remove the files that interrupted deletions have left."""
         try:
             left = self._store.deleted_with_rest()
-        except Exception as error:  # noqa: BLE001 - the schedule goes on: said and counted
+        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
             self.troubles.met(Doing.RETENTION, "retention", error)
             return
         for id in left:
@@ -180,8 +244,11 @@ class Serving:
 
     def _take_if_due(self) -> None:
         held = self.all()
-        if any(one.started is None and one.status is not Status.FAILED for one in held):
-            self._coordinator.fail_abandoned()
+        if any(
+            checkpoint.started is None and checkpoint.status is not Status.FAILED
+            for checkpoint in held
+        ):
+            self._to_release |= bool(self._coordinator.fail_abandoned())
         newest = next(iter(held), None)
         now = self._clock()
         if due(newest.created_at_ms if newest else None, self._schedule, now) or (
@@ -190,7 +257,7 @@ class Serving:
             self.take()
 
     def _again(self, newest: StoredCheckpoint, now: int) -> bool:
-        """Whether another is to be taken in place of one that has failed by a fault."""
+        """Whether to retake a checkpoint that failed because of a fault."""
         if newest.status is not Status.FAILED or newest.created_at_ms is None or not self._failed:
             return False
         waited = now - newest.created_at_ms
@@ -200,7 +267,7 @@ class Serving:
         about = f"retention, checkpoint {id}"
         try:
             self._store.delete(id)
-        except Exception as error:  # noqa: BLE001 - the others go all the same
+        except Exception as error:  # noqa: BLE001 - the other deletions continue
             self.troubles.met(Doing.RETENTION, about, error)
         else:
             self.troubles.over(about)

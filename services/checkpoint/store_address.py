@@ -1,4 +1,4 @@
-"""Whether there is anything at the address of a store: a typo does not look like an empty one."""
+"""Checks that a store exists at an address, so that a typo does not look like an empty store."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from breakglass.services.topic_backup.store.store import LocalStore, open_store
 
 
 def require_no_file(address: str) -> None:
-    """Return unless a file is where the folder should be. Raises UsageError."""
+    """Return unless the address is a file instead of a folder. Raises UsageError."""
     store = open_store(address)
     if isinstance(store, LocalStore) and store.path.exists() and not store.path.is_dir():
         raise UsageError(f"{address} is a file: name the folder that the checkpoints are kept in.")
 
 
 def require_there(address: str) -> None:
-    """Return if there is something at *address*; object stores know no empty folders.
+    """Return if the store exists at *address*; object stores have no empty folders.
 
     Raises:
-        UsageError: there is nothing, or a file.
+        UsageError: the address does not exist, or is a file.
         StorageError: the store does not answer.
     """
     require_no_file(address)

@@ -1,6 +1,6 @@
-"""Stores of checkpoints looked at again and again, for whoever shows them; nothing is changed.
+"""Reads stores of checkpoints repeatedly, for display; changes nothing.
 
-What reads them is imported when one is read: who watches none does not wait for it.
+The readers are imported on first use, so that a user without stores does not wait for them.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ SIDE_BY_SIDE = 4
 
 @dataclass(frozen=True, slots=True)
 class SeenStore:
-    """One store as it was at the last look."""
+    """One store as of the last read."""
 
     url: str
     held: tuple[StoredCheckpoint, ...] | Unknown
     """The newest first."""
     at_ms: int
-    """When it was read; of one that cannot be read now, when that was tried."""
+    """The time of the last read, or of the last attempt if the store cannot be read now."""
     moving: Mapping[int, Mapping[int, SoFar]] = field(default_factory=dict)
-    """How far copies under way are, by checkpoint and partition's number."""
+    """The progress of copies under way, by checkpoint and partition number."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLine:
-    """A store in a list of everything."""
+    """A store in the list of everything."""
 
     seen: SeenStore
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLine:
-    """A checkpoint in it."""
+    """A checkpoint in the list."""
 
     url: str
     found: StoredCheckpoint
@@ -51,13 +51,13 @@ class CheckpointLine:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPartitionLine:
-    """A partition of an opened checkpoint."""
+    """A partition of an expanded checkpoint."""
 
     url: str
     found: StoredCheckpoint
     part: StoredPartition
     far: SoFar | None = None
-    """How far its copy is that is under way."""
+    """The progress of its copy under way."""
 
 
 Line: TypeAlias = StoreLine | CheckpointLine | CheckpointPartitionLine
@@ -65,7 +65,7 @@ Key: TypeAlias = tuple[str, int, int]
 
 
 def key_of(line: Line) -> Key:
-    """What tells a line from the others, whatever becomes of it."""
+    """A key that identifies the line, however its content changes."""
     match line:
         case StoreLine():
             return line.seen.url, 0, 0
@@ -76,7 +76,7 @@ def key_of(line: Line) -> Key:
 
 
 def lines(stores: Sequence[SeenStore], opened: frozenset[tuple[str, int]]) -> Iterator[Line]:
-    """Everything there is, with the partitions of the *opened* checkpoints."""
+    """All stores and checkpoints, with the partitions of the *opened* checkpoints."""
     for store in stores:
         yield StoreLine(store)
         if isinstance(store.held, Unknown):
@@ -86,20 +86,22 @@ def lines(stores: Sequence[SeenStore], opened: frozenset[tuple[str, int]]) -> It
             yield CheckpointLine(store.url, found, shown)
             if shown:
                 far = store.moving.get(found.id, {})
-                for one in found.partitions:
-                    yield CheckpointPartitionLine(store.url, found, one, far.get(one.number))
+                for partition in found.partitions:
+                    yield CheckpointPartitionLine(
+                        store.url, found, partition, far.get(partition.number)
+                    )
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointWatch:
-    """Looks at the stores at these addresses."""
+    """Reads the stores at these addresses."""
 
     urls: tuple[str, ...] = ()
     clock: Callable[[], int] = now_ms
     """Milliseconds since the epoch."""
 
     def look(self) -> tuple[SeenStore, ...]:
-        """What is there now; a store that does not answer keeps no other from being seen."""
+        """The current content; a store that does not answer does not hide the others."""
         if not self.urls:
             return ()
         from concurrent.futures import ThreadPoolExecutor
@@ -118,8 +120,12 @@ class CheckpointWatch:
             held = store.all()
             if not held:
                 require_there(url)
-            live = [one for one in held if one.status in (Status.ONGOING, Status.INCOMPLETE)]
-            moving = {one.id: so_far(store, one) for one in live}
+            live = [
+                checkpoint
+                for checkpoint in held
+                if checkpoint.status in (Status.ONGOING, Status.INCOMPLETE)
+            ]
+            moving = {checkpoint.id: so_far(store, checkpoint) for checkpoint in live}
             return SeenStore(url, held, self.clock(), moving)
         except BreakglassError as error:
             return SeenStore(url, Unknown(str(error)), self.clock())

@@ -1,1 +1,1 @@
-"""How a cluster is reached: Kafka's own settings, secrets, TLS and SASL, for both clients."""
+"""How to connect to a cluster: Kafka's own settings, secrets, TLS and SASL, for both clients."""

@@ -1,4 +1,4 @@
-"""Host and port of brokers: how operators write them, and which listener they belong to."""
+"""Parses brokers' addresses as operators write them, and finds the listener they belong to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from breakglass.services.errors import BadConnectionSettings
 _HOST_PORT = re.compile(
     r"(?:(?P<listener>[0-9a-zA-Z\-%._]*)://)?\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>[0-9]+)"
 )
-"""HOST_PORT_PATTERN of Utils.java, so that what Kafka's own tools take is taken here."""
+"""HOST_PORT_PATTERN of Utils.java, so that every address that Kafka's tools accept is accepted."""
+_CERTIFIED = re.compile(r"(?P<address>.*:[0-9]+)/(?P<name>[0-9a-zA-Z\-._]+)")
+"""An address of a broker, and the name in the broker's certificate."""
 
 
 class Endpoint(NamedTuple):
@@ -20,15 +22,15 @@ class Endpoint(NamedTuple):
     host: str
     port: int
     advertised_host: str = ""
-    """The name the broker gives itself, where *host* is a tunnel or a proxy before it."""
+    """The broker's advertised name, where *host* is a tunnel or a proxy to the broker."""
 
     @property
     def certified_name(self) -> str:
-        """The host name that the broker's certificate has to bear."""
+        """The host name that the broker's certificate must have."""
         return self.advertised_host or self.host
 
     def standing_for(self, advertised_host: str) -> Endpoint:
-        """The same place, known to lead to the broker of that name."""
+        """The same address, known to lead to the broker that advertises *advertised_host*."""
         return self._replace(advertised_host=advertised_host)
 
     def __str__(self) -> str:
@@ -64,7 +66,9 @@ def parse_endpoints(text: str, origin: str) -> tuple[Endpoint, ...]:
 
 
 def parse_broker_addresses(texts: Iterable[str], origin: str) -> dict[int, Endpoint]:
-    """Read ``ID=HOST:PORT`` entries into addresses by broker id.
+    """Read ``ID=HOST:PORT`` entries, each with ``/NAME`` or without, into addresses by broker id.
+
+    NAME is what the broker advertises and what its certificate bears.
 
     Raises: BadConnectionSettings, also for a broker id that is given twice.
     """
@@ -74,13 +78,18 @@ def parse_broker_addresses(texts: Iterable[str], origin: str) -> dict[int, Endpo
         if not equals or not broker.strip().isascii() or not broker.strip().isdigit():
             raise BadConnectionSettings(
                 f"{origin}: {text.strip()!r} is not a broker address; write ID=HOST:PORT, "
-                "for example 1=localhost:19092."
+                "for example 1=localhost:19092, or @FILE with such lines."
             )
         if int(broker) in addresses:
             raise BadConnectionSettings(
                 f"{origin} gives broker {int(broker)} twice; leave one address for it."
             )
-        addresses[int(broker)] = parse_endpoint(address, origin)
+        certified = _CERTIFIED.fullmatch(address.strip())
+        addresses[int(broker)] = (
+            parse_endpoint(address, origin)
+            if certified is None
+            else parse_endpoint(certified["address"], origin).standing_for(certified["name"])
+        )
     return addresses
 
 

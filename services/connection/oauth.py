@@ -1,4 +1,4 @@
-"""OAUTHBEARER tokens: asked of an identity provider, read from a file, or made unsigned."""
+"""Obtains OAUTHBEARER tokens from an identity provider, from a file, or unsigned from settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus
 
-from breakglass.services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
+from breakglass.services.connection.sasl import TokenEndpoint, TokenFile, UnsecuredToken
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.tls_context import client_context
 from breakglass.services.errors import AuthenticationFailed, ConnectFailed, Unreachable
@@ -43,7 +43,7 @@ class BearerToken:
 
 
 class TokenSource:
-    """Hands out a token, the same one until it grows old. For use by many threads."""
+    """Gives a token, and renews it before it expires. For use by many threads."""
 
     def __init__(self, source: TokenEndpoint | TokenFile | UnsecuredToken) -> None:
         self._source = source
@@ -51,11 +51,11 @@ class TokenSource:
         self._lock = threading.Lock()
 
     def token(self) -> BearerToken:
-        """A token that is good for a login now.
+        """A token that is valid for a login now.
 
         Raises:
-            AuthenticationFailed: the identity provider refuses, or what it gives is no token.
-            ConnectFailed: it cannot be reached.
+            AuthenticationFailed: the identity provider refuses, or its answer is not a token.
+            ConnectFailed: the identity provider cannot be reached.
         """
         with self._lock:
             now = time.time()
@@ -68,8 +68,8 @@ def obtain(source: TokenEndpoint | TokenFile | UnsecuredToken, now: float) -> Be
     """A new token, obtained at *now*, seconds since 1970.
 
     Raises:
-        AuthenticationFailed: its source gives none.
-        ConnectFailed: its source cannot be reached.
+        AuthenticationFailed: the source gives no token.
+        ConnectFailed: the source cannot be reached.
     """
     if isinstance(source, TokenEndpoint):
         return _from_endpoint(source, now)
@@ -103,7 +103,7 @@ def _from_file(source: TokenFile, now: float) -> BearerToken:
 
 
 def _post(endpoint: TokenEndpoint) -> Secret | Unreachable:
-    """The body of the answer; a failure is returned, a traceback would hold the secret."""
+    """The body of the answer. A failure is returned: a traceback would contain the secret."""
     import urllib.error
     import urllib.request
 
@@ -152,7 +152,7 @@ def _headers(endpoint: TokenEndpoint) -> dict[str, str]:
 
 
 def _token_in(text: str) -> tuple[Secret, float | None]:
-    """The token of an answer, empty if there is none, and its lifetime in seconds if it says."""
+    """The token of an answer, empty if missing, and its lifetime in seconds if stated."""
     answer = _json_object(text)
     token = answer.get("access_token") or answer.get("id_token")
     lifetime = answer.get("expires_in")
@@ -212,8 +212,8 @@ def _from_claims(source: UnsecuredToken, now: float) -> BearerToken:
 
 def _claims(options: Mapping[str, Secret], now: float) -> dict[str, Any]:
     lifetime = options.get("LifetimeSeconds")
-    # In whole milliseconds that have passed: rounded up, a broker on this machine would be asked
-    # to take a token from the future, and refuse it.
+    # Round down to whole milliseconds: a broker on this machine refuses a token whose time is in
+    # the future.
     issued = math.floor(now * 1000) / 1000
     expires = issued + int(lifetime.reveal() if lifetime else 3600)
     claims: dict[str, Any] = {"iat": issued, "exp": expires}

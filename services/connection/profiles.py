@@ -1,6 +1,6 @@
 """Profiles: named connections in TOML files of the user's config folder.
 
-A profile holds Kafka's own keys, dotted as they are, and a few of ours::
+A profile has Kafka's own keys, with their dots, and a few of ours::
 
     [prod-eu-1]                             # in profiles.toml; profiles/prod-eu-1.toml has none
     bootstrap.servers = "b1.prod:9093,b2.prod:9093"
@@ -16,8 +16,8 @@ A profile holds Kafka's own keys, dotted as they are, and a few of ours::
     [prod-eu-1.listeners.vpn]               # what --listener vpn puts over the rest
     bootstrap.servers = "vpn.prod:9094"
 
-Read with tomllib and dataclasses: a profile is one table of strings, and pydantic would cost more
-to import than all of a triage's own work.
+Profiles are read with tomllib and dataclasses: importing pydantic would take longer than all of a
+triage's own work.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Profile:
     properties: Properties
     command_config: Path | None
     broker_addresses: Mapping[str, str]
-    """By broker id, as written."""
+    """Addresses by broker id, as written."""
     listeners: Mapping[str, Properties]
-    """What each named listener puts over `properties`."""
+    """The settings of each named listener, which override `properties`."""
     backups: tuple[str, ...] = ()
     """Places of topic backups, as written."""
 
@@ -61,7 +61,7 @@ class Profile:
         return self.properties.name
 
     def at_listener(self, listener: str | None) -> Properties:
-        """The profile's settings as they are on *listener*, if the profile names it."""
+        """The profile's settings, with those of *listener* if the profile names it."""
         chosen = self.listeners.get(listener) if listener is not None else None
         if chosen is None:
             return self.properties
@@ -78,8 +78,8 @@ def default_folder() -> Path:
 def load_profile(name: str, folder: Path) -> Profile:
     """The profile of that name.
 
-    Raises: BadConnectionSettings when there is none, or two; when its file cannot be read or is
-        not TOML, with line and column.
+    Raises: BadConnectionSettings when no profile or two profiles have the name; when the file
+        cannot be read or is not TOML, with line and column.
     """
     found = {path: table for path, names in _tables(folder) for key, table in names if key == name}
     if not found:
@@ -100,7 +100,7 @@ def profile_names(folder: Path) -> list[str]:
 
 
 def _tables(folder: Path) -> Iterator[tuple[Path, list[tuple[str, Any]]]]:
-    """Each file of *folder* with the profiles it holds. A file of its own is one profile."""
+    """Each file of *folder* with its profiles; a file under ``profiles/`` is one profile."""
     shared = folder / FILE
     if shared.is_file():
         yield shared, list(_load(shared).items())
@@ -177,7 +177,7 @@ def _properties(table: Mapping[str, Any], origin: str, folder: Path) -> Properti
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """TOML reads ``ssl.key.password`` as tables in tables; Kafka's keys are flat."""
+    """Flatten nested tables: TOML reads ``ssl.key.password`` as tables in tables."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

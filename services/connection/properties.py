@@ -1,4 +1,4 @@
-"""Kafka client properties: Java's file syntax, and for each value where it was written."""
+"""Reads Kafka client properties in Java's file syntax, with the place of each value."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from breakglass.services.errors import BadConnectionSettings
 from breakglass.services.regular_file import SETTINGS_BYTES, read_given
 
 _JAVA_SPACES = "".join(map(chr, range(33)))
-"""What String.trim() takes off: ConfigDef.parseType trims every value, passwords too."""
+"""What String.trim() removes: ConfigDef.parseType trims every value, passwords too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One value. Held as a secret, because any of them may be one."""
+    """One value, kept as a secret, because any value may be one."""
 
     value: Secret
     origin: str
@@ -27,7 +27,7 @@ class Property:
 
 
 class Properties(Mapping[str, Property]):
-    """Settings by Kafka's own keys. An empty value counts as none, unless read with `raw`."""
+    """Settings by Kafka's own keys. An empty value counts as missing, unless read with `raw`."""
 
     def __init__(self, entries: Mapping[str, Property], name: str) -> None:
         self._entries = dict(entries)
@@ -92,7 +92,7 @@ class Properties(Mapping[str, Property]):
         raise self.error(key, f"is {text!r}; choose one of {', '.join(allowed)}")
 
     def error(self, key: str, problem: str) -> BadConnectionSettings:
-        """The error, for the caller to raise, that says *problem* of *key* and where it is written.
+        """The error, for the caller to raise, of *problem* with *key* and its place.
 
         *problem* must not quote a value that may be a secret.
         """
@@ -116,7 +116,7 @@ def read_properties(path: Path) -> Properties:
 def _entries(path: Path) -> tuple[dict[str, Property], str]:
     """The entries of a file, and what is wrong with it.
 
-    Returns instead of raising: a traceback would hold the whole file, passwords and all.
+    Returns the problem instead of raising it: a traceback would contain the file's passwords.
     """
     try:
         data = read_given(path, SETTINGS_BYTES)
@@ -148,7 +148,7 @@ def _parse(data: bytes, name: str) -> tuple[dict[str, Property], int]:
 
 
 def _lines(source: str) -> int:
-    """How many line ends *source* holds, of any of the three kinds."""
+    """How many line ends of any of the three kinds *source* has."""
     return source.count("\n") + source.count("\r") - source.count("\r\n")
 
 
@@ -171,12 +171,12 @@ def overlay(layers: Iterable[Properties], name: str) -> Properties:
 
 
 def is_security_key(key: str) -> bool:
-    """Whether *key* says how to prove who one is, or whom one speaks to."""
+    """Whether *key* is about how client and broker authenticate each other."""
     return key.startswith(("security.", "sasl.", "ssl."))
 
 
 def readable_by_others(path: Path) -> bool:
-    """Whether users other than the owner may read *path*; False where that cannot be told."""
+    """Whether users other than the owner may read *path*; False if that is not known."""
     try:
         return bool(os.stat(path).st_mode & 0o044)
     except OSError:

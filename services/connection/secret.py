@@ -1,16 +1,19 @@
-"""A value that must never be seen: passwords, keys, tokens."""
+"""Values that must never be shown (passwords, keys, tokens), and the JAAS line that has them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NoReturn, Self
 
 
 class Secret:
     """A string that only `reveal` shows.
 
-    ``repr``, ``str``, formatting, tracebacks with local variables, ``json`` and ``pickle`` never
-    do: the first ones print ``***``, the last two raise TypeError, so that a secret which finds
-    its way into a journal entry or a report stops the program instead of being written.
+    ``repr``, ``str``, formatting and tracebacks with local variables show ``***``. ``json`` and
+    ``pickle`` raise TypeError, so that the program stops before it writes a secret into a journal
+    or a report.
     """
 
     __slots__ = ("_value",)
@@ -19,7 +22,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself; hand it straight to what needs it, never keep it in a variable."""
+        """The value itself; pass it directly to its user, and never keep it in a variable."""
         return self._value
 
     def __repr__(self) -> str:
@@ -52,3 +55,109 @@ class Secret:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a secret is not written anywhere: leave it out of what is saved")
+
+
+_PIECE = r"""
+    (?P<space>[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/)
+  | (?P<quoted>"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')
+  | (?P<word>[A-Za-z_$\xa0-\uffff][A-Za-z0-9_$.\-\xa0-\uffff]*)
+  | (?P<mark>[=;])
+"""
+"""The tokens of JaasConfig.java's StreamTokenizer, which does not accept a number as a value.
+
+Compiled only when a line is read: compiling takes longer than parsing the line.
+"""
+
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+@dataclass(frozen=True, slots=True)
+class JaasEntry:
+    """A login module and its options."""
+
+    module: str
+    """Class name."""
+    options: Mapping[str, Secret]
+
+    @property
+    def simple_name(self) -> str:
+        """The class name without its package."""
+        return self.module.rpartition(".")[2]
+
+    def text(self, option: str) -> str | None:
+        """The option's value, or None when it is missing or blank."""
+        secret = self.options.get(option)
+        return (secret.reveal().strip() or None) if secret is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class JaasProblem:
+    """Why a line is not a JAAS entry, in words that quote no option's value."""
+
+    reason: str
+
+
+def parse_jaas(line: Secret) -> JaasEntry | JaasProblem:
+    """Read ``MODULE FLAG (OPTION=VALUE)* ;``.
+
+    A value with characters other than letters, digits and ``_ $ . -`` needs double quotes. A
+    problem is returned, not raised: a traceback would contain the password.
+    """
+    tokens = _tokens(line.reveal())
+    if tokens is None:
+        return JaasProblem("has an open quote or a value that needs double quotes around it")
+    if len(tokens) < 2 or "" in (tokens[0].word, tokens[1].word):
+        return JaasProblem("does not begin with a login module and the word required")
+    if tokens[1].word.lower() not in _FLAGS:
+        return JaasProblem("lacks the word required behind the login module")
+    return _entry(tokens[0].word, tokens[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    word: str
+    """Empty for a mark."""
+    mark: str = ""
+
+
+def _tokens(text: str) -> list[_Token] | None:
+    pattern = re.compile(_PIECE, re.VERBOSE | re.DOTALL)
+    tokens: list[_Token] = []
+    end = 0
+    while end < len(text):
+        match = pattern.match(text, end)
+        if match is None:
+            return None
+        end = match.end()
+        if match["mark"]:
+            tokens.append(_Token("", match["mark"]))
+        elif match["quoted"]:
+            tokens.append(_Token(_ESCAPE.sub(_unescape, match["quoted"][1:-1])))
+        elif match["word"]:
+            tokens.append(_Token(match["word"]))
+    return tokens
+
+
+def _unescape(match: re.Match[str]) -> str:
+    escaped = match[1]
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _NAMED.get(escaped, escaped)
+
+
+def _entry(module: str, tokens: list[_Token]) -> JaasEntry | JaasProblem:
+    options: dict[str, Secret] = {}
+    position = 0
+    while position < len(tokens) and tokens[position].mark != ";":
+        option, equals, value = (tokens[position : position + 3] + [_Token("")] * 3)[:3]
+        if option.mark or equals.mark != "=":
+            return JaasProblem('has something that is not written OPTION="VALUE"')
+        if value.mark or position + 2 >= len(tokens):
+            return JaasProblem("has an option without a value")
+        options[option.word] = Secret(value.word)
+        position += 3
+    if position >= len(tokens):
+        return JaasProblem("does not end with a semicolon")
+    if position < len(tokens) - 1:
+        return JaasProblem("holds more than one login module; leave one")
+    return JaasEntry(module, options)

@@ -1,4 +1,4 @@
-"""Connection settings for both clients: our own sockets, and confluent-kafka's configuration."""
+"""Applies connection settings to our own sockets, and writes them as confluent-kafka's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import ssl
 from typing import Any
 
 from breakglass.services.connection.oauth import TokenSource
-from breakglass.services.connection.oauth_settings import OAuthLogin
-from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
+from breakglass.services.connection.sasl import (
+    KerberosLogin,
+    OAuthLogin,
+    PasswordLogin,
+    SaslSettings,
+)
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.tls import TlsSettings
 from breakglass.services.connection.tls_context import client_context
@@ -32,11 +36,11 @@ class ClientSecurity:
     def wrap(self, sock: socket.socket, host: str) -> socket.socket:
         """The socket after its TLS handshake, or as it was where TLS is off.
 
-        *host* is the name that the certificate has to bear. The handshake keeps to the socket's
+        *host* is the name that the certificate must have. The handshake is bounded by the socket's
         timeout; a socket that fails is closed.
 
         Raises:
-            ConnectFailed: TLS does not come about, with the likely cause.
+            ConnectFailed: the TLS handshake fails, with the likely cause.
             OSError: the connection broke, or TimeoutError.
         """
         if self._context is None:
@@ -59,7 +63,7 @@ class ClientSecurity:
 
 
 class SaslExchange:
-    """One login: kafka-python's mechanism, with its complaints turned into ours."""
+    """One login by kafka-python's mechanism, whose errors are turned into ours."""
 
     def __init__(self, mechanism: Any, host: str) -> None:
         self._mechanism = mechanism
@@ -90,12 +94,12 @@ class SaslExchange:
         return bool(self._mechanism.is_done())
 
     def is_authenticated(self) -> bool:
-        """Whether the broker took the login."""
+        """Whether the broker accepted the login."""
         return bool(self._mechanism.is_authenticated())
 
 
 class ClientConfig(dict[str, Any]):
-    """A configuration of confluent-kafka, whose ``repr`` shows its keys alone."""
+    """A configuration of confluent-kafka, whose ``repr`` shows only its keys."""
 
     def __repr__(self) -> str:
         return f"ClientConfig({', '.join(sorted(self))})"
@@ -106,10 +110,9 @@ class ClientConfig(dict[str, Any]):
 def confluent_config(settings: ConnectionSettings) -> ClientConfig:
     """The part of confluent-kafka's configuration that says where and how to connect.
 
-    Add ``logger=`` to the client: librdkafka writes to file descriptor 2 otherwise. It follows
-    neither `broker_addresses` nor TLS versions, and opens brokers under their advertised names.
-
-    Raises: BadConnectionSettings for Kerberos, which its wheels are built without.
+    Pass ``logger=`` to the client, because librdkafka otherwise writes to file descriptor 2.
+    librdkafka uses no TLS versions, and connects to brokers by their advertised names alone; where
+    that is not enough (`reached_by_librdkafka`), it needs a relay (services/session.py).
     """
     config = ClientConfig(
         {
@@ -119,8 +122,8 @@ def confluent_config(settings: ConnectionSettings) -> ClientConfig:
             "client.dns.lookup": settings.dns_lookup,
             "socket.timeout.ms": min(settings.request_timeout_ms, LONGEST_SOCKET_TIMEOUT_MS),
             "socket.connection.setup.timeout.ms": max(1000, settings.connect_timeout_ms),
-            # Otherwise a client that loses all its brokers for a moment, as when the only one it
-            # knows is restarted, lets go of them, and may wait for one that it let go of for ever.
+            # Otherwise a client that loses all its brokers for a moment, as when its only known
+            # broker restarts, forgets them, and may wait for a forgotten broker forever.
             "metadata.recovery.strategy": "none",
         }
     )
@@ -129,6 +132,16 @@ def confluent_config(settings: ConnectionSettings) -> ClientConfig:
     if settings.sasl is not None:
         config.update(_confluent_sasl(settings.sasl))
     return config
+
+
+def reached_by_librdkafka(settings: ConnectionSettings) -> bool:
+    """Whether librdkafka reaches the brokers by itself.
+
+    It knows neither other addresses of brokers nor other listeners, and its wheels are built
+    without Kerberos.
+    """
+    kerberos = settings.sasl is not None and isinstance(settings.sasl.login, KerberosLogin)
+    return not (settings.broker_addresses or settings.listener or kerberos)
 
 
 def _confluent_tls(tls: TlsSettings) -> dict[str, Any]:
@@ -154,8 +167,7 @@ def _confluent_sasl(sasl: SaslSettings) -> dict[str, Any]:
         config["oauth_cb"] = _oauth_callback(sasl.login)
     else:
         raise BadConnectionSettings(
-            "reading and writing records does not work over Kerberos here: choose another "
-            "sasl.mechanism for it"
+            "librdkafka does not speak Kerberos here: it needs a relay, as commands have it"
         )
     return config
 
@@ -191,7 +203,7 @@ def _mechanism_config(sasl: SaslSettings, tokens: TokenSource | None) -> dict[st
 
 
 def _sasl_name(username: str, mechanism: str) -> str:
-    """RFC 5802 writes = and , of a SCRAM user name in another way; kafka-python leaves it to us."""
+    """Escape = and , in a SCRAM user name (RFC 5802), which kafka-python does not do."""
     if mechanism == "PLAIN":
         return username
     return username.replace("=", "=3D").replace(",", "=2C")
@@ -216,7 +228,7 @@ _NO_TLS = frozenset(
         *("UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"),
     )
 )
-"""OpenSSL's reasons where what answers is no TLS; from 3.5 on the second stands for the first."""
+"""OpenSSL's reasons when the server does not speak TLS; since 3.5 the second replaces the first."""
 
 
 def _tls_failure(host: str, error: ssl.SSLError) -> str:

@@ -1,6 +1,6 @@
-"""How to connect, as one frozen value, read from Kafka's own client properties.
+"""Reads how to connect, as one frozen value, from Kafka's own client properties.
 
-What reads key stores, passwords and tokens is imported where a cluster asks for them.
+Modules that read key stores, passwords and tokens are imported only if a cluster needs them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = [
     "ConnectionSettings",
     "Endpoint",
     "SecurityProtocol",
+    "has_effect",
     "keys_without_effect",
     "settings_from",
 ]
@@ -57,7 +58,7 @@ class SecurityProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """All that is needed to connect. Holds secrets, which never show (services/secret.py)."""
+    """All settings of a connection; its secrets are never shown (connection/secret.py)."""
 
     bootstrap_servers: tuple[Endpoint, ...]
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
@@ -67,15 +68,15 @@ class ConnectionSettings:
     """None: no SASL."""
     client_id: str = "breakglass"
     broker_addresses: Mapping[int, Endpoint] = field(default_factory=dict)
-    """Where to reach a broker, by id, whatever the cluster says of it."""
+    """Addresses by broker id, which override those that the cluster advertises."""
     listener: str | None = None
     """A listener still to be chosen with `endpoint.listener_endpoints`."""
     dns_lookup: str = DNS_LOOKUPS[0]
-    """Followed by confluent-kafka; our own sockets try every address of a name."""
+    """Used by confluent-kafka only: our own sockets try every address of a name."""
     request_timeout_ms: int = 30_000
     connect_timeout_ms: int = 10_000
     notes: tuple[str, ...] = ()
-    """What an operator should know of the files read: keys without effect, loose rights."""
+    """What an operator should know about the files: keys without effect, loose permissions."""
 
 
 def settings_from(properties: Properties) -> ConnectionSettings:
@@ -122,13 +123,17 @@ def _bootstrap(properties: Properties) -> tuple[Endpoint, ...]:
 def keys_without_effect(properties: Properties) -> Iterator[str]:
     """A sentence for each key that nothing here reads, with where it is written."""
     for key, entry in properties.items():
-        if not (key in _KEYS or key.startswith("config.providers") or _is_of_security(key)):
+        if not has_effect(key):
             yield f"{entry.origin}: {key} has no effect here."
 
 
+def has_effect(key: str) -> bool:
+    """Whether a connection reads the client setting *key*."""
+    return key in _KEYS or key.startswith("config.providers") or _is_of_security(key)
+
+
 def _is_of_security(key: str) -> bool:
-    from breakglass.services.connection.oauth_settings import OAUTH_KEYS
-    from breakglass.services.connection.sasl import SASL_KEYS
+    from breakglass.services.connection.sasl import OAUTH_KEYS, SASL_KEYS
     from breakglass.services.connection.tls import TLS_KEYS
 
     return key in TLS_KEYS or key in SASL_KEYS or key in OAUTH_KEYS

@@ -1,4 +1,4 @@
-"""A `ssl.SSLContext` from TLS settings, without a private key ever written in the clear."""
+"""Makes a `ssl.SSLContext` from TLS settings, and never writes a private key unencrypted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 
-from breakglass.services.connection.keystore import ClientCertificate
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.tls import TlsSettings
+from breakglass.services.connection.tls import ClientCertificate, TlsSettings
 from breakglass.services.errors import BadConnectionSettings
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -20,10 +19,11 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
     """The context for connections to brokers.
 
-    Like Java, and unlike OpenSSL's default, it takes any certificate of the trust store as an
-    anchor, not self-signed roots alone.
+    Like Java, and unlike OpenSSL's default, it accepts any certificate of the trust store as an
+    anchor, not only self-signed roots.
 
-    Raises: BadConnectionSettings for a key that does not open, or does not fit its certificate.
+    Raises: BadConnectionSettings for a key that cannot be decrypted or does not fit its
+        certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_hostname
@@ -54,10 +54,10 @@ def _trust(context: ssl.SSLContext, trusted_pem: str | None) -> None:
 
 
 def _present(context: ssl.SSLContext, certificate: ClientCertificate) -> str:
-    """Load the client certificate; the reason why not, or '' when it is loaded.
+    """Load the client certificate; returns why that failed, or '' when it is loaded.
 
-    `load_cert_chain` reads files only. The key it is given is encrypted with a password of this
-    moment, unless its owner has encrypted it already.
+    `load_cert_chain` reads only files. The key is written encrypted with a temporary password,
+    unless its owner has encrypted it already.
     """
     encrypted = _encrypted(certificate)
     if isinstance(encrypted, str):
@@ -94,7 +94,7 @@ def _encrypted(certificate: ClientCertificate) -> tuple[str, Secret] | str:
 
 @contextlib.contextmanager
 def _file_holding(text: str) -> Iterator[str]:
-    """The path of a file that only we can read: in memory on Linux, else a temporary one."""
+    """The path of a file that only we can read: in memory on Linux, else a temporary file."""
     try:
         descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
     except (AttributeError, OSError):

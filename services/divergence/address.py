@@ -30,7 +30,7 @@ FORMS = (
 
 
 class SourceKind(StrEnum):
-    """Of what a source is read."""
+    """What a source is read from."""
 
     BACKUP = "backup"
     RESCUE = "rescue"
@@ -42,17 +42,17 @@ class SourceKind(StrEnum):
 
     @property
     def asks_brokers(self) -> bool:
-        """Whether a cluster has to be reached for it."""
+        """Whether reading the source needs a cluster."""
         return self in (SourceKind.TOPIC, SourceKind.REPLICA)
 
     @property
     def committed(self) -> bool:
-        """Whether it holds no markers and no records of aborted transactions."""
+        """Whether the source has no markers and no records of aborted transactions."""
         return self in (SourceKind.BACKUP, SourceKind.TOPIC, SourceKind.CHECKPOINT)
 
     @property
     def stored(self) -> bool:
-        """Whether it lies in the format of topic backups."""
+        """Whether the source is stored in the format of topic backups."""
         return self in (SourceKind.BACKUP, SourceKind.RESCUE)
 
 
@@ -64,7 +64,7 @@ class SourceAddress:
     place: str
     """The store's URL, the broker's id, the folder, the file; empty for a topic.
 
-    Of a checkpoint the store's URL and the id.
+    For a checkpoint, the store's URL and the checkpoint's id.
     """
     folder: str
     """The topic, or the folder of a generation of it: ``orders~2``; empty for a metastore."""
@@ -80,17 +80,17 @@ class SourceAddress:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Of the topic, whatever its generation; a metastore is called so."""
+        """The topic's partition, whatever its generation; ``metastore`` for a metastore."""
         if self.kind is SourceKind.METASTORE:
             return TopicPartition(SourceKind.METASTORE, 0)
         return TopicPartition(self.folder.partition("~")[0], self.partition)
 
 
 def parse_address(text: str) -> SourceAddress:
-    """The address that *text* is.
+    """Parse *text* as an address.
 
     Raises:
-        UsageError: it is none; says what is missing.
+        UsageError: *text* is not an address; the message says what is missing.
     """
     kind, colon, rest = text.partition(":")
     if not colon or kind not in set(SourceKind):
@@ -143,4 +143,4 @@ def _number(digits: str, text: str) -> int:
 
 
 def _form(kind: SourceKind) -> str:
-    return next(one for one in FORMS.replace(" or ", ", ").split(", ") if one.startswith(kind))
+    return next(part for part in FORMS.replace(" or ", ", ").split(", ") if part.startswith(kind))

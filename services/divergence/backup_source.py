@@ -1,17 +1,26 @@
-"""One partition of a topic backup as a source: by its indexes, past whatever is damaged."""
+"""Reads one partition of a topic backup as a source, as entries or as bytes.
+
+The indexes say which record a byte belongs to, and where to continue after damage. A record has the
+same bytes in every segment, so two backups can be compared even if their segments differ.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 
-from breakglass.services.divergence.backup_tape import BackupTape
-from breakglass.services.divergence.content import Keep, content_of, headers_of
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.entry import (
+    Item,
+    Keep,
+    RecordEntry,
+    UnreadableRange,
+    content_of,
+    headers_of,
+)
+from breakglass.services.divergence.source import Extent, Reach, Reading, TapeForm
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import Folder
@@ -25,18 +34,120 @@ from breakglass.services.topic_backup.reader import (
 )
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
 from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered, remembered
 from breakglass.services.topic_backup.summary import EpochStart
 
+PIECE_BYTES = 1024 * 1024
+UNREADABLE = (StorageError, DamagedBackup, UnsupportedSchema)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPiece:
+    """Whole records of one segment."""
+
+    data: bytes
+    position: int
+    """Position of the first record in the records file."""
+    index: SegmentIndex
+
+    @property
+    def begin(self) -> int:
+        return 0
+
+    @property
+    def end(self) -> int:
+        return len(self.data)
+
+    def reach(self, begin: int, end: int, at: int) -> Reach:
+        """How far the records reach, by the index."""
+        before = self.index.count_within(self.position + begin)
+        held = self.index.count_within(self.position + end)
+        if held == before:
+            return Reach(at, 0, begin == end)
+        last = self.index[held - 1]
+        whole = last.end == self.position + end
+        return Reach(max(at, last.offset + 1), held - before, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupTape:
+    """The records of some segments that lie within *asked*."""
+
+    folder: Folder
+    stretches: Sequence[SegmentExtent]
+    asked: Extent
+    reading: Reading
+    epochs: tuple[EpochStart, ...] = ()
+    """The leader epochs that the manifest names: a backup's bytes have none."""
+    sound: Callable[[SegmentExtent], bool] = lambda _: True
+    """Whether a segment is as the manifest committed it: both sides may have the same damage."""
+    form: TapeForm = TapeForm.RECORDS
+
+    def pieces(self) -> Iterator[RecordsPiece]:
+        """Pieces of about a megabyte. Ends where a segment has no index, or is damaged."""
+        try:
+            for stretch in self.stretches:
+                if stretch.start_offset >= self.asked.end or not self.sound(stretch):
+                    return
+                index = open_index(self.folder, stretch.prefix)
+                if index is None:
+                    return
+                with index:
+                    if self._is_cut(stretch, index):
+                        return
+                    yield from self._segment(stretch, index)
+        except UNREADABLE:
+            return
+
+    def _segment(self, stretch: SegmentExtent, index: SegmentIndex) -> Iterator[RecordsPiece]:
+        name = records_name(stretch.prefix)
+        first, last = index.first_from(self.asked.start), index.first_from(self.asked.end)
+        last = min(last, index.count_within(self._size(stretch)))
+        with self.folder.open(name) as file:
+            while first < last:
+                self.reading.go_on()
+                position = index[first].position
+                following = max(index.count_within(position + PIECE_BYTES), first + 1)
+                following = min(following, last)
+                length = index[following - 1].end - position
+                file.seek(position)
+                data = file.read(length)
+                if len(data) < length or not _is_named(data, index, first, following - 1):
+                    return
+                yield RecordsPiece(data, position, index)
+                first = following
+
+    def _is_cut(self, stretch: SegmentExtent, index: SegmentIndex) -> bool:
+        """Whether the index names records beyond the end of the file."""
+        size = self.folder.size(records_name(stretch.prefix)) or 0
+        return index.last is not None and index.last.end > size
+
+    def _size(self, stretch: SegmentExtent) -> int:
+        """Bytes of the records file that exist and are part of the backup."""
+        size = self.folder.size(records_name(stretch.prefix)) or 0
+        return size if stretch.end is None else min(size, stretch.end)
+
+
+def _is_named(data: bytes, index: SegmentIndex, first: int, last: int) -> bool:
+    """Whether the first and the last record of *data* have the offsets that the index names.
+
+    Without a manifest nothing else shows that a file was replaced.
+    """
+    start = index[first].position
+    places = ((index[number].position - start, index[number].offset) for number in (first, last))
+    return all(int.from_bytes(data[at : at + 8], signed=True) == offset for at, offset in places)
+
+
 LOOK_EVERY = 64
-"""Records between two questions whether to go on."""
+"""Number of records between two calls of `Reading.go_on`."""
 GONE = "the manifest has this segment, the folder has not; take the file from another copy"
 READ_ERRORS = (DamagedBackup, StorageError, UnsupportedSchema)
 
 
 @dataclass(frozen=True)
 class BackupSource:
-    """A partition of a backup, in the extent that it had when it was opened."""
+    """A partition of a backup, in the extent it had when it was opened."""
 
     name: str
     folder: Folder
@@ -46,26 +157,26 @@ class BackupSource:
     extent: Extent
     epochs: tuple[EpochStart, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    """Bytes of its files that are no part of the backup."""
+    """Bytes of the files that are not part of the backup."""
     gone: frozenset[str] = frozenset()
-    """Prefixes of segments that the manifest has and the folder has not."""
+    """Prefixes of segments that the manifest names and the folder lacks."""
     segments: Mapping[int, SegmentAt] = field(default_factory=dict)
-    """By start offset."""
+    """The segments by start offset."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
-        """The records in ``[start, end)``; what cannot be proved is `UnreadableRange`."""
+        """The records in ``[start, end)``; a stretch that fails its checks is `UnreadableRange`."""
         asked = self.extent.within(start, end)
         return _Walk(self, asked.start, asked.end, reading).items()
 
     def tape(self, start: int, end: int, reading: Reading) -> BackupTape:
-        """Its files from the record at *start* on."""
+        """The files from the record at *start* on."""
         asked = self.extent.within(start, end)
         needed = self.stretches[self.first_needed(start) :]
-        stretches = tuple(takewhile(lambda one: one.prefix not in self.gone, needed))
+        stretches = tuple(takewhile(lambda extent: extent.prefix not in self.gone, needed))
         return BackupTape(self.folder, stretches, asked, reading, self.epochs, self._is_sound)
 
     def pieces(self, stretch: SegmentExtent, start: int) -> Iterator[FoundRecord | LeftOut]:
-        """The records of one segment from offset *start* on, and what of it cannot be read.
+        """The records of one segment from offset *start* on, and the stretches it cannot read.
 
         Raises: READ_ERRORS.
         """
@@ -73,9 +184,9 @@ class BackupSource:
         yield from pieces_of(self.folder, segment, start)
 
     def changed_unseen(self, stretch: SegmentExtent) -> str:
-        """Why none of its records can be believed, where all of them have the right form.
+        """Why no record of the segment can be trusted, although all of them are well-formed.
 
-        Then nobody can tell which of them was changed.
+        The file is not the committed one, and nothing shows which record was changed.
         """
         segment = self.segments[stretch.start_offset]
         if segment.summary is None or segment.missing:
@@ -91,37 +202,37 @@ class BackupSource:
         return next((reason for reason in reasons if reason.endswith(IN_DOUBT)), "")
 
     def _is_sound(self, stretch: SegmentExtent) -> bool:
-        """Whether a segment is what was committed, as far as a manifest tells."""
+        """Whether a segment is as the manifest committed it; without a manifest, assume so."""
         segment = self.segments[stretch.start_offset]
         if segment.summary is None or segment.missing:
             return not segment.missing
         return not altered(self.folder, summary_at(segment.summary, segment.extent))
 
     def first_needed(self, start: int) -> int:
-        """The segment that *start* lies in, or behind."""
+        """The segment that contains *start*, or else the last one before *start*."""
         return max(bisect_right(self._starts, start) - 1, 0)
 
     def next_start(self, place: int) -> int:
-        """The first offset that the segment behind that one may hold."""
+        """The first offset that the following segment may have."""
         following = self.stretches[place + 1 : place + 2]
         return following[0].start_offset if following else self.extent.end
 
     def epoch_at(self, offset: int) -> int | None:
-        """The leader epoch that wrote *offset*, where the manifest knows it."""
+        """The leader epoch that wrote *offset*, if the manifest names it."""
         place = bisect_right(self._epoch_starts, offset) - 1
         return self.epochs[place].epoch if place >= 0 else None
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [one.start_offset for one in self.stretches]
+        return [stretch.start_offset for stretch in self.stretches]
 
     @cached_property
     def _epoch_starts(self) -> list[int]:
-        return [one.offset for one in self.epochs]
+        return [epoch.offset for epoch in self.epochs]
 
 
 def stored_entry(record: Record, epoch: int | None, keep: Keep) -> RecordEntry:
-    """One record of a backup, held in a bounded number of bytes."""
+    """One record of a backup as an entry of bounded size."""
     return RecordEntry(
         record.offset,
         epoch,
@@ -134,7 +245,7 @@ def stored_entry(record: Record, epoch: int | None, keep: Keep) -> RecordEntry:
 
 
 class _Walk:
-    """One pass over a stretch of a backup; `_at` is the next offset to be told of."""
+    """One pass over a stretch of a backup; `_at` is the next offset to report."""
 
     def __init__(self, source: BackupSource, start: int, end: int, reading: Reading) -> None:
         self._source, self._at, self._end, self._reading = source, start, end, reading
@@ -165,9 +276,9 @@ class _Walk:
             yield from self._unreadable(end, str(error))
 
     def _pieces(self, stretch: SegmentExtent, end: int) -> Iterator[Item]:
-        """Records, and for what may be missing between them the reason.
+        """Records, and the reason where records may be missing between them.
 
-        Damage is told once the offset of the next record is known.
+        Damage is reported once the offset of the next record is known.
         """
         lost: LeftOut | None = None
         for number, piece in enumerate(self._source.pieces(stretch, self._at)):

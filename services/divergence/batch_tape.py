@@ -1,8 +1,7 @@
-"""Record batches as a tape: checked by their CRC, and believed only where no offset is missing.
+"""Record batches as a tape: each is checked by its CRC, and no offset may be missing.
 
-Offsets are in no checksum. They are taken for true where each batch begins where the one before
-ended and holds a record for each of its offsets, as logs do that were not compacted, or are not
-yet that far.
+A batch's CRC does not cover its offsets. They are trusted where each batch begins where the
+previous batch ended and has a record for each of its offsets, as in a log that is not compacted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from breakglass.services.divergence.byte_source import Reach, TapeForm
+from breakglass.services.divergence.source import Reach, TapeForm
 from breakglass.services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
@@ -34,14 +33,14 @@ class BatchPiece:
     begin: int
     end: int
     limit: int
-    """No batch that reaches beyond this offset is told of."""
+    """Batches that reach beyond this offset are not reported."""
     plain: bool
-    """What belongs to transactions ends it: how those ended is not in these bytes."""
+    """The tape ends at a transactional batch: these bytes do not say how transactions ended."""
 
     def reach(self, begin: int, end: int, at: int) -> Reach:
-        """How far batches of ``data[begin:end]`` go on from *at*, the first of them perhaps older.
+        """How far the batches of ``data[begin:end]`` continue from *at*; the first may be older.
 
-        Ends at the first whose CRC differs, or that has not a record for each of its offsets.
+        Ends at the first batch whose CRC differs, or that lacks a record for one of its offsets.
         """
         import google_crc32c
 
@@ -66,7 +65,7 @@ class BatchPiece:
 
 
 class Batches(NamedTuple):
-    """Bytes as they were read: whole batches from *begin* to *end*, perhaps others around them."""
+    """Bytes as they were read: whole batches from *begin* to *end*, perhaps with others around."""
 
     data: bytes
     begin: int
@@ -81,28 +80,28 @@ class BatchTape:
     limit: int
     plain: bool
     epochs: tuple[EpochStart, ...] = ()
-    """They are in the bytes."""
+    """Always empty: batches have their leader epochs in their bytes."""
     form: TapeForm = TapeForm.BATCHES
 
     def pieces(self) -> Iterator[BatchPiece]:
-        """As they are read."""
-        for one in self.read:
-            yield BatchPiece(*one, self.limit, self.plain)
+        """The pieces, as they are read."""
+        for batches in self.read:
+            yield BatchPiece(*batches, self.limit, self.plain)
 
 
 class Whole(NamedTuple):
-    """The whole batches that some bytes begin with."""
+    """The whole batches at the beginning of some bytes."""
 
     size: int
-    """Bytes of them."""
+    """Their size in bytes."""
     next_offset: int
-    """One past the last offset of the last one; 0 without any."""
+    """One past the last offset of the last batch; 0 if there is no batch."""
     needed: int
-    """Bytes that the batch behind them claims; 0: nothing is there, or what cannot be."""
+    """Length that the following batch claims; 0 if there is none, or an impossible length."""
 
 
 def whole_batches(data: bytes) -> Whole:
-    """How far *data* are whole batches, by their lengths alone."""
+    """The whole batches that *data* begins with, by their length fields alone."""
     begin, last, size = 0, -1, len(data)
     while begin + LENGTH.size <= size:
         _, length = LENGTH.unpack_from(data, begin)
@@ -116,7 +115,7 @@ def whole_batches(data: bytes) -> Whole:
 
 
 def first_reaching(data: bytes, size: int, offset: int) -> int:
-    """Where the first batch that reaches beyond *offset* begins; *size* bytes are whole ones."""
+    """Position of the first batch that reaches beyond *offset*; *size* bytes are whole batches."""
     begin = 0
     while begin < size and _behind(data, begin) <= offset:
         begin += LENGTH_END + int(LENGTH.unpack_from(data, begin)[1])
@@ -124,7 +123,7 @@ def first_reaching(data: bytes, size: int, offset: int) -> int:
 
 
 def _behind(data: bytes, begin: int) -> int:
-    """One past the last offset of the batch that begins there."""
+    """One past the last offset of the batch at *begin*."""
     if begin < 0:
         return 0
     base, _, _, _, _, _, last_delta, *_ = BATCH_HEADER.unpack_from(data, begin)

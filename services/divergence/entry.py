@@ -1,21 +1,112 @@
-"""What a stream that is compared consists of: entries, and stretches that could not be read."""
+"""The items of a compared stream: entries of bounded size, and stretches that could not be read.
+
+An entry keeps the beginning of a long value and a SHA-256 of the whole value, so that a value of
+10 MB takes little memory and still compares exactly.
+"""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import NamedTuple
 
-from breakglass.services.divergence.content import (
-    NO_HEADERS,
-    Content,
-    HeaderList,
-    Keep,
-    content_of,
-    headers_of,
-)
 from breakglass.services.topic_backup.batches import Marker, RecordBatch
-from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.record import Headers, Record, TimestampType
+
+LENGTH = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How much of a record is kept in memory."""
+
+    value: int
+    """Bytes kept of each value, each key, and each header's key and value."""
+    headers: int
+    """Number of headers kept of one record."""
+
+
+ROWS = Keep(value=512, headers=8)
+"""Enough for a line of a table: thousands of records are in memory at once."""
+DETAIL = Keep(value=64 * 1024, headers=100)
+"""For the details of a single record."""
+
+NOTHING = Keep(value=0, headers=0)
+"""For counting and locating records without showing them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The kept part of some bytes.
+
+    Two are equal exactly when all their bytes are, if both were kept by the same limit.
+    """
+
+    kept: bytes
+    """The beginning of the bytes, or all of them."""
+    size: int
+    """Length of all the bytes."""
+    digest: bytes = b""
+    """SHA-256 of all the bytes; empty if all are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderList:
+    """The kept headers of a record.
+
+    Two are equal exactly when all their headers are, if both were kept by the same limits.
+    """
+
+    kept: tuple[tuple[Content, Content | None], ...] = ()
+    count: int = 0
+    digest: bytes = b""
+    """SHA-256 of all headers with their lengths; empty if *kept* has all headers."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the kept headers."""
+        return sum(key.size + (value.size if value else 0) for key, value in self.kept)
+
+
+NO_HEADERS = HeaderList()
+
+
+def content_of(whole: bytes | None, limit: int) -> Content | None:
+    """Keep at most *limit* bytes of *whole*; null stays None."""
+    if whole is None:
+        return None
+    if len(whole) <= limit:
+        return Content(whole, len(whole))
+    return Content(whole[:limit], len(whole), sha256(whole).digest())
+
+
+def headers_of(headers: Headers, keep: Keep) -> HeaderList:
+    """Keep the first of *headers*, each bounded as a value is."""
+    if not headers:
+        return NO_HEADERS
+    held = tuple(_header(key, value, keep.value) for key, value in headers[: keep.headers])
+    digest = b"" if len(held) == len(headers) else _digest(headers)
+    return HeaderList(held, len(headers), digest)
+
+
+def _header(key: bytes, value: bytes | None, limit: int) -> tuple[Content, Content | None]:
+    name = content_of(key, limit)
+    assert name is not None
+    return name, content_of(value, limit)
+
+
+def _digest(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
+    """Includes lengths: two lists that merely join to the same bytes must not be equal."""
+    digest = sha256()
+    for pair in headers:
+        for part in pair:
+            digest.update(LENGTH.pack(-1 if part is None else len(part)))
+            digest.update(part or b"")
+    return digest.digest()
+
 
 NO_PRODUCER = -1
 
@@ -29,7 +120,7 @@ class RecordField(StrEnum):
     HEADERS = "headers"
     TIMESTAMP = "timestamp"
     TYPE = "type"
-    """Of the timestamp: set by the producer, or on append."""
+    """Type of the timestamp: set by the producer, or by the broker on append."""
     MARKER = "marker"
     """A record on one side and a transaction marker on the other, or two kinds of markers."""
 
@@ -38,7 +129,7 @@ class RecordEntry(NamedTuple):
     """One record. A tuple, because there are millions of them."""
 
     offset: int
-    """The address: streams are ordered by it, and each has it once."""
+    """The address. Offsets rise within a stream, and none appears twice."""
     epoch: int | None
     """The leader epoch that wrote it; None where the source does not keep it."""
     timestamp_type: TimestampType
@@ -48,9 +139,9 @@ class RecordEntry(NamedTuple):
     value: Content | None
     headers: HeaderList = NO_HEADERS
     marker: Marker | None = None
-    """What a control record says; None for data."""
+    """The marker that a control record is; None for data."""
     producer_id: int = NO_PRODUCER
-    """Of an idempotent or transactional producer."""
+    """Id of an idempotent or transactional producer."""
     transactional: bool = False
 
     @property
@@ -70,19 +161,19 @@ class UnreadableRange:
     start: int
     end: int
     reason: str
-    """One sentence: what is wrong, and what can be done."""
+    """One sentence: what is wrong, and what the operator can do."""
 
 
 Item = RecordEntry | UnreadableRange
 
 
 def address(item: Item) -> int:
-    """Where *item* is in its stream, or begins."""
+    """The offset of an entry, or the start of an unreadable range."""
     return item.offset if isinstance(item, RecordEntry) else item.start
 
 
 def entry_of(record: Record, batch: RecordBatch, keep: Keep) -> RecordEntry:
-    """One record of *batch*, held in a bounded number of bytes."""
+    """One record of *batch* as an entry of bounded size."""
     header = batch.header
     return RecordEntry(
         record.offset,
@@ -101,7 +192,7 @@ def entry_of(record: Record, batch: RecordBatch, keep: Keep) -> RecordEntry:
 def differing(left: RecordEntry, right: RecordEntry) -> tuple[RecordField, ...]:
     """The fields in which two entries of one address differ; empty when they are the same.
 
-    An epoch that one of the sources does not keep tells nothing.
+    If one of the sources does not keep epochs, the epochs are not compared.
     """
     if left == right:
         return ()

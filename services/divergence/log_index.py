@@ -1,4 +1,4 @@
-"""The sparse index of one segment of a broker's log, searched where it is asked.
+"""Searches the sparse offset index of one segment of a broker's log.
 
 ::
 
@@ -6,7 +6,7 @@
       RelativeOffset => int32   from the segment's first offset
       Position       => int32   in the .log file; batches rise from entry to entry
 
-Source: OffsetIndex.java, LogSegment.java. An index that is preallocated ends with zeros.
+Source: OffsetIndex.java, LogSegment.java. A preallocated index ends with zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from breakglass.services.regular_file import read_regular
 
 MOST_BYTES = 1024 * 1024 * 1024
-"""No index is larger: by default brokers let it grow to 10 MB."""
+"""No index is larger: the default of segment.index.bytes is 10 MB."""
 INDEX_ENTRY = struct.Struct(
     ">i"  # RelativeOffset => int32
     "i"  # Position       => int32
@@ -29,24 +29,24 @@ INDEX_ENTRY = struct.Struct(
 
 
 class Indexed(NamedTuple):
-    """Where a batch lies that holds an offset."""
+    """The position of the batch that contains an offset."""
 
     offset: int
     position: int
 
 
 class LogIndex:
-    """Offsets and positions of batches here and there, rising; empty without a usable index."""
+    """Offsets and positions of some batches, rising; empty without a usable index."""
 
     def __init__(self, path: Path, base_offset: int) -> None:
-        """Read the index at *path*; one that is not there is empty."""
+        """Read the index at *path*; a missing file is an empty index."""
         try:
             self._content = read_regular(path, MOST_BYTES)
         except OSError:
             self._content = b""
         self._base_offset = base_offset
         written = range(len(self._content) // INDEX_ENTRY.size)
-        self._count = bisect_left(written, True, key=lambda one: not self[one].position)
+        self._count = bisect_left(written, True, key=lambda number: not self[number].position)
 
     def __len__(self) -> int:
         return self._count
@@ -57,23 +57,23 @@ class LogIndex:
 
     @property
     def last(self) -> Indexed | None:
-        """The last entry, if it can be believed."""
+        """The last entry, if it is plausible."""
         return self[self._count - 1] if self._count and self._rises(self._count - 1) else None
 
     def before(self, offset: int) -> int:
-        """Where to begin so that no batch from *offset* on is missed; 0 where it cannot tell."""
-        place = bisect_right(self, offset, 0, self._count, key=lambda one: one.offset) - 1
+        """A position at or before the batch that contains *offset*; 0 if the index has none."""
+        place = bisect_right(self, offset, 0, self._count, key=lambda indexed: indexed.offset) - 1
         return self[place].position if place >= 0 and self._rises(place) else 0
 
     def behind(self, position: int) -> Iterator[Indexed]:
-        """The entries of batches behind that byte, as far as they can be believed."""
-        first = bisect_right(self, position, 0, self._count, key=lambda one: one.position)
+        """The plausible entries of batches after *position*."""
+        first = bisect_right(self, position, 0, self._count, key=lambda indexed: indexed.position)
         for number in range(first, self._count):
             if self._rises(number):
                 yield self[number]
 
     def _rises(self, number: int) -> bool:
-        """Whether an entry stands between its neighbours, as damaged ones seldom do."""
+        """Whether an entry lies between its neighbours; a damaged entry rarely does."""
         around = [self[one] for one in (number - 1, number, number + 1) if 0 <= one < self._count]
         return all(
             one.offset < other.offset and 0 <= one.position < other.position

@@ -1,6 +1,6 @@
-"""A broker's own log folder as a source: record batches read from disk, without the broker.
+"""Reads a broker's own log folder as a source: record batches from disk, without the broker.
 
-Only ever opened for reading. The folder is named TOPIC-PARTITION and holds segments
+The folder is only opened for reading. It is named TOPIC-PARTITION and has segments named
 ``00000000000000000000.log``, each with a sparse index beside it.
 """
 
@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
@@ -34,9 +35,9 @@ from breakglass.services.topic_backup.folder import storage_errors
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
 _INDEX = re.compile(r"([0-9]{20})\.index", re.ASCII)
 CHUNK_BYTES, FIRST_CHUNK_BYTES = 1024 * 1024, 64 * 1024
-"""Of whole batches that are read at once, to be compared as bytes."""
+"""Bytes of whole batches that are read at once, to be compared as bytes."""
 MAX_BATCH_BYTES = 128 * 1024 * 1024
-"""No batch is read that claims more."""
+"""A batch that claims a larger size is not read."""
 READ_ERRORS = (MalformedMessage, StorageError)
 
 
@@ -48,7 +49,7 @@ class LogSegment:
     base_offset: int
 
     def index(self) -> LogIndex:
-        """Where batches lie in it."""
+        """The index of the segment."""
         return LogIndex(self.path.with_suffix(".index"), self.base_offset)
 
 
@@ -58,14 +59,14 @@ class LogSource:
 
     name: str
     segments: tuple[LogSegment, ...]
-    """By base offset."""
+    """The segments by base offset."""
     extent: Extent
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """The records in ``[start, end)``, markers of transactions among them.
 
-        A damaged batch is `UnreadableRange`, up to the next one if its length can be believed, else
-        up to where the index knows of one, or to the next segment.
+        A damaged batch is `UnreadableRange`: up to the next batch if its length is plausible, else
+        up to the next batch that the index names, or to the next segment.
         """
         asked = self.extent.within(start, end)
         return _Walk(self, asked, reading, partial(_entries, reading), _address).items()
@@ -73,17 +74,17 @@ class LogSource:
     def whole_batches(
         self, start: int, reading: Reading
     ) -> Iterator[RecordBatch | UnreadableRange]:
-        """All that can be read from *start* on, batch by batch, with its damage as `read` has it.
+        """All readable batches from *start* on, and damage as `read` reports it.
 
-        The first batch may begin before.
+        The first batch may begin before *start*.
         """
         asked = self.extent.within(start, self.extent.end)
         return _Walk(self, asked, reading, _batch_alone, _last_offset).items()
 
     def damaged_end(self) -> str:
-        """What is wrong with the bytes behind the last batch; empty where there are none.
+        """What is wrong with the bytes after the last batch; empty if there are none.
 
-        A broker that was killed leaves a torn batch there, and cuts it off when it starts.
+        A killed broker leaves a torn batch there, and truncates it when it starts.
         """
         segment = self.segments[-1]
         last = segment.index().last
@@ -96,13 +97,33 @@ class LogSource:
             return str(error)
         return ""
 
+    def torn_at(self) -> int | None:
+        """Where a batch begins whose last bytes are missing; None if the last batch is whole.
+
+        Nobody can read the records of a torn batch, and a broker truncates it when it starts.
+        """
+        segment = self.segments[-1]
+        last = segment.index().last
+        position = last.position if last else 0
+        try:
+            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
+                size = file.seek(0, SEEK_END)
+                while (header := _header_at(file, position, segment.path)) is not None:
+                    position += header.size
+                    if position > size:
+                        return header.base_offset
+        except READ_ERRORS:
+            # Not even the batch's header is whole, so the log's extent ends before the batch.
+            return None
+        return None
+
     def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
-        """Its files from the batch that holds *start* on."""
+        """The files from the batch that contains *start* on."""
         asked = self.extent.within(start, end)
         return BatchTape(self._batches(asked, reading), asked.end, reading.plain)
 
     def _batches(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
-        """Whole batches from the one on that holds the first address; ends at what is none."""
+        """Whole batches from the batch that contains the first address; ends at other bytes."""
         for place in range(self.first_needed(asked.start), len(self.segments)):
             segment = self.segments[place]
             if segment.base_offset >= asked.end:
@@ -114,25 +135,25 @@ class LogSource:
                 return
 
     def first_needed(self, start: int) -> int:
-        """The segment that *start* lies in, or behind."""
+        """The segment that contains *start*, or else the last one before *start*."""
         return max(bisect_right(self._starts, start) - 1, 0)
 
     def next_start(self, place: int) -> int:
-        """The first offset of the segment behind that one; the end where there is none."""
+        """The first offset of the following segment; the log's end after the last segment."""
         following = self.segments[place + 1 : place + 2]
         return following[0].base_offset if following else self.extent.end
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [one.base_offset for one in self.segments]
+        return [segment.base_offset for segment in self.segments]
 
 
 def open_log(name: str, path: Path) -> LogSource:
     """The log in the folder *path*, called *name*.
 
     Raises:
-        UsageError: it is no log folder.
-        StorageError: it cannot be listed or read.
+        UsageError: *path* is not a log folder.
+        StorageError: the folder cannot be listed or read.
     """
     if not path.is_dir():
         raise UsageError(f"{path} is no folder: name a broker's log dir and TOPIC-PARTITION in it.")
@@ -140,7 +161,9 @@ def open_log(name: str, path: Path) -> LogSource:
         names = {one.name for one in path.iterdir()}
     there = sorted(names | _gone(names))
     segments = tuple(
-        LogSegment(path / one, int(match[1])) for one in there if (match := _SEGMENT.fullmatch(one))
+        LogSegment(path / text, int(match[1]))
+        for text in there
+        if (match := _SEGMENT.fullmatch(text))
     )
     if not segments:
         raise UsageError(f"{path} holds no log segments: name a broker's folder of one partition.")
@@ -149,10 +172,10 @@ def open_log(name: str, path: Path) -> LogSource:
 
 
 def _gone(names: Collection[str]) -> set[str]:
-    """Segments whose index is there and whose log is not.
+    """Segments whose index exists and whose log is missing.
 
-    A broker renames the log first when it deletes a segment, and removes such an index when it
-    starts.
+    A broker that deletes a segment renames the log first. It removes an index without a log when
+    it starts.
     """
     logs = {f"{match[1]}.log" for name in names if (match := _INDEX.fullmatch(name))}
     return {log for log in logs if log not in names and f"{log}.deleted" not in names}
@@ -178,7 +201,7 @@ def _batches(file: BinaryIO, index: LogIndex, start: int, reading: Reading) -> I
 
 
 def _end(segments: tuple[LogSegment, ...]) -> int:
-    """One past the last offset: of the last batch that can be found in the last segment."""
+    """One past the last offset of the last batch that is found in the last segment."""
     for segment in reversed(segments):
         end = segment.base_offset
         last = segment.index().last
@@ -189,7 +212,7 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
                     end = max(end, header.next_offset)
                     position += header.size
         except READ_ERRORS:
-            # What its index names was there.
+            # The index names a batch, so the log had that batch.
             pass
         if last is not None:
             end = max(end, last.offset + 1)
@@ -199,10 +222,10 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
 
 
 def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:
-    """The header of the batch at that byte; None at the end, or where only zeros follow.
+    """The header of the batch at *position*; None at the end, or where only zeros follow.
 
     Raises:
-        MalformedMessage: the bytes are no batch.
+        MalformedMessage: the bytes are not a batch.
     """
     file.seek(position)
     head = file.read(BATCH_HEADER.size)
@@ -214,7 +237,7 @@ def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:
     size = _claimed(head)
     if not BATCH_HEADER.size <= size <= MAX_BATCH_BYTES:
         raise MalformedMessage(f"{where}: a batch claims {size:,} bytes; its length is damaged.")
-    # The rest stays on disk: zeros in its place satisfy what looks at lengths alone.
+    # The records stay on disk: the header parser checks only their length, so zeros do.
     headers = read_headers(head + bytes(size - BATCH_HEADER.size), where).headers
     if not headers:
         raise MalformedMessage(f"{where}: these bytes are no batch of message format 2.")
@@ -222,18 +245,18 @@ def _header_at(file: BinaryIO, position: int, path: Path) -> BatchHeader | None:
 
 
 def _claimed(head: bytes) -> int:
-    """Bytes of the batch, its first two fields included."""
+    """Length that the batch claims, its first two fields included."""
     (length,) = struct.unpack_from(">i", head, 8)
     return int(length) + 12
 
 
 T = TypeVar("T", RecordEntry, RecordBatch)
 Decode = Callable[[bytes, BatchHeader, str], Sequence[T]]
-"""What is told of one batch, whose bytes and header are given. Raises MalformedMessage."""
+"""Decodes one batch from its bytes and its header. Raises MalformedMessage."""
 
 
 class _Walk(Generic[T]):
-    """One pass over a stretch of a log; `_at` is the next offset to be told of."""
+    """One pass over a stretch of a log; `_at` is the next offset to report."""
 
     def __init__(
         self,
@@ -248,7 +271,7 @@ class _Walk(Generic[T]):
         self._decode: Decode[T] = decode
         self._address: Callable[[T], int] = address
         self._lowest = 0
-        """No batch that follows may begin before it."""
+        """No following batch may begin before this offset."""
 
     def items(self) -> Iterator[T | UnreadableRange]:
         place = self._source.first_needed(self._at)
@@ -290,7 +313,7 @@ class _Walk(Generic[T]):
             position += header.size
 
     def _begin(self, file: BinaryIO, known: LogIndex, segment: LogSegment) -> int:
-        """Where to begin in *segment*: as its index says, if a batch that is no later is there."""
+        """Where to begin in *segment*: as its index says, if a batch not past `_at` is there."""
         position = known.before(self._at)
         try:
             header = _header_at(file, position, segment.path) if position else None
@@ -301,17 +324,16 @@ class _Walk(Generic[T]):
     def _require_between(
         self, header: BatchHeader, known: LogIndex, position: int, place: int
     ) -> None:
-        """Offsets are not in a batch's checksum: those of its neighbours tell.
+        """Check a batch's offsets by those of its neighbours: the CRC does not cover them.
 
         Raises:
-            MalformedMessage: it cannot stand where it does.
+            MalformedMessage: the batch's offsets do not fit between its neighbours'.
         """
         segment = self._source.segments[place]
         limit = max(self._source.next_start(place), 1)
         lowest = max(segment.base_offset, self._lowest)
-        if header.base_offset != lowest:
-            # It does not go on where the one before ended: what the index says has to bear it out.
-            limit = next((one.offset for one in known.behind(position)), limit)
+        if header.base_offset != lowest:  # A gap after the previous batch: the index confirms it.
+            limit = next((indexed.offset for indexed in known.behind(position)), limit)
         if not lowest <= header.base_offset <= header.last_offset < limit:
             raise MalformedMessage(
                 f"{segment.path}, byte {position}: a batch claims offsets {header.base_offset} to "
@@ -321,7 +343,7 @@ class _Walk(Generic[T]):
     def _behind(
         self, file: BinaryIO, known: LogIndex, position: int, segment: LogSegment
     ) -> tuple[int, int] | None:
-        """First offset and position of a batch behind that byte, by the index."""
+        """First offset and position of a batch after *position*, by the index."""
         for _, at in known.behind(position):
             try:
                 header = _header_at(file, at, segment.path)
@@ -346,11 +368,11 @@ class _Walk(Generic[T]):
             end = max(header.next_offset, self._at + 1)
             yield from self._unreadable(end, str(error))
             return
-        for one in told:
-            address = self._address(one)
+        for entry in told:
+            address = self._address(entry)
             if self._at <= address < self._end:
                 self._at = address + 1
-                yield one
+                yield entry
         self._at = max(self._at, min(header.next_offset, self._end))
 
     def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:

@@ -1,7 +1,7 @@
-"""A metastore backup, ``key:value`` lines, as a source: by position, for it knows no offsets.
+"""Reads a metastore backup, a file of ``key:value`` lines, as a source by position.
 
-Positions count from 1 and are those of commands: what is blank, torn or null has none, as when the
-file is replayed (KLIP-31).
+The file has no offsets. Positions count commands from 1: a blank, torn or null line has no
+position, as when the file is replayed (KLIP-31).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakglass.services.divergence.content import Keep, content_of
-from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.entry import Keep, RecordEntry, content_of
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.metastore.lines import BackupLine, LineProblem, read_lines
@@ -20,14 +19,14 @@ from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.topic_backup.record import TimestampType
 
 MARK_EVERY = 1_000
-"""Commands between two places from which the file can be read on."""
+"""Number of commands between two marks from which the file can be read."""
 MOST_NOTES = 20
 LOOK_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CommandMark:
-    """Where the command of a position begins."""
+    """Where the command at a position begins in the file."""
 
     position: int
     line: int
@@ -43,7 +42,7 @@ class MetastoreSource:
     extent: Extent
     marks: tuple[CommandMark, ...]
     left_out: tuple[str, ...]
-    """Lines that are no commands, with the reason."""
+    """Lines that are not commands, with the reason."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[RecordEntry]:
         """The commands of ``[start, end)``."""
@@ -66,11 +65,11 @@ class MetastoreSource:
                 position += 1
 
     def tape(self, start: int, end: int, reading: Reading) -> None:
-        """None: a line does not tell which position it has."""
+        """None: the bytes of a line do not show its position."""
 
 
 def command(position: int, key: bytes | None, value: bytes | None, keep: Keep) -> RecordEntry:
-    """A command as a line has it: key and value alone, and null is written as nothing."""
+    """A command as a line has it: only key and value, with null written as empty text."""
     return RecordEntry(
         position,
         None,
@@ -85,8 +84,8 @@ def open_metastore(name: str, path: Path) -> MetastoreSource:
     """The backup at *path*, called *name*.
 
     Raises:
-        UsageError: there is no such file.
-        StorageError: it cannot be read.
+        UsageError: the file does not exist.
+        StorageError: the file cannot be read.
     """
     if not path.is_file():
         raise UsageError(f"{path} is no file: name the backup of a metastore.")

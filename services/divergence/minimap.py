@@ -1,16 +1,14 @@
-"""A whole comparison in a few cells: where in the range what differs lies."""
+"""Draws a whole comparison in a few cells, to show where the differences are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.byte_source import Same
-from breakglass.services.divergence.runs import Run
-from breakglass.services.divergence.source import Extent
+from breakglass.services.divergence.align import PairKind, Run
+from breakglass.services.divergence.source import Extent, Same
 
 CELLS = 512
-"""Resolution that is kept; fewer are drawn."""
+"""Number of cells that are kept; a screen draws fewer."""
 _RANK = {
     None: 0,
     PairKind.EQUAL: 1,
@@ -21,7 +19,7 @@ _RANK = {
 }
 
 Cell = PairKind | None
-"""None: nothing is known of it yet, or nothing is there."""
+"""None: the cell was not compared yet, or has no entries."""
 
 
 @dataclass
@@ -32,21 +30,21 @@ class Minimap:
     cells: list[Cell] = field(default_factory=lambda: [None] * CELLS)
 
     def add(self, found: Run) -> None:
-        """Take in a pair, or that both sides are the same there."""
+        """Add a pair, or a stretch at which both sides are the same."""
         if isinstance(found, Same):
             self._put(found.start, found.end, PairKind.EQUAL)
         else:
             self._put(found.offset, max(found.end, found.offset + 1), found.kind)
 
     def drawn(self, width: int) -> tuple[Cell, ...]:
-        """The map in *width* cells, the worst of each."""
+        """The map in *width* cells, each with the worst kind of its part."""
         found: list[Cell] = []
         for number in range(width):
             first = number * CELLS // width
             last = max((number + 1) * CELLS // width, first + 1)
             cell: Cell = None
-            for one in self.cells[first:last]:
-                cell = worse(cell, one)
+            for kind in self.cells[first:last]:
+                cell = worse(cell, kind)
             found.append(cell)
         return tuple(found)
 
@@ -56,7 +54,7 @@ class Minimap:
         return min(max((offset - self.extent.start) / size, 0.0), 1.0)
 
     def _put(self, start: int, end: int, kind: PairKind) -> None:
-        """Into every cell that ``[start, end)`` has a part of."""
+        """Add *kind* to every cell that overlaps ``[start, end)``."""
         size = max(self.extent.end - self.extent.start, 1)
         first = (start - self.extent.start) * CELLS // size
         last = ((end - self.extent.start) * CELLS - 1) // size
@@ -65,7 +63,7 @@ class Minimap:
 
 
 def worse(one: Cell, other: Cell) -> Cell:
-    """The one that is more to be seen; what is only left and only right together is different."""
+    """The worse of two cells; LEFT and RIGHT together are DIFFERENT."""
     if {one, other} == {PairKind.LEFT, PairKind.RIGHT}:
         return PairKind.DIFFERENT
     return one if _RANK[one] >= _RANK[other] else other

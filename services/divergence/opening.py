@@ -1,4 +1,7 @@
-"""Opens sources by their addresses."""
+"""Opens sources by their addresses, and pairs them for a comparison.
+
+Two sources are compared by offset, by position, or by a restore's map of old to new offsets.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from breakglass.services import patience
 from breakglass.services.divergence.address import SourceAddress, SourceKind
-from breakglass.services.divergence.backup_opening import open_backup
-from breakglass.services.divergence.checkpoint_source import open_checkpoint
+from breakglass.services.divergence.align import Comparison
+from breakglass.services.divergence.backup_opening import open_backup, open_checkpoint, open_rescue
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.metastore_source import open_metastore
 from breakglass.services.divergence.replica_epochs import proven_by_epochs
 from breakglass.services.divergence.replica_source import ReplicaSource
-from breakglass.services.divergence.rescue_source import open_rescue
-from breakglass.services.divergence.source import Extent, Source
+from breakglass.services.divergence.source import Extent, Reading, Source
+from breakglass.services.divergence.views import CommittedView, RestoredView, by_position
 from breakglass.services.errors import ClusterError, UsageError
 from breakglass.services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
@@ -35,30 +39,27 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.topic_backup.store.key import Key
 
-ASK_SECONDS = 30.0
-
 
 @dataclass(frozen=True, slots=True)
 class Opener:
     """What sources are opened with."""
 
     client: Callable[[], ReadClient]
-    """A client of the cluster, asked for only where a source needs it; it knows the brokers."""
+    """Gives a client that knows the cluster's brokers; called only if a source needs it."""
     key: Key | None = None
-    """Of backups that are encrypted."""
+    """The key of encrypted backups."""
     state: Path | None = None
-    """Where a restore keeps which offsets its records had; None: offsets are compared as they are.
-    """
+    """Folder of a restore's map of old to new offsets; None: offsets are compared as they are."""
     by_epochs: bool = False
-    """Replicas are the same up to where their leader epochs part: that is not read."""
+    """Do not read replicas up to where their leader epochs diverge: they are the same there."""
 
     def open(self, address: SourceAddress) -> Source:
         """The source at *address*, in the extent it has now.
 
         Raises:
-            UsageError: there is no such thing.
-            StorageError, MalformedInput, UnsupportedSchema: it cannot be read.
-            Unreachable, ClusterError: its broker does not tell where it ends.
+            UsageError: the source does not exist.
+            StorageError, MalformedInput, UnsupportedSchema: the source cannot be read.
+            Unreachable, ClusterError: the broker does not answer where the log ends.
         """
         if address.kind is SourceKind.METASTORE:
             return open_metastore(str(address), Path(address.place))
@@ -72,12 +73,12 @@ class Opener:
         return self._live(address)
 
     def proven_same(self, left: Source, right: Source) -> Extent | None:
-        """What two replicas hold alike by their epochs; None where that proves nothing."""
+        """The offsets at which two replicas are the same by their epochs; None if not proven."""
         if not (isinstance(left, ReplicaSource) and isinstance(right, ReplicaSource)):
             return None
         if left.committed or right.committed or not (left.gapless and right.gapless):
             return None
-        return proven_by_epochs(self.client(), left, right, Deadline.after(ASK_SECONDS))
+        return proven_by_epochs(self.client(), left, right, Deadline.after(patience.COMMAND))
 
     def _stored(self, address: SourceAddress) -> Source:
         store = open_store(address.place, self.key)
@@ -87,7 +88,7 @@ class Opener:
         return opened(str(address), store.folder(address.folder), address.partition)
 
     def _live(self, address: SourceAddress) -> Source:
-        client, deadline = self.client(), Deadline.after(ASK_SECONDS)
+        client, deadline = self.client(), Deadline.after(patience.COMMAND)
         partition = address.topic_partition
         state = _state(client, partition, deadline)
         leads = address.kind is SourceKind.TOPIC
@@ -109,9 +110,9 @@ class Opener:
 
 
 def _state(client: ReadClient, partition: TopicPartition, deadline: Deadline) -> PartitionState:
-    for one in client.partitions((), deadline, (partition,)):
-        if one.partition == partition:
-            return one
+    for state in client.partitions((), deadline, (partition,)):
+        if state.partition == partition:
+            return state
     raise UsageError(f"the cluster has no partition {partition}: check topic and number.")
 
 
@@ -151,3 +152,90 @@ def _extent(
 
     start = ask(EARLIEST, READ_UNCOMMITTED)
     return Extent(start, max(start, ask(LATEST, isolation)))
+
+
+def refusal(left: SourceAddress, right: SourceAddress) -> str:
+    """Why the two cannot be compared; empty where they can."""
+    one, other = left.topic_partition, right.topic_partition
+    if SourceKind.METASTORE in (left.kind, right.kind):
+        others = [each for each in (left, right) if each.kind is not SourceKind.METASTORE]
+        if all(each.partition == 0 for each in others):
+            return ""
+        return f"{left} and {right} have no positions in common: a command topic is a partition 0"
+    if one == other:
+        return ""
+    return (
+        f"{left} and {right} have no offsets in common, for they are of {one} and {other}; a topic "
+        "restored under another name is compared with its backup by `breakglass diff --progress`, "
+        "all of it by `breakglass backup verify --against`"
+    )
+
+
+def compare(opener: Opener, left: SourceAddress, right: SourceAddress) -> Comparison:
+    """The comparison of two sources; reads none of their records yet.
+
+    If one side has only committed records, only committed records of the other are compared.
+
+    Raises:
+        UsageError: the sources cannot be compared, or one does not exist.
+        BreakglassError: as `Opener.open`.
+    """
+    if opener.state is not None:
+        return compare_restored(opener, left, right)
+    why = refusal(left, right)
+    if why:
+        raise UsageError(f"{why}.")
+    one, other = opener.open(left), opener.open(right)
+    if SourceKind.METASTORE in (left.kind, right.kind):
+        return Comparison(_by_position(left, one), _by_position(right, other))
+    if left.kind.committed != right.kind.committed:
+        one = one if left.kind.committed else CommittedView(one)
+        other = other if right.kind.committed else CommittedView(other)
+    elif SourceKind.RESCUE in (left.kind, right.kind) and left.kind is not right.kind:
+        # A rescue saves that there was a marker, but not the content of the control record.
+        one, other = CommittedView(one, uncommitted=True), CommittedView(other, uncommitted=True)
+    proven = opener.proven_same(one, other) if opener.by_epochs else None
+    return Comparison(one, other, proven)
+
+
+def compare_restored(opener: Opener, left: SourceAddress, right: SourceAddress) -> Comparison:
+    """The comparison of a backup with the topic restored from it, by the backup's offsets.
+
+    Raises:
+        UsageError: they are not a backup and a topic, or the restore's map is not in *state*.
+        BreakglassError: as `Opener.open`.
+    """
+    kinds = {left.kind, right.kind}
+    if SourceKind.BACKUP not in kinds or not kinds & {
+        SourceKind.TOPIC,
+        SourceKind.REPLICA,
+        SourceKind.LOG,
+    }:
+        raise UsageError(
+            "--progress is for a backup and the topic, replica or log restored from it."
+        )
+    one, other = opener.open(left), opener.open(right)
+    if left.kind is SourceKind.BACKUP:
+        return Comparison(one, _restored(opener, right, other, one))
+    return Comparison(_restored(opener, left, one, other), other)
+
+
+def _restored(opener: Opener, address: SourceAddress, topic: Source, backup: Source) -> Source:
+    from breakglass.services.pipeline.restore.offset_map import read_log
+
+    assert opener.state is not None
+    noted = opener.state / address.folder / f"partition-{address.partition}.jsonl"
+    stretches = read_log(noted).runs
+    if not stretches:
+        raise UsageError(
+            f"{noted} tells of no restored records: name the --progress of that restore."
+        )
+    view = topic if address.kind.committed else CommittedView(topic)
+    return RestoredView(view, backup, stretches)
+
+
+def _by_position(address: SourceAddress, source: Source) -> Source:
+    if address.kind is SourceKind.METASTORE:
+        return source
+    committed = source if address.kind.committed else CommittedView(source)
+    return by_position(committed, Reading())

@@ -1,27 +1,28 @@
-"""A comparison page by page, forward and back from any address, in bounded memory and time."""
+"""Pages through a comparison, forward and back from any address, in bounded memory and time."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from breakglass.services.divergence.align import RecordPair
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, RecordPair
+from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.source import Reading
 
 FIRST_BLOCK = 4
-"""Addresses that are read first when a page is read backwards; blocks then grow."""
+"""Number of addresses in the first block of a page read backwards; later blocks are larger."""
 GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """How much one page may take."""
+    """The largest size of a page."""
 
     pairs: int
     bytes: int
-    """Of the entries as the sources have them: what is read for a page, not what is held."""
+    """Bytes of the entries in the sources: what a page reads, not what it keeps in memory."""
 
 
 PAGE = PageLimits(pairs=200, bytes=8 * 1024 * 1024)
@@ -29,7 +30,7 @@ PAGE = PageLimits(pairs=200, bytes=8 * 1024 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class PairPage:
-    """Everything that both sides have in ``[start, end)``."""
+    """All pairs in ``[start, end)``."""
 
     start: int
     end: int
@@ -39,7 +40,7 @@ class PairPage:
 def page_from(
     comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE
 ) -> PairPage:
-    """The page that begins at *at*: up to the room there is; at least one pair, if any follows."""
+    """The page that begins at *at*, as large as *room* allows; has a pair if any follows."""
     extent = comparison.extent
     start = max(at, extent.start)
     taken = _Taken(room)
@@ -53,7 +54,7 @@ def page_from(
 def page_before(
     comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE
 ) -> PairPage:
-    """The page that ends before *at*, up to the room there is.
+    """The page that ends before *at*, as large as *room* allows.
 
     Reads in growing steps, because only reading tells how many entries an address range holds.
     """
@@ -78,7 +79,7 @@ class _Taken:
         self._size = 0
 
     def fits(self, pair: RecordPair) -> bool:
-        """Whether there is room for *pair*, which the caller then takes; the first always fits."""
+        """Whether *pair* fits, which the caller must then take; the first pair always fits."""
         self._size += pair.size
         if not self.pairs:
             return True
@@ -88,10 +89,10 @@ class _Taken:
 def blocks_before(
     comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE, down_to: int = 0
 ) -> Iterator[PairPage]:
-    """What lies in ``[down_to, at)``, block by block backwards.
+    """The pairs in ``[down_to, at)``, block by block backwards.
 
-    A block holds no more pairs than *room* has: of a longer one its end is kept, and the next
-    block ends where that begins.
+    A block has at most as many pairs as *room* allows: of a longer block the end is kept, and the
+    next block ends where the kept part begins.
     """
     end, step = at, FIRST_BLOCK
     lowest = max(comparison.extent.start, down_to)
@@ -111,3 +112,107 @@ def _block(
             start = kept[0].offset + 1
         kept.append(pair)
     return PairPage(start, end, tuple(kept))
+
+
+MOST_PAIRS = 1_000
+BEFORE = PageLimits(pairs=20, bytes=2 * 1024 * 1024)
+"""What a window keeps before the address that it is opened at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """All pairs in ``[start, end)``, a stretch that grows at either end and stays small."""
+
+    start: int = 0
+    end: int = 0
+    pairs: tuple[RecordPair, ...] = ()
+
+    def below(self, page: PairPage) -> Window:
+        """The window with *page* appended at its end; excess pairs are dropped at the top."""
+        pairs = joined((*self.pairs, *page.pairs))
+        if len(pairs) <= MOST_PAIRS:
+            return Window(self.start, page.end, pairs)
+        kept = pairs[-MOST_PAIRS:]
+        return Window(kept[0].offset, page.end, kept)
+
+    def above(self, page: PairPage) -> Window:
+        """The window with *page* put before its start; excess pairs are dropped at the bottom."""
+        pairs = joined((*page.pairs, *self.pairs))
+        if len(pairs) <= MOST_PAIRS:
+            return Window(page.start, self.end, pairs)
+        return Window(page.start, pairs[MOST_PAIRS].offset, pairs[:MOST_PAIRS])
+
+    def place_of(self, offset: int) -> int:
+        """Index of the pair at *offset*, else of the next pair; the last pair if none follows."""
+        place = bisect_left(self.pairs, offset, key=lambda pair: pair.offset)
+        return max(0, min(place, len(self.pairs) - 1))
+
+    def next_run(self, place: int) -> int | None:
+        """The first pair of the window after *place* that begins a run of differences."""
+        return next(
+            (number for number in range(place + 1, len(self.pairs)) if self._begins(number)), None
+        )
+
+    def previous_run(self, place: int) -> int | None:
+        """The last pair before *place* that begins a run of differences.
+
+        Whether the window's first pair begins a run is not known: the pair before it is gone.
+        """
+        return next((number for number in range(place - 1, 0, -1) if self._begins(number)), None)
+
+    def _begins(self, place: int) -> bool:
+        kind = self.pairs[place].kind
+        return kind is not PairKind.EQUAL and kind is not self.pairs[place - 1].kind
+
+    def totals_from(self, start: int) -> HunkTotals:
+        """The totals of the pairs at *start* and after."""
+        totals = HunkTotals(counted_to=start)
+        for pair in self.pairs:
+            if pair.offset >= start:
+                totals.add(pair)
+        totals.counted_to = max(start, self.end)
+        return totals
+
+
+def around(comparison: Comparison, offset: int, reading: Reading) -> Window:
+    """The window around *offset*: some pairs before it, and a page after it."""
+    extent = comparison.extent
+    at = max(extent.start, min(offset, extent.end))
+    page = page_from(comparison, at, reading)
+    before = page_before(comparison, at, reading, BEFORE)
+    return Window(page.start, page.end, page.pairs).above(before)
+
+
+def joined(pairs: tuple[RecordPair, ...]) -> tuple[RecordPair, ...]:
+    """*pairs*, with an unreadable stretch that two pages split joined into one pair."""
+    found: list[RecordPair] = []
+    for pair in pairs:
+        if found and _continues(found[-1], pair):
+            found[-1] = _together(found[-1], pair)
+        else:
+            found.append(pair)
+    return tuple(found)
+
+
+def _continues(before: RecordPair, pair: RecordPair) -> bool:
+    """Whether both pairs are of the same unreadable stretch and adjacent."""
+    if before.kind is not PairKind.UNREAD or pair.kind is not PairKind.UNREAD:
+        return False
+    ours, theirs = (before.left, before.right), (pair.left, pair.right)
+    return all(_touch(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def _touch(one: object, other: object) -> bool:
+    if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange):
+        return one.end == other.start and one.reason == other.reason
+    return one is None and other is None
+
+
+def _together(before: RecordPair, pair: RecordPair) -> RecordPair:
+    left, right = (
+        UnreadableRange(one.start, other.end, one.reason)
+        if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange)
+        else None
+        for one, other in ((before.left, pair.left), (before.right, pair.right))
+    )
+    return before._replace(left=left, right=right)

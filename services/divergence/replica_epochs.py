@@ -1,7 +1,7 @@
-"""What leader epochs prove of two replicas: up to where their histories part, the logs are one.
+"""Proves by leader epochs that two replicas are the same up to where their histories diverge.
 
-An epoch has one leader, and a follower appends only where its log agrees with the leader's: two
-logs that hold the same epoch hold the same records before (log matching).
+An epoch has one leader, and a follower appends only where its log matches the leader's. So two
+logs that contain the same epoch have the same records before it (log matching).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, Unknown
 
 DEPTH = 64
-"""Epochs that are asked for of either replica."""
+"""Number of epochs that each replica is asked for."""
 NO_ID = UUID(int=0)
 
 
 def proven_by_epochs(
     client: ReadClient, left: ReplicaSource, right: ReplicaSource, deadline: Deadline
 ) -> Extent | None:
-    """The offsets that both replicas hold alike by log matching; None where that is not known.
+    """The offsets at which both replicas are the same by log matching; None if not known.
 
     Raises:
-        Unreachable: a broker does not tell its epochs.
+        Unreachable: a broker does not answer for its epochs.
     """
-    ours, theirs = (_history(client, one, deadline) for one in (left, right))
+    ours, theirs = (_history(client, source, deadline) for source in (left, right))
     if isinstance(ours, Unknown) or isinstance(theirs, Unknown):
         return None
     parted = parting(ours, theirs)
@@ -36,9 +36,9 @@ def proven_by_epochs(
 
 
 def parting(ours: EpochHistory, theirs: EpochHistory) -> int | None:
-    """Where the highest epoch that both wrote ends first; None without a common one."""
-    ends = {one.epoch: one.end for one in ours.ranges}
-    common = [one for one in theirs.ranges if one.epoch in ends]
+    """The lower end offset of the highest common epoch; None without a common epoch."""
+    ends = {range_.epoch: range_.end for range_ in ours.ranges}
+    common = [range_ for range_ in theirs.ranges if range_.epoch in ends]
     return min(ends[common[-1].epoch], common[-1].end) if common else None
 
 

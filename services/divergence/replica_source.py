@@ -1,4 +1,4 @@
-"""One replica's log as a source: raw batches of a broker, leader or not, decoded one at a time."""
+"""Reads one replica's log, leader or not, as a source of raw batches decoded one at a time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from breakglass.services import patience
 from breakglass.services.divergence.batch_tape import Batches, BatchTape, whole_batches
-from breakglass.services.divergence.content import Keep
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, entry_of
+from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, entry_of
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import (
     ClusterError,
@@ -24,14 +24,12 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import BatchHeader
 from breakglass.services.topic_backup.batches import decode_batch
 
-REQUEST_SECONDS = 5.0
-"""How long one chunk is tried for: somebody looks at a screen meanwhile."""
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """A batch that decompresses to more is shown as unreadable, with that reason."""
 CHUNK_BYTES, FIRST_CHUNK_BYTES = 4 * 1024 * 1024, 256 * 1024
-"""Of whole batches that are asked for at once, to be compared as bytes."""
+"""Bytes of whole batches that one request asks for, to be compared as bytes."""
 ONE_BATCH = 1
-"""Bytes to ask for so that one batch comes: brokers send the first one whole."""
+"""Bytes to ask for to get one batch: brokers send the first batch whole, whatever its size."""
 GROWTH = 4
 
 NO_RECORDS = "the broker sends no records although its log goes on"
@@ -43,7 +41,7 @@ READ_ERRORS = (ClusterError, EvidenceChanged, Unreachable)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSource:
-    """The log that one broker holds of one partition, in the extent that was read before."""
+    """One broker's log of one partition, in the extent that was read before."""
 
     sender: Sender
     broker: int
@@ -51,11 +49,11 @@ class ReplicaSource:
     extent: Extent
     gapless: bool = False
     """Every offset of the extent has a record, as in a topic that is not compacted."""
-    request_seconds: float = REQUEST_SECONDS
+    request_seconds: float = patience.BRIEF
     committed: bool = False
     """As committed consumers read it from the leader: without markers and aborted records."""
     title: str = ""
-    """What it is called in place of its broker."""
+    """The source's name, if it is not named after its broker."""
 
     @property
     def name(self) -> str:
@@ -64,19 +62,19 @@ class ReplicaSource:
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """The records in ``[start, end)``, markers of transactions among them.
 
-        A damaged batch is `UnreadableRange` with its offsets, and the log goes on behind it. Where
-        the broker does not answer or its log has changed, all the rest is.
+        A damaged batch is `UnreadableRange` with its offsets, and the following batches are read.
+        If the broker does not answer or its log has changed, the whole rest is unreadable.
         """
         asked = self.extent.within(start, end)
         return _Walk(self, asked.start, asked.end, reading).items()
 
     def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
-        """Its batches as the broker sends them, from the one on that holds *start*."""
+        """The batches as the broker sends them, from the batch that contains *start* on."""
         asked = self.extent.within(start, end)
         return BatchTape(self._fetched(asked, reading), asked.end, reading.plain or self.committed)
 
     def _fetched(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
-        """Whole batches; ends where the broker does not answer with any."""
+        """Whole batches; ends where the broker does not answer with a whole batch."""
         records, at, size = self._records(CHUNK_BYTES, reading), asked.start, FIRST_CHUNK_BYTES
         while at < asked.end:
             try:
@@ -104,14 +102,14 @@ class ReplicaSource:
         )
 
     def chunk(self, start: int, end: int, size: int, reading: Reading) -> BatchChunk | None:
-        """Some batches of ``[start, end)``; None where it has none. Raises READ_ERRORS."""
+        """Some batches of ``[start, end)``; None if the log has none. Raises READ_ERRORS."""
         return next(self._records(size, reading).chunks(start, end), None)
 
 
 class _Walk:
-    """One pass over a stretch of a replica; `_at` is the next offset to be told of.
+    """One pass over a stretch of a replica; `_at` is the next offset to report.
 
-    Behind damage it is asked for from `_from` on, which may lie within the first readable batch.
+    After damage the broker is asked from `_from` on, which may lie within the first readable batch.
     """
 
     def __init__(self, source: ReplicaSource, start: int, end: int, reading: Reading) -> None:
@@ -143,7 +141,7 @@ class _Walk:
     def _failed(
         self, error: ClusterError | EvidenceChanged | Unreachable
     ) -> Iterator[UnreadableRange]:
-        """What a failed fetch hides; nothing yet where asking for less may tell."""
+        """The range that a failed fetch hides; nothing yet if a smaller fetch may succeed."""
         if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
             yield self._unreadable(self._end, str(error))
         elif self._size > ONE_BATCH:
@@ -153,10 +151,10 @@ class _Walk:
             yield self._unreadable(self._behind_damage(), str(error))
 
     def _behind_damage(self) -> int:
-        """The first offset behind `_at` of which the broker sends whole batches again.
+        """The first offset after `_at` from which the broker sends whole batches again.
 
-        It finds batches by a sparse index, so damage can hide some that follow it. Looked for in
-        growing steps, then by halves.
+        A broker finds batches by a sparse index, so damage can hide batches that follow it. The
+        search takes growing steps, then halves them.
         """
         unreadable, step = self._at, 1
         while unreadable < self._end - 1:
@@ -168,7 +166,7 @@ class _Walk:
         return self._end
 
     def _earliest(self, unreadable: int, readable: int, first: int) -> int:
-        """The same between two offsets; who asks for *readable* gets batches from *first* on."""
+        """The first readable offset of a range; a fetch at *readable* returns *first* onwards."""
         while readable - unreadable > 1:
             middle = (unreadable + readable) // 2
             found = self._first_readable(middle)
@@ -180,7 +178,7 @@ class _Walk:
         return first if first > self._at else readable
 
     def _first_readable(self, offset: int) -> int | None:
-        """Where whole records begin, for a broker that is asked for *offset*."""
+        """The first offset of the whole batches that the broker returns for *offset*."""
         try:
             chunk = self._chunk(offset, ONE_BATCH)
             if chunk is None:
@@ -192,7 +190,7 @@ class _Walk:
         return header.base_offset if header.next_offset <= self._source.extent.end else None
 
     def _unreadable(self, end: int, reason: str) -> UnreadableRange:
-        """Tell of everything up to *end*, and go on there."""
+        """Report everything up to *end* as unreadable, and continue at *end*."""
         damage = UnreadableRange(self._at, min(end, self._end), reason)
         self._at = damage.end
         return damage
@@ -214,7 +212,7 @@ class _Walk:
                 yield from self._batch(chunk.data, header, following)
 
     def _batch(self, data: bytes, header: BatchHeader, following: int | None) -> Iterator[Item]:
-        """The entries of one batch that were not told yet; *following* is where the next begins."""
+        """The entries of one batch not reported yet; *following* is where the next batch begins."""
         try:
             entries = entries_of(data, header, self._where, self._reading.keep)
             if following is not None and self._at < following < header.next_offset:
@@ -232,17 +230,17 @@ class _Walk:
 
 
 class Aborts:
-    """What a committed consumer passes over, batch by batch in the order of their offsets.
+    """Which batches a read_committed consumer skips, asked in the order of their offsets.
 
     Source: CompletedFetch.java of Kafka's consumer.
     """
 
     def __init__(self, aborted: Iterable[Aborted]) -> None:
-        self._ahead = deque(sorted(aborted, key=lambda one: one.first_offset))
+        self._ahead = deque(sorted(aborted, key=lambda aborted: aborted.first_offset))
         self._producers: set[int] = set()
 
     def hides(self, header: BatchHeader) -> bool:
-        """Whether *header*, the next one, is of a marker or of an aborted transaction."""
+        """Whether the next batch, with *header*, is a marker or of an aborted transaction."""
         while self._ahead and self._ahead[0].first_offset <= header.last_offset:
             self._producers.add(self._ahead.popleft().producer_id)
         if header.control:
@@ -255,7 +253,7 @@ def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequ
     """The entries of one batch of *data*.
 
     Raises:
-        MalformedMessage: it is damaged, or not in the order of its offsets.
+        MalformedMessage: the batch is damaged, or its offsets do not rise.
     """
     batch = decode_batch(data, header, where, max_batch_bytes=MAX_BATCH_BYTES)
     if any(one.offset >= other.offset for one, other in pairwise(batch.records)):

@@ -1,10 +1,10 @@
-"""Two replicas of a partition: which two by default, and what their epochs tell beforehand."""
+"""Chooses two replicas of a partition to compare, and states what their epochs already prove."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.replica_source import ReplicaSource
 from breakglass.services.divergence.source import Extent
 from breakglass.services.kafka.wire.sender import Sender
@@ -21,24 +21,24 @@ class Facing:
     left: ReplicaLog
     right: ReplicaLog
     divergence: int | Unknown
-    """First offset at which they stop being the same log, by their epochs."""
+    """First offset at which the two logs may differ, by their epochs."""
     compacted: bool | Unknown
-    """Offsets may be missing on either side alone, for each replica cleans for itself."""
+    """Offsets may be missing on one side only: each replica compacts its log by itself."""
 
     @property
     def extent(self) -> Extent:
-        """From the first offset of either to the last."""
+        """From the first offset of either replica to the last."""
         one, other = _extent(self.left), _extent(self.right)
         return Extent(min(one.start, other.start), max(one.end, other.end))
 
     @property
     def begin(self) -> int:
-        """Where to look first: at the divergence, or from the start on where it is not known."""
+        """Where to look first: at the divergence, or at the start if the divergence is unknown."""
         return self.extent.start if isinstance(self.divergence, Unknown) else self.divergence
 
     @property
     def proven_same(self) -> Extent | None:
-        """What needs no reading: a common epoch means the same records (log matching)."""
+        """Offsets that need no reading: a common epoch means the same records (log matching)."""
         if self.compacted is not False or isinstance(self.divergence, Unknown):
             return None
         start = max(_extent(self.left).start, _extent(self.right).start)
@@ -46,8 +46,12 @@ class Facing:
 
 
 def readable(evidence: PartitionEvidence) -> tuple[ReplicaLog, ...]:
-    """The replicas whose log can be compared: both of its ends were told."""
-    return tuple(one for one in evidence.replicas if known(one.log_start) and known(one.log_end))
+    """The replicas whose log can be compared: both its start and its end are known."""
+    return tuple(
+        replica
+        for replica in evidence.replicas
+        if known(replica.log_start) and known(replica.log_end)
+    )
 
 
 def face(evidence: PartitionEvidence, left: int, right: int) -> Facing | Unknown:
@@ -66,24 +70,24 @@ def face(evidence: PartitionEvidence, left: int, right: int) -> Facing | Unknown
 
 
 def default_pair(evidence: PartitionEvidence, best: int | None) -> tuple[int, int] | Unknown:
-    """The best replica, and the one that loses most if the best is elected.
+    """The best replica, and the replica that loses most if the best is elected.
 
     Unknown, with the reason, where fewer than two can be read.
     """
-    brokers = [one.broker for one in readable(evidence)]
+    brokers = [log.broker for log in readable(evidence)]
     if len(brokers) < 2:
-        held = ", ".join(f"b{one}" for one in brokers) or "none"
+        held = ", ".join(f"b{broker}" for broker in brokers) or "none"
         return Unknown(
             f"two replicas are needed to compare, and of {evidence.partition} can be read: {held}"
         )
     chosen = best if best in brokers else brokers[0]
     loss = loss_of(evidence, chosen)
-    others = [one for one in brokers if one != chosen]
+    others = [broker for broker in brokers if broker != chosen]
     return chosen, max(others, key=lambda broker: _lost(loss, broker))
 
 
 def comparison_of(facing: Facing, sender: Sender) -> Comparison:
-    """The comparison of two replicas, read from their brokers when it is asked for."""
+    """The comparison of two replicas, read from their brokers on demand."""
     gapless = facing.compacted is False
     left, right = (
         ReplicaSource(sender, log.broker, facing.partition, _extent(log), gapless)
@@ -93,11 +97,11 @@ def comparison_of(facing: Facing, sender: Sender) -> Comparison:
 
 
 def _lost(loss: Loss, broker: int) -> int:
-    """How many records the replica on *broker* would drop; what is not known counts as none."""
+    """How many records the replica on *broker* would drop; an unknown number counts as 0."""
     found: ReplicaLoss | None = loss.of(broker)
     if found is None:
         return 0
-    return sum(one for one in (found.tail, found.head) if isinstance(one, int))
+    return sum(number for number in (found.tail, found.head) if isinstance(number, int))
 
 
 def _extent(log: ReplicaLog) -> Extent:

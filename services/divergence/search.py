@@ -1,6 +1,6 @@
-"""Finds the next and the previous difference, however far away, and counts all of them.
+"""Finds the next and the previous difference, however far away, and counts all differences.
 
-Differences of one kind that follow each other are one: a search goes to where a run begins.
+Consecutive differences of one kind are one run: a search finds the beginning of a run.
 """
 
 from __future__ import annotations
@@ -8,17 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.byte_source import Same
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.hunks import HunkTotals
-from breakglass.services.divergence.runs import Run, runs
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, Run, runs
+from breakglass.services.divergence.source import Reading, Same
 
 TELL_EVERY = 256
-"""Pairs, or stretches that are the same, between two reports of progress."""
+"""Number of pairs or equal stretches between two reports of progress."""
 FIRST_BLOCK, MOST_BLOCK, GROWTH = 16, 1_000_000, 4
-"""Addresses that a search backwards looks at at once."""
+"""Number of addresses in the blocks of a backward search: first, at most, and their growth."""
 
 Progress = Callable[[int], None]
 
@@ -28,13 +24,13 @@ def next_difference(
 ) -> int | None:
     """The first address above *after* at which a run of differences begins; None: there is none.
 
-    What is known to be the same is not decoded. *progress* is told the address reached.
+    Entries that are known to be the same are not decoded. *progress* receives the address reached.
     """
     before: PairKind | None = None
-    for one in _told(runs(comparison, after, comparison.extent.end, reading), progress):
-        kind = _kind(one)
-        if _start(one) > after and _begins(kind, before):
-            return _start(one)
+    for pair in _told(runs(comparison, after, comparison.extent.end, reading), progress):
+        kind = _kind(pair)
+        if _start(pair) > after and _begins(kind, before):
+            return _start(pair)
         before = kind
     return None
 
@@ -44,7 +40,7 @@ def previous_difference(
 ) -> int | None:
     """The last address below *before* at which a run of differences begins; None: there is none."""
     open_run: _Place | None = None
-    """The first pair of what was looked at, if it differs: its run may begin further up."""
+    """The first pair compared so far, if it differs: its run may begin before it."""
     for start, end in _blocks_before(comparison, before):
         block = _looked_at(runs(comparison, start, end, reading))
         if block is not None:
@@ -60,7 +56,7 @@ def previous_difference(
 def count(
     comparison: Comparison, start: int, reading: Reading, progress: Callable[[HunkTotals], None]
 ) -> HunkTotals:
-    """Totals from *start* to the end of both sides; *progress* is shown them as they grow."""
+    """Totals from *start* to the end of both sides; *progress* receives them as they grow."""
     totals = HunkTotals(counted_to=start)
     for number, one in enumerate(runs(comparison, start, comparison.extent.end, reading), 1):
         totals.add(one)
@@ -72,7 +68,7 @@ def count(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where something of a kind is."""
+    """The address of a pair, with its kind."""
 
     offset: int
     kind: PairKind
@@ -80,28 +76,28 @@ class _Place:
 
 @dataclass(slots=True)
 class _Block:
-    """What a search backwards keeps of some addresses."""
+    """What a backward search keeps about a block of addresses."""
 
     first: _Place
     last: PairKind
     begin: int | None = None
-    """Where the last run within it begins; that of the first pair is not known to."""
+    """Where the last run within the block begins; the first pair's run may begin before it."""
 
 
 def _looked_at(found: Iterator[Run]) -> _Block | None:
     block: _Block | None = None
-    for one in found:
-        kind = _kind(one)
+    for pair in found:
+        kind = _kind(pair)
         if block is None:
-            block = _Block(_Place(_start(one), kind), kind)
+            block = _Block(_Place(_start(pair), kind), kind)
         elif _begins(kind, block.last):
-            block.begin = _start(one)
+            block.begin = _start(pair)
         block.last = kind
     return block
 
 
 def _blocks_before(comparison: Comparison, before: int) -> Iterator[tuple[int, int]]:
-    """Addresses ``[start, end)`` backwards from *before*; what is proven the same is one block."""
+    """Blocks ``[start, end)`` backwards from *before*; a proven equal stretch is one block."""
     extent, proven = comparison.extent, comparison.proven_same
     end, step = min(before, extent.end), FIRST_BLOCK
     while end > extent.start:
@@ -128,7 +124,7 @@ def _start(one: Run) -> int:
 
 
 def _told(found: Iterator[Run], progress: Progress) -> Iterator[Run]:
-    """What was *found*, with a word on how far that is every so often."""
+    """The runs of *found*; reports progress after every `TELL_EVERY` of them."""
     for number, one in enumerate(found, 1):
         if number % TELL_EVERY == 0:
             progress(one.end - 1)

@@ -1,7 +1,7 @@
-"""Where two texts differ, down to the character; bounded, whatever the texts are.
+"""Finds where two texts differ, down to the character, in bounded time.
 
-What both begin and end with is taken off first. The rest is compared word by word, and words that
-were replaced character by character; where that would take too long, all of it is different.
+Common beginnings and ends are removed first. The rest is compared word by word, and replaced words
+character by character. Where that would take too long, the whole rest counts as different.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Span = tuple[int, int]
 """The characters ``[start, end)`` of a text."""
 
 MOST_STEPS = 200_000
-"""Longest product of two lengths that is compared piece by piece: some milliseconds."""
+"""Largest product of two lengths that is compared in detail: it takes some milliseconds."""
 WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
 
 Block = tuple[int, int, int, int]
-"""``[start, end)`` of the left, ``[start, end)`` of the right; not the same."""
+"""``[start, end)`` of the left and ``[start, end)`` of the right, which differ."""
 
 
 class LinePair(NamedTuple):
-    """Two lines beside each other; None where one side has no such line."""
+    """Two lines beside each other; None on a side that lacks the line."""
 
     left: str | None
     right: str | None
 
 
 def differences(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """The characters of each text that the other does not have in their place."""
+    """The spans of each text that differ from the other text."""
     ours: list[Span] = []
     theirs: list[Span] = []
     for block in _word_blocks(left, right):
@@ -44,13 +44,13 @@ def differences(left: str, right: str) -> tuple[tuple[Span, ...], tuple[Span, ..
 
 
 def lines_beside(left: Sequence[str], right: Sequence[str]) -> Iterator[LinePair]:
-    """Two texts line by line, the same lines beside each other."""
+    """Two texts line by line, with equal lines beside each other."""
     a = c = 0
     for block in _blocks(left, right):
-        yield from (LinePair(one, one) for one in left[a : block[0]])
+        yield from (LinePair(text, text) for text in left[a : block[0]])
         a, c = block[1], block[3]
         yield from starmap(LinePair, zip_longest(left[block[0] : a], right[block[2] : c]))
-    yield from (LinePair(one, one) for one in left[a:])
+    yield from (LinePair(text, text) for text in left[a:])
 
 
 def _word_blocks(left: str, right: str) -> Iterator[Block]:
@@ -76,7 +76,7 @@ def _character_blocks(left: str, right: str, block: Block) -> Iterator[Block]:
 
 
 def _blocks(left: Sequence[Hashable], right: Sequence[Hashable]) -> Iterator[Block]:
-    """What differs between two sequences, once their common ends are taken off."""
+    """The differing blocks of two sequences, after their common ends are removed."""
     head = _common(left, right)
     tail = _common(left[head:][::-1], right[head:][::-1])
     ours, theirs = left[head : len(left) - tail], right[head : len(right) - tail]

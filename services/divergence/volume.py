@@ -1,7 +1,8 @@
-"""How many bytes a source is kept in: what decides whether a count is worth more than one core."""
+"""The size of a source in bytes, which decides whether a count uses more than one core."""
 
 from __future__ import annotations
 
+from breakglass.services import patience
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.log_source import LogSource
 from breakglass.services.divergence.replica_source import ReplicaSource
@@ -11,30 +12,32 @@ from breakglass.services.kafka.replicas.log_dirs import read_log_dirs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.topic_backup.layout import records_name
 
-ASK_SECONDS = 10.0
-
 
 def bytes_of(source: Source) -> int | None:
-    """The bytes of *source* at rest; None where they are not told, or it cannot be divided.
+    """The stored bytes of *source*; None if they are unknown or *source* cannot be divided.
 
-    What is divided is read by address from anywhere: a log of which only committed records are
-    wanted has to be read whole to know them.
+    Only a source that can be read from any address is divided. A log must be read whole to find
+    its committed records.
     """
     if isinstance(source, BackupSource):
-        names = [records_name(one.prefix) for one in source.stretches]
-        return sum(source.folder.size(one) or 0 for one in names)
+        names = [records_name(stretch.prefix) for stretch in source.stretches]
+        return sum(source.folder.size(name) or 0 for name in names)
     if isinstance(source, LogSource):
-        return sum(one.path.stat().st_size for one in source.segments if one.path.exists())
+        return sum(
+            segment.path.stat().st_size for segment in source.segments if segment.path.exists()
+        )
     if isinstance(source, ReplicaSource):
         return _on_broker(source)
     return None
 
 
 def _on_broker(source: ReplicaSource) -> int | None:
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.REQUEST)
     try:
         told = read_log_dirs(source.sender, source.broker, [source.partition], deadline)
     except BreakglassError:
         return None
     held = told.get(source.partition)
-    return held.size if held is not None and isinstance(held.size, int) else None
+    if held is None or held.future or not isinstance(held.size, int):
+        return None
+    return held.size

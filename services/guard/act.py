@@ -34,10 +34,11 @@ T = TypeVar("T")
 
 SUCCEEDED = "succeeded"
 PARTLY_FAILED = "partly failed"
-"""How a journal records the end of an act."""
+HELD = "held"
+"""How a journal records the end of an act; one that holds something has it still to put back."""
 
 UNSURE = (OutcomeUnknown, Unreachable, StorageError)
-"""Errors after which nobody knows whether the request was carried out."""
+"""Errors that leave open whether the request was carried out."""
 
 
 class TargetResult(StrEnum):
@@ -50,7 +51,7 @@ class TargetResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frozen(Generic[T]):
-    """What is agreed to. Two are equal where the consent to one is a consent to the other."""
+    """What is agreed to. Two values are equal where a consent to either covers the other."""
 
     cluster_id: str
     asked: tuple[ConsentPhrase, ...]
@@ -66,7 +67,7 @@ class Frozen(Generic[T]):
 
 
 class Change(NamedTuple):
-    """One thing that is no longer as it was agreed to."""
+    """A fact or a target that changed since it was agreed to."""
 
     what: str
     """A label of the facts, or a target."""
@@ -131,7 +132,7 @@ class TargetOutcome(ActEvent):
 
 
 Tell = Callable[[ActEvent], None]
-"""Hears each event, in the thread that runs the act."""
+"""Receives each event, in the thread that runs the act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,15 @@ class Ending:
     value: Any = None
     """What the act returns to its front end."""
 
+    @property
+    def whole(self) -> bool:
+        """All was done that was agreed to."""
+        return self.result in (SUCCEEDED, HELD)
+
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The front end that an act runs for: how it reads, what it hears, whether it stops."""
+    """The front end that an act runs for: how it reads, reports events, and stops."""
 
     access: ReadAccess | None = None
     """None: the act is about a store, and no cluster."""
@@ -155,9 +161,9 @@ class Front:
     stop: Callable[[], bool] = lambda: False
     """Asked between requests; true ends the act after the request under way."""
     state_folder: Path | None = None
-    """Of journals and locks; None: the user's state folder."""
+    """The folder of journals and locks; None: the user's state folder."""
     client: Callable[[], AbstractContextManager[ReadClient]] | None = None
-    """Makes the clients of the looks, where the front end watches them itself."""
+    """Makes the reading clients, where the front end keeps track of them itself."""
 
     def reading(self) -> AbstractContextManager[ReadClient]:
         """A client that can read, closed at the end of the block."""
@@ -167,7 +173,7 @@ class Front:
 
     @property
     def cluster(self) -> ReadAccess:
-        """How the act reads the cluster. Raises UsageError where none was named."""
+        """How the act reads the cluster. Raises UsageError where no cluster was named."""
         if self.access is None:
             raise UsageError("this reads a cluster: name it with --bootstrap-server")
         return self.access
@@ -183,14 +189,14 @@ class Means:
 
     @property
     def cluster(self) -> Power:
-        """What can change the cluster. Raises ReadOnly where nothing can."""
+        """The power to change the cluster. Raises ReadOnly in a read-only session."""
         if self.power is None:
             raise ReadOnly("this changes the cluster: add --write")
         return self.power
 
 
 class Act(ABC, Generic[T]):
-    """One thing to be done. All of it runs in the thread that calls `GuardedRun`."""
+    """An act that changes something. All of it runs in the thread that calls `GuardedRun`."""
 
     doing: ClassVar[str]
     """``deleting a checkpoint``: what a session without ``--write`` is refused."""
@@ -200,7 +206,7 @@ class Act(ABC, Generic[T]):
         """What the act would do now. Raises BreakglassError where it can do nothing."""
 
     def look_again(self, front: Front, agreed: Frozen[T]) -> tuple[Frozen[T], tuple[Change, ...]]:
-        """The same after consent, and why the consent to *agreed* does not cover it."""
+        """What the act would do now, and why the consent to *agreed* does not cover it."""
         fresh = self.freeze(front)
         return fresh, changes_between(agreed, fresh)
 
@@ -231,12 +237,12 @@ class Act(ABC, Generic[T]):
         """
 
     def follow(self, front: Front, frozen: Frozen[T], ending: Ending) -> str:  # noqa: ARG002
-        """Do what is left and changes no cluster; returns how that ended, or nothing."""
+        """Do the work that follows and changes no cluster; returns how it ended, or nothing."""
         return ""
 
 
 def result_of(error: BreakglassError) -> TargetResult:
-    """What an error says of the request that was under way when it came."""
+    """The result of the request that was under way when the error came."""
     return TargetResult.UNKNOWN if isinstance(error, UNSURE) else TargetResult.FAILED
 
 
@@ -250,7 +256,7 @@ def announced(
 ) -> Iterator[None]:
     """Write *step* to the journal before it is done, and its result after it.
 
-    *tell* hears of each partition of a step that failed.
+    *tell* is called for each partition of a step that failed.
     """
     request = journal.request(step, items, **details)
     try:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from breakglass.services.errors import ConsentMissing
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.quick_values import quickly_made
 
 
 class ConsentPhrase(NamedTuple):
@@ -15,7 +16,7 @@ class ConsentPhrase(NamedTuple):
 
     phrase: str
     why: str = ""
-    """Why it stands alone; empty for the bulk."""
+    """Why the phrase stands alone; empty for the bulk."""
     partition: TopicPartition | None = None
     """The partition that stands alone."""
 
@@ -25,14 +26,15 @@ class _Agreed(Protocol):
     def phrase(self) -> str: ...
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Price:
     """What an election of some partitions loses."""
 
     records: int | Unknown
-    """Readable records, counted; what unread replicas hold is never part of it (R11)."""
+    """Readable records, counted; records of unread replicas are never part of the price (R11)."""
     approximate: bool = False
-    """A topic among them is compacted, so that offsets are not records."""
+    """One of the topics is compacted, so that offsets are not records."""
 
     def __str__(self) -> str:
         if isinstance(self.records, Unknown):
@@ -41,7 +43,7 @@ class Price:
 
 
 def total_price(prices: Sequence[Price]) -> Price:
-    """The price of all *prices* together; unknown as soon as one is."""
+    """The price of all *prices* together; unknown as soon as one of them is."""
     records = 0
     for price in prices:
         if isinstance(price.records, Unknown):
@@ -50,16 +52,17 @@ def total_price(prices: Sequence[Price]) -> Price:
     return Price(records, any(price.approximate for price in prices))
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """One partition that is to be changed, and what that costs."""
+    """A partition to be changed, and the price of the change."""
 
     partition: TopicPartition
     price: Price
     why_alone: str = ""
-    """Why it is agreed to on its own (internal topic, loss unknown); empty for the bulk."""
+    """Why the partition needs its own phrase (internal topic, loss unknown); empty for the bulk."""
     abandons: tuple[int, ...] = ()
-    """Brokers whose unread logs it gives up, in the order of their ids; they have no price."""
+    """Brokers whose unread logs are given up, in the order of their ids; they have no price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class ConsentGroup:
     partitions: tuple[TopicPartition, ...]
     price: Price
     why_alone: str = ""
-    """Why one partition needs a phrase of its own; empty for the bulk."""
+    """Why the partition needs a phrase of its own; empty for the bulk."""
     abandons: tuple[int, ...] = ()
     """Brokers whose unread logs are given up, of each of the partitions."""
 
@@ -93,24 +96,24 @@ def consent_groups(stakes: Iterable[Stake]) -> tuple[ConsentGroup, ...]:
     """
     alone: list[ConsentGroup] = []
     bulk: dict[tuple[int, ...], list[Stake]] = {}
-    for one in stakes:
-        if one.why_alone:
-            group = ConsentGroup((one.partition,), one.price, one.why_alone, one.abandons)
+    for stake in stakes:
+        if stake.why_alone:
+            group = ConsentGroup((stake.partition,), stake.price, stake.why_alone, stake.abandons)
             alone.append(group)
         else:
-            bulk.setdefault(one.abandons, []).append(one)
+            bulk.setdefault(stake.abandons, []).append(stake)
     return (*alone, *(_together(bulk[brokers], brokers) for brokers in sorted(bulk)))
 
 
 def implied_groups(groups: Iterable[ConsentGroup]) -> tuple[ConsentGroup, ...]:
-    """*groups* as they are agreed to where nobody types a phrase: those of one reason together."""
+    """*groups* merged by reason, for a consent that is given without typing a phrase."""
     alike: dict[tuple[str, tuple[int, ...]], list[ConsentGroup]] = {}
-    for one in groups:
-        alike.setdefault((one.why_alone, one.abandons), []).append(one)
+    for group in groups:
+        alike.setdefault((group.why_alone, group.abandons), []).append(group)
     return tuple(
         ConsentGroup(
-            tuple([partition for one in held for partition in one.partitions]),
-            total_price([one.price for one in held]),
+            tuple([partition for group in held for partition in group.partitions]),
+            total_price([group.price for group in held]),
             why,
             abandons,
         )
@@ -119,8 +122,8 @@ def implied_groups(groups: Iterable[ConsentGroup]) -> tuple[ConsentGroup, ...]:
 
 
 def _together(stakes: Sequence[Stake], abandons: tuple[int, ...]) -> ConsentGroup:
-    price = total_price([one.price for one in stakes])
-    return ConsentGroup(tuple([one.partition for one in stakes]), price, abandons=abandons)
+    price = total_price([stake.price for stake in stakes])
+    return ConsentGroup(tuple([stake.partition for stake in stakes]), price, abandons=abandons)
 
 
 def consent_phrase(
@@ -134,7 +137,7 @@ def consent_phrase(
     if not targets:
         raise ValueError("consent needs a target")
     named = str(targets[0]) if len(targets) == 1 else f"{len(targets):,} partitions"
-    given_up = f" and abandon {', '.join(f'b{one}' for one in abandons)}" if abandons else ""
+    given_up = f" and abandon {', '.join(f'b{broker}' for broker in abandons)}" if abandons else ""
     return f"{named} lose {price}{given_up}"
 
 
@@ -142,7 +145,7 @@ def require_consent(given: str | None, phrase: str) -> None:
     """Return if *given* is *phrase*, character for character.
 
     Raises:
-        ConsentMissing: nothing was given, or something else; it carries the phrase.
+        ConsentMissing: nothing was given, or something else; the error carries the phrase.
     """
     if given == phrase:
         return
@@ -159,7 +162,7 @@ def require_phrases(given: Sequence[str], groups: Iterable[_Agreed]) -> None:
     """Return if the phrase of each of *groups* is among *given*.
 
     Raises:
-        ConsentMissing: one is not; it carries the phrase.
+        ConsentMissing: a phrase is missing; the error carries it.
     """
     for group in groups:
         phrase = group.phrase

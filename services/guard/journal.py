@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -16,11 +15,11 @@ from uuid import UUID
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import (
-    AlreadyRunning,
     MalformedInput,
     StorageError,
     UnsupportedSchema,
 )
+from breakglass.services.file_lock import lock
 from breakglass.services.guard.journal_reserve import FULL, Reserve
 from breakglass.services.guard.journal_view import (
     SCHEMA,
@@ -33,6 +32,7 @@ from breakglass.services.guard.journal_view import (
 )
 from breakglass.services.guard.lock import ClusterLock, file_name, operator, private_folder
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.rights import sync_folder
 from breakglass.services.state_folder import state_folder
 
 __all__ = [
@@ -47,10 +47,10 @@ __all__ = [
 
 
 class Journal:
-    """An open journal, which holds the lock of its cluster. For use by many threads.
+    """An open journal, which has the lock of its cluster. For use by many threads.
 
     Each method returns once its line is on disk. `request` is called before a step is sent and
-    `outcome` when its answer, or the lack of one, is known: whatever a crash leaves behind, no
+    `outcome` when its answer, or the lack of one, is known: whenever the process crashes, no
     step is without its announcement.
     """
 
@@ -60,7 +60,7 @@ class Journal:
         self._lock = lock
         self._descriptor: int | None = descriptor
         self._written = (0, 0)
-        """Bytes and entries on disk: one value, so that an interrupt finds both or neither."""
+        """Bytes and entries on disk: a single value, so that interrupts split nothing."""
         self._writing = threading.Lock()
         self._reserve: Reserve | None = None
 
@@ -81,14 +81,14 @@ class Journal:
             raise
         with journal._closed_on_failure():
             journal.record(EntryKind.OPENED, cluster_id=cluster_id, who=operator())
-            _sync_folder(journals)
+            _put_on_disk(journals)
         return journal
 
     @classmethod
     def resume(cls, path: Path, folder: Path | None = None) -> tuple[Self, JournalView]:
-        """Go on with a journal, after a crash or in a colleague's place, and lock its cluster.
+        """Resume a journal, after a crash or in a colleague's place, and lock its cluster.
 
-        Returns the journal and what it held before; a torn last line is cut off.
+        Returns the journal and its entries so far; a torn last line is cut off.
 
         Raises: AlreadyRunning, StorageError, MalformedInput, UnsupportedSchema.
         """
@@ -109,11 +109,11 @@ class Journal:
     def record(self, kind: EntryKind, items: Items | None = None, /, **payload: Any) -> int:
         """Write one entry and wait until it is on disk; returns its number.
 
-        *items* says something of each partition. Values may be what JSON has, and paths, UUIDs,
+        *items* has a value for each partition. Values may be what JSON has, and paths, UUIDs,
         `TopicPartition` and `Unknown`.
 
         Raises:
-            StorageError: it could not be written; what it announces must not be sent.
+            StorageError: not written, so the step that it announces must not be sent.
             TypeError: a value that has no place in a journal, such as a `Secret`.
             ValueError: a field that the kind must have is missing.
         """
@@ -133,7 +133,7 @@ class Journal:
         """Keep *size* bytes free for what is still to be written, until `close`.
 
         Raises:
-            StorageError: there is no room; says how much is needed and where.
+            StorageError: there is no room; the message says how much is needed and where.
         """
         with self._writing:
             held, self._reserve = self._reserve, None
@@ -163,7 +163,7 @@ class Journal:
     def request(self, step: str, items: Items, **details: Any) -> int:
         """Announce a step, before it is sent; returns the number for `outcome`.
 
-        *items* should hold what is needed to undo it, for each partition.
+        *items* should have what is needed to undo the step, for each partition.
         """
         return self.record(EntryKind.REQUEST, items, step=step, **details)
 
@@ -183,7 +183,7 @@ class Journal:
         return self.record(EntryKind.CLOSED, result=result, **details)
 
     def close(self) -> None:
-        """Close the file and let others at the cluster; closing twice does nothing."""
+        """Close the file and release the cluster; closing twice does nothing."""
         with self._writing:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is not None:
@@ -208,7 +208,7 @@ class Journal:
 
     def _append(self, line: bytes) -> None:
         if self._descriptor is None:
-            raise StorageError(f"journal {self.path} is closed: resume it to go on")
+            raise StorageError(f"journal {self.path} is closed: resume it to continue")
         end, entries = self._written
         try:
             self._put(self._descriptor, line)
@@ -221,7 +221,7 @@ class Journal:
             raise
 
     def _put(self, descriptor: int, line: bytes) -> None:
-        """Write *line* to the disk; on a full one, into what was reserved.
+        """Write *line* to the disk; if it is full, into the reserved space.
 
         Raises: OSError.
         """
@@ -240,7 +240,7 @@ class Journal:
         return self._reserve is not None and self._reserve.give(size)
 
     def _cut(self) -> None:
-        """Take off what is behind the last whole line; a journal that cannot be cut is closed."""
+        """Cut off what follows the last whole line; a journal that cannot be cut is closed."""
         if self._descriptor is None:
             return
         try:
@@ -266,11 +266,15 @@ class UnreadableJournal:
 
 
 def list_journals(
-    cluster_id: str, folder: Path | None = None
+    cluster_id: str, folder: Path | None = None, since: str = ""
 ) -> list[JournalView | UnreadableJournal]:
-    """The journals of a cluster, newest first. One without a `JournalView.result` is unfinished."""
+    """The journals of a cluster, newest first. One without a `JournalView.result` is unfinished.
+
+    Those whose names, which begin with the time of their opening, come before *since* are not read.
+    """
     journals = (folder or state_folder()) / "journal" / file_name(cluster_id)
-    return [_readable(path) for path in sorted(journals.glob("*.jsonl"), reverse=True)]
+    found = sorted(journals.glob("*.jsonl"), reverse=True)
+    return [_readable(path) for path in found if path.name >= since]
 
 
 def _readable(path: Path) -> JournalView | UnreadableJournal:
@@ -297,17 +301,17 @@ def _open_alone(path: Path, flags: int) -> int:
     """
     descriptor = _open(path, flags)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        lock(
+            descriptor,
+            lambda: (
+                f"journal {path} is still being written: wait until that recovery ends, then look "
+                "again"
+            ),
+            lambda reason: f"journal {path} cannot be locked ({reason}): copy it to a local disk",
+        )
+    except BaseException:
         os.close(descriptor)
-        raise AlreadyRunning(
-            f"journal {path} is still being written: wait until that recovery ends, then look again"
-        ) from None
-    except OSError as error:
-        os.close(descriptor)
-        raise StorageError(
-            f"journal {path} cannot be locked ({error.strerror}): copy it to a local disk"
-        ) from error
+        raise
     return descriptor
 
 
@@ -317,14 +321,10 @@ def _write(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync_folder(folder: Path) -> None:
+def _put_on_disk(folder: Path) -> None:
     """Put the file's name on disk too."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder)
     except OSError as error:
         raise StorageError(
             f"{folder} cannot be put on disk ({error.strerror}): check that file system"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 AT_LEAST = 1024 * 1024
-"""Given back at once: some file systems take their time to hand out a few blocks."""
+"""Bytes given back at once: some file systems take their time to hand out a few blocks."""
 
 
 class Reserve:
@@ -40,7 +40,7 @@ class Reserve:
         return cls(descriptor, size)
 
     def give(self, size: int) -> bool:
-        """Give at least *size* bytes back to the file system; False when nothing is left."""
+        """Give at least *size* bytes back to the file system; False when no reserve is left."""
         if self._descriptor is None or not self._size:
             return False
         self._size = max(0, self._size - max(2 * size, AT_LEAST))

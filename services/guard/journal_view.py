@@ -18,11 +18,11 @@ UNKNOWN = "unknown"
 """The result of a partition whose request was sent and not answered."""
 
 MOST_BYTES = 1024 * 1024 * 1024
-"""No such file is larger."""
+"""The largest journal that is read, in bytes."""
 
 
 class EntryKind(StrEnum):
-    """What an entry says."""
+    """The kind of an entry."""
 
     OPENED = "opened"
     RESUMED = "resumed"
@@ -31,7 +31,7 @@ class EntryKind(StrEnum):
     REQUEST = "request"
     """A step is about to be sent."""
     OUTCOME = "outcome"
-    """What became of a step, for some or all of its partitions."""
+    """The result of a step, for some or all of its partitions."""
     NOTE = "note"
     CLOSED = "closed"
     """The execution ended by itself."""
@@ -39,15 +39,15 @@ class EntryKind(StrEnum):
 
 Details = Mapping[str, Any]
 Items = Mapping[TopicPartition, Details]
-"""What is said of each partition, in the order of the request."""
+"""A value for each partition, in the order of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One line."""
+    """A line of a journal."""
 
     seq: int
-    """From 1; a request's is what its outcomes refer to."""
+    """Counts from 1; outcomes refer to the number of their request."""
     kind: EntryKind
     at_ms: int
     payload: Details
@@ -56,7 +56,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What became of a step for one partition."""
+    """The result of a step for one partition."""
 
     result: str
     details: Details
@@ -64,7 +64,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True)
 class JournalStep:
-    """A request, and what is known to have become of it."""
+    """A request, and its known results."""
 
     request: JournalEntry
     outcomes: Mapping[TopicPartition, StepOutcome] = field(default_factory=dict)
@@ -89,14 +89,14 @@ class JournalStep:
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
-    """A journal as it stands."""
+    """A journal as far as it is written."""
 
     path: Path
     cluster_id: str
     entries: tuple[JournalEntry, ...]
     steps: tuple[JournalStep, ...]
     torn: bool
-    """The last line was cut off by a crash. What it would have announced was not sent."""
+    """A crash cut off the last line. The step that it would have announced was not sent."""
     whole_bytes: int
     """Length of the file up to its last whole line."""
 
@@ -111,7 +111,7 @@ class JournalView:
 
     @property
     def plan(self) -> JournalEntry | None:
-        """The plan that was agreed to last: its digests in the payload, its items."""
+        """The plan that was agreed to last: digests in the payload, partitions in the items."""
         return self._last(EntryKind.PLAN)
 
     @property
@@ -135,11 +135,11 @@ class JournalView:
         return tuple(step for step in self.steps if partition in step.items)
 
     def _last(self, kind: EntryKind) -> JournalEntry | None:
-        return next((one for one in reversed(self.entries) if one.kind is kind), None)
+        return next((entry for entry in reversed(self.entries) if entry.kind is kind), None)
 
 
 def read(path: Path) -> JournalView:
-    """Read a journal. A last line that a crash cut off is left out and said in `torn`.
+    """Read a journal. A last line that a crash cut off is left out, and `torn` is true.
 
     Raises:
         StorageError: the file cannot be read.

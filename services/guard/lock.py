@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pwd
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.errors import StorageError
+from breakglass.services.file_lock import is_locked, lock, open_lock_file, unlock
 
 
 def operator() -> str:
@@ -45,7 +45,7 @@ def private_folder(path: Path) -> Path:
 
 
 class ClusterLock:
-    """Held while a process changes a cluster; the system frees it when that process ends.
+    """The lock that a process has while it changes a cluster; the system frees it at its end.
 
     It keeps out processes that use the same state folder on the same machine: those of one
     account. Operators elsewhere are noticed by what they change in the cluster.
@@ -59,40 +59,41 @@ class ClusterLock:
         """Take the lock of *cluster_id*, whose file is in *folder*.
 
         Raises:
-            AlreadyRunning: another process holds it; says who, and since when.
+            AlreadyRunning: another process has the lock; the message says who, and since when.
             StorageError: the file cannot be used.
         """
         path = private_folder(folder) / f"{file_name(cluster_id)}.lock"
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            descriptor = open_lock_file(path)
         except OSError as error:
-            raise _unusable(path, error) from error
+            raise StorageError(_unusable(path, str(error.strerror))) from error
+
+        def taken() -> str:
+            return _told_off(cluster_id, os.pread(descriptor, 4096, 0))
+
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor, taken, lambda reason: _unusable(path, reason))
             _sign(descriptor)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 4096, 0)
-            os.close(descriptor)
-            raise AlreadyRunning(_told_off(cluster_id, holder)) from None
         except OSError as error:
             os.close(descriptor)
-            raise _unusable(path, error) from error
+            raise StorageError(_unusable(path, str(error.strerror))) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
         return cls(descriptor)
 
     def release(self) -> None:
-        """Let the next one in; releasing twice does nothing."""
+        """Release the lock; releasing twice does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.ftruncate(descriptor, 0)
-            # Closing alone would leave it locked while a child between fork and exec has a copy.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            unlock(descriptor)
 
 
 def signature(cluster_id: str, folder: Path) -> dict[str, Any]:
-    """Who holds the lock of *cluster_id* in *folder*: ``who``, ``pid``, ``since``; empty if nobody.
+    """Who has the lock of *cluster_id* in *folder*: ``who``, ``pid``, ``since``; empty if nobody.
 
-    The file is only read. One that a killed process left is signed and held by nobody.
+    The file is only read. One that a killed process left is signed, yet nobody has its lock.
     """
     path = folder / f"{file_name(cluster_id)}.lock"
     try:
@@ -100,14 +101,11 @@ def signature(cluster_id: str, folder: Path) -> dict[str, Any]:
     except OSError:
         return {}
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _signature(os.pread(descriptor, 4096, 0))
+        return _signature(os.pread(descriptor, 4096, 0)) if is_locked(descriptor) else {}
     except OSError:
         return {}
     finally:
         os.close(descriptor)
-    return {}
 
 
 def _sign(descriptor: int) -> None:
@@ -129,7 +127,7 @@ def _told_off(cluster_id: str, signature: bytes) -> str:
 
 
 def _signature(text: bytes) -> dict[str, Any]:
-    """Who holds the lock; empty when that process has not written it yet."""
+    """Who has the lock; empty when that process has not signed the file yet."""
     try:
         holder = json.loads(text)
     except ValueError:
@@ -137,7 +135,5 @@ def _signature(text: bytes) -> dict[str, Any]:
     return holder if isinstance(holder, dict) else {}
 
 
-def _unusable(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"lock file {path} cannot be used ({error.strerror}): check its rights, or remove it"
-    )
+def _unusable(path: Path, reason: str) -> str:
+    return f"lock file {path} cannot be used ({reason}): check its rights, or remove it"

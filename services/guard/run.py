@@ -36,13 +36,13 @@ from breakglass.services.session import Power
 T = TypeVar("T")
 
 FRESH_SECONDS = 2.0
-"""Evidence that was read so lately, with nobody asked since, is the second look itself."""
+"""Seconds for which evidence counts as the second look, if no prompt came after it."""
 NOTHING_DONE = "nothing done"
 """How a journal records an act that ended before its first request."""
 
 
 class ConsentOutdated(EvidenceChanged, Generic[T]):
-    """The second look found something else than was agreed to; nothing was done."""
+    """The second look differs from what was agreed to; nothing was done."""
 
     def __init__(self, fresh: Frozen[T], changed: tuple[Change, ...]) -> None:
         more = f" (and {len(changed) - 1:,} more changed)" if len(changed) > 1 else ""
@@ -50,12 +50,12 @@ class ConsentOutdated(EvidenceChanged, Generic[T]):
             f"{changed[0]}{more}: nothing was done; look at it as it is now, then consent to that"
         )
         self.fresh = fresh
-        """What could be agreed to now."""
+        """What the operator can agree to now."""
         self.changed = changed
 
 
 class GuardedRun(Generic[T]):
-    """One act, carried out at most once."""
+    """An act that is carried out at most once."""
 
     def __init__(self, act: Act[T], front: Front) -> None:
         self._act = act
@@ -109,7 +109,7 @@ class GuardedRun(Generic[T]):
         return ending
 
     def follow(self, agreed: Frozen[T], ending: Ending) -> str:
-        """Do what is left after the act and changes no cluster; returns how that ended."""
+        """Do the work that follows the act and changes no cluster; returns how it ended."""
         return self._act.follow(self._front, agreed, ending)
 
     def _begin_once(self) -> None:
@@ -125,7 +125,7 @@ class GuardedRun(Generic[T]):
             return agreed
         fresh, changed = self._act.look_again(self._front, agreed)
         if self._front.stop():
-            # A look that was cut short finds changes that are none.
+            # A look that was cut short reports changes that did not happen.
             raise Refused("Given up: nothing was done.")
         if changed:
             raise ConsentOutdated(fresh, changed)

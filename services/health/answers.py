@@ -14,19 +14,19 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import Unknown
 
 LANE = "health"
-"""A connection of its own: evidence that takes a broker long is no silence."""
+"""A connection of its own: a broker that is slow with evidence is not silent."""
 
 AT_ONCE = 64
-"""Brokers asked at the same time; those that are silent hold one thread each."""
+"""Brokers asked at the same time; a silent broker occupies a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirsAnswer:
-    """What came of asking one broker."""
+    """The answer of a broker, or why it gave none."""
 
     log_dirs: tuple[BrokerLogDir, ...] | Unknown
     why_silent: str = ""
-    """``connection refused``; empty when it answered, be it that we may not know."""
+    """``connection refused``; empty when it answered, even with a refusal."""
 
 
 def ask_brokers(
@@ -36,8 +36,8 @@ def ask_brokers(
     if not brokers:
         return {}
     with ThreadPoolExecutor(min(AT_ONCE, len(brokers)), "health") as asking:
-        asked = {one: asking.submit(_ask, sender, one, deadline) for one in brokers}
-        return {one: answer.result() for one, answer in asked.items()}
+        asked = {broker: asking.submit(_ask, sender, broker, deadline) for broker in brokers}
+        return {broker: answer.result() for broker, answer in asked.items()}
 
 
 def _ask(sender: Sender, broker: int, deadline: Deadline) -> LogDirsAnswer:

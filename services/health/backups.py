@@ -1,4 +1,4 @@
-"""Backups at a glance: what each kind of backup tells of itself. Nothing is shown for none."""
+"""Backups at a glance: what each kind of backup reports. A kind that is not in use is not shown."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class BackupGlance:
     state: str
     """In a few words: ``running, 12 of 40 topics``."""
     newest_ms: int | None | Unknown
-    """When the newest complete one was committed; None for none yet."""
+    """When the newest complete backup was committed; None: there is none yet."""
     trouble: str = ""
-    """What is wrong, and what to do; empty for nothing."""
+    """What is wrong, and what to do; empty if nothing is."""
 
 
 class MonitoredBackup(Protocol):
-    """A kind of backup that can tell how it stands; given to `Monitor` where it is in use."""
+    """A kind of backup that reports its state; given to `Monitor` where it is in use."""
 
     @property
     def name(self) -> str:
@@ -32,5 +32,5 @@ class MonitoredBackup(Protocol):
         """Look, without longer waits than *deadline*.
 
         Raises:
-            BreakglassError: it cannot tell; the last glance stays, marked.
+            BreakglassError: it cannot be read; the last glance stays, marked.
         """

@@ -1,4 +1,4 @@
-"""Each broker as the controller tells it and as it answers itself. Pure."""
+"""Each broker as the controller reports it and as it answers itself. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_LOG_DIRS: LogDirs = Figure(NOT_ASKED, 0)
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What we heard of a broker ourselves."""
+    """The answer of a broker to this process."""
 
     why_silent: str | Unknown = NOT_ASKED
     """``connection refused``; empty while it answers."""
@@ -30,19 +30,19 @@ class Voice:
 
     @property
     def silent(self) -> bool:
-        """Asked, and without an answer."""
+        """The broker was asked and did not answer."""
         return isinstance(self.why_silent, str) and self.why_silent != ""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerHealth:
-    """One broker."""
+    """The health of a broker."""
 
     id: int
     registration: Broker | None
     """None: replicas are assigned to it, and the cluster does not know it (R12)."""
     voice: Voice
-    """Its own; the controller's view (*fenced*) may differ (R16)."""
+    """The broker's own answer; the controller's view (*fenced*) may differ (R16)."""
     held: BrokerCounts
 
     @property
@@ -53,9 +53,9 @@ class BrokerHealth:
 
     @property
     def offline_dirs(self) -> int | Unknown:
-        """How many log directories it has taken offline."""
+        """How many log directories the broker has taken offline."""
         dirs = self.voice.log_dirs.value
-        return dirs if isinstance(dirs, Unknown) else sum(not one.online for one in dirs)
+        return dirs if isinstance(dirs, Unknown) else sum(not log_dir.online for log_dir in dirs)
 
     @property
     def sound(self) -> bool:
@@ -67,11 +67,13 @@ class BrokerHealth:
 
 
 def brokers_of(
-    snapshot: ClusterSnapshot, held: Mapping[int, BrokerCounts], voices: Mapping[int, Voice]
+    snapshot: ClusterSnapshot, counts: Mapping[int, BrokerCounts], voices: Mapping[int, Voice]
 ) -> tuple[BrokerHealth, ...]:
-    """The brokers that *snapshot* lists, and those that *held* knows without their being listed."""
-    listed = {one.id: one for one in snapshot.brokers}
+    """The brokers that *snapshot* lists, and those of *counts* that are not listed."""
+    listed = {broker.id: broker for broker in snapshot.brokers}
     return tuple(
-        BrokerHealth(one, listed.get(one), voices.get(one, Voice()), held.get(one, NOTHING))
-        for one in sorted({*listed, *held})
+        BrokerHealth(
+            broker, listed.get(broker), voices.get(broker, Voice()), counts.get(broker, NOTHING)
+        )
+        for broker in sorted({*listed, *counts})
     )

@@ -1,14 +1,19 @@
-"""Partitions in trouble, counted as the brokers' own metrics count them. Pure."""
+"""Counts partitions in trouble as the brokers' own metrics do, now and over time. Pure.
+
+Every partition is looked at once for as long as none has changed. The counts over time take
+bounded memory: older moments are merged, and the peak of each stays. Reassignments under way are
+counted by topic.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 
-from breakglass.services.model import PartitionState, Reassignment, Unknown
+from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
 MinIsr = Mapping[str, int | Unknown]
 """min.insync.replicas by topic; a topic that is absent was not read yet."""
@@ -17,7 +22,7 @@ NOT_READ = "min.insync.replicas was not read yet"
 
 
 class Trouble(StrEnum):
-    """What is counted."""
+    """The kinds of trouble that are counted."""
 
     OFFLINE = "offline"
     UNDER_MIN_ISR = "under min ISR"
@@ -26,7 +31,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """One moment of a cluster's partitions. A partition without leader is offline and no more."""
+    """One moment of a cluster's partitions. A partition without leader counts as offline alone."""
 
     partitions: int
     offline: int
@@ -51,7 +56,7 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCounts:
-    """What one broker holds, in partitions."""
+    """The replicas of one broker, counted in partitions."""
 
     replicas: int
     leads: int
@@ -61,12 +66,12 @@ class BrokerCounts:
 def count(partitions: Sequence[PartitionState], min_isr: MinIsr) -> PartitionCounts:
     """Count *partitions*, by what is known of their topics' min.insync.replicas."""
     short = list(_short(partitions))
-    told = [_below_minimum(one, min_isr.get(one.partition.topic)) for one in short]
-    unjudged = [one for one in told if isinstance(one, Unknown)]
+    judged = [_below_minimum(state, min_isr.get(state.partition.topic)) for state in short]
+    unjudged = [verdict for verdict in judged if isinstance(verdict, Unknown)]
     return PartitionCounts(
         partitions=len(partitions),
-        offline=sum([one.leader is None for one in partitions]),
-        under_min_isr=sum(one is True for one in told),
+        offline=sum([state.leader is None for state in partitions]),
+        under_min_isr=sum(verdict is True for verdict in judged),
         under_replicated=len(short),
         unjudged=len(unjudged),
         why_unjudged=unjudged[0].reason if unjudged else "",
@@ -78,24 +83,24 @@ def partitions_in(
 ) -> list[PartitionState]:
     """The partitions that `count` counts as in *trouble*."""
     if trouble is Trouble.OFFLINE:
-        return [one for one in partitions if one.leader is None]
+        return [state for state in partitions if state.leader is None]
     short = _short(partitions)
     if trouble is Trouble.UNDER_REPLICATED:
         return list(short)
-    told = ((one, _below_minimum(one, min_isr.get(one.partition.topic))) for one in short)
-    return [one for one, below in told if below is True]
+    judged = ((state, _below_minimum(state, min_isr.get(state.partition.topic))) for state in short)
+    return [state for state, below in judged if below is True]
 
 
 def topics_to_judge(partitions: Sequence[PartitionState]) -> frozenset[str]:
     """Topics whose min.insync.replicas decides anything: a full ISR is never under it."""
-    return frozenset([one.partition.topic for one in _short(partitions)])
+    return frozenset([state.partition.topic for state in _short(partitions)])
 
 
 def held_by_broker(partitions: Sequence[PartitionState]) -> dict[int, BrokerCounts]:
-    """What each broker that occurs in *partitions* holds."""
-    replicas = Counter(chain.from_iterable([one.assignment for one in partitions]))
-    in_sync = Counter(chain.from_iterable([one.isr for one in partitions]))
-    leads = Counter([one.leader for one in partitions])
+    """The counts of each broker that occurs in *partitions*."""
+    replicas = Counter(chain.from_iterable([state.assignment for state in partitions]))
+    in_sync = Counter(chain.from_iterable([state.isr for state in partitions]))
+    leads = Counter([state.leader for state in partitions])
     return {
         broker: BrokerCounts(number, leads[broker], in_sync[broker])
         for broker, number in replicas.items()
@@ -104,10 +109,10 @@ def held_by_broker(partitions: Sequence[PartitionState]) -> dict[int, BrokerCoun
 
 def _short(partitions: Sequence[PartitionState]) -> Iterator[PartitionState]:
     """Partitions with a leader whose ISR is smaller than their replication factor."""
-    for one in partitions:
-        full = len(one.isr) >= len(one.assignment) or one.leader is None
-        if not full and len(one.isr) < _replication_factor(one):
-            yield one
+    for state in partitions:
+        full = len(state.isr) >= len(state.assignment) or state.leader is None
+        if not full and len(state.isr) < _replication_factor(state):
+            yield state
 
 
 def _replication_factor(state: PartitionState) -> int:
@@ -123,3 +128,160 @@ def _below_minimum(state: PartitionState, minimum: int | Unknown | None) -> bool
     if isinstance(minimum, Unknown):
         return minimum
     return len(state.isr) < min(minimum, len(state.assignment))
+
+
+CAPACITY = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The highest counts of some time."""
+
+    at_ms: int
+    """When the time began, in milliseconds of the epoch."""
+    offline: int
+    under_min_isr: int
+    under_replicated: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryGap:
+    """A time in which nothing could be read."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Samples and gaps, oldest first; never more than `CAPACITY`."""
+
+    moments: tuple[Sample | HistoryGap, ...] = ()
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the counting began; None before the first look."""
+        return self.moments[0].at_ms if self.moments else None
+
+    def counted(self, counts: PartitionCounts, now_ms: int) -> History:
+        """The history with the counts of another look."""
+        offline, minimum, replicated = (
+            counts.offline,
+            counts.under_min_isr,
+            counts.under_replicated,
+        )
+        return self._with(Sample(now_ms, offline, minimum, replicated))
+
+    def missed(self, now_ms: int) -> History:
+        """The history with a look that failed; consecutive failures are one gap."""
+        if self.moments and isinstance(self.moments[-1], HistoryGap):
+            return self
+        return self._with(HistoryGap(now_ms))
+
+    def peak(self, of: Callable[[Sample], int]) -> int:
+        """The highest value since the start."""
+        return max((of(moment) for moment in self.moments if isinstance(moment, Sample)), default=0)
+
+    def line(self, of: Callable[[Sample], int], width: int, now_ms: int) -> list[int | None]:
+        """The highest value in each of at most *width* equal parts of the time until *now_ms*.
+
+        A part without a look repeats the part before it; None where nothing was known.
+        """
+        if not self.moments or width < 1:
+            return []
+        parts = list(self._parts(min(width, len(self.moments)), now_ms))
+        values: list[int | None] = []
+        last: Sample | HistoryGap = self.moments[0]
+        for part in parts:
+            samples = [sample for sample in part or (last,) if isinstance(sample, Sample)]
+            values.append(max(map(of, samples)) if samples else None)
+            last = part[-1] if part else last
+        return values
+
+    def _parts(self, number: int, now_ms: int) -> Iterator[list[Sample | HistoryGap]]:
+        begin = self.moments[0].at_ms
+        span = max(now_ms - begin, 1)
+        parts: list[list[Sample | HistoryGap]] = [[] for _ in range(number)]
+        for moment in self.moments:
+            place = (moment.at_ms - begin) * number // span
+            parts[min(max(place, 0), number - 1)].append(moment)
+        yield from parts
+
+    def _with(self, moment: Sample | HistoryGap) -> History:
+        moments = self.moments
+        if len(moments) >= CAPACITY:
+            moments = tuple(_merged(*moments[at : at + 2]) for at in range(0, len(moments), 2))
+        return History((*moments, moment))
+
+
+def _merged(
+    first: Sample | HistoryGap, second: Sample | HistoryGap | None = None
+) -> Sample | HistoryGap:
+    """Two neighbours merged: the higher counts, because a peak must not fade with its age."""
+    if not isinstance(second, Sample):
+        return first
+    if not isinstance(first, Sample):
+        return Sample(first.at_ms, second.offline, second.under_min_isr, second.under_replicated)
+    return Sample(
+        first.at_ms,
+        max(first.offline, second.offline),
+        max(first.under_min_isr, second.under_min_isr),
+        max(first.under_replicated, second.under_replicated),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMove:
+    """A partition that is being moved."""
+
+    partition: TopicPartition
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """All partitions that are being moved."""
+
+    moves: tuple[PartitionMove, ...] = ()
+
+    @property
+    def by_topic(self) -> list[tuple[str, int]]:
+        """Topics with the number of their partitions that move, most first."""
+        counted = Counter(move.partition.topic for move in self.moves)
+        return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def moves_of(partitions: Sequence[PartitionState]) -> Moves | Unknown:
+    """Those of *partitions* that are being moved; Unknown: the controller did not answer."""
+    moves: list[PartitionMove] = []
+    for state in partitions:
+        moving = state.reassignment
+        if moving is None:
+            continue
+        if isinstance(moving, Unknown):
+            return moving
+        moves.append(PartitionMove(state.partition, moving.adding, moving.removing))
+    return Moves(tuple(moves))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTally:
+    """Sums over the partitions of a snapshot."""
+
+    partitions: tuple[PartitionState, ...]
+    min_isr: MinIsr
+    counts: PartitionCounts
+    held: Mapping[int, BrokerCounts]
+    moves: Moves | Unknown
+
+
+def tally(
+    partitions: tuple[PartitionState, ...], min_isr: MinIsr, before: ClusterTally | None = None
+) -> ClusterTally:
+    """Sum up *partitions*; what *before* has of the very same ones stands."""
+    if before is None or before.partitions is not partitions:
+        held, moves = held_by_broker(partitions), moves_of(partitions)
+        return ClusterTally(partitions, min_isr, count(partitions, min_isr), held, moves)
+    if before.min_isr == min_isr:
+        return before
+    return ClusterTally(partitions, min_isr, count(partitions, min_isr), before.held, before.moves)

@@ -21,10 +21,10 @@ class Figure(Generic[T]):
     read_at_ms: int
     """When *value* was read, or found not to be readable."""
     failed: Unknown | None = None
-    """What a later attempt brought instead; None while *value* is the newest answer."""
+    """Why a later attempt failed; None while *value* is the newest answer."""
 
     def again(self, value: T | Unknown, now_ms: int) -> Figure[T]:
-        """The figure after another attempt: what was known stays until it is known anew."""
+        """The figure after another attempt: a known value stays until it is read again."""
         if isinstance(value, Unknown) and known(self.value):
             return Figure(self.value, self.read_at_ms, value)
         return Figure(value, now_ms)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from breakglass.services.model import Denied, TopicSettings, Unknown
 
 KEPT_SECONDS = 60.0
-"""After which a setting is asked for again; also one that may not be read."""
+"""Seconds after which a setting is read again, also a setting that an ACL hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,34 +20,36 @@ class _Kept:
 
 
 class Minimums:
-    """What was told, by topic. For one thread at a time."""
+    """What brokers reported, by topic. For one thread at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
 
     @property
-    def told(self) -> Mapping[str, int | Unknown]:
-        return {topic: one.value for topic, one in self._kept.items()}
+    def known(self) -> Mapping[str, int | Unknown]:
+        return {topic: minimum.value for topic, minimum in self._kept.items()}
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those of *topics* that have to be asked for, in order."""
+        """The topics among *topics* that have to be read, in order."""
         now = self._clock()
-        return sorted(one for one in topics if one not in self._kept or self._kept[one].until < now)
+        return sorted(
+            topic for topic in topics if topic not in self._kept or self._kept[topic].until < now
+        )
 
     def learn(self, settings: Mapping[str, TopicSettings]) -> None:
-        """Take in what was told.
+        """Take in *settings*, as brokers reported them.
 
-        Where nothing was, for want of an answer and not of a right, what was told before stands,
+        Where no broker answered, the setting known before stands, unless an ACL denies it,
         and is asked for again the next time.
         """
         now = self._clock()
-        for topic, one in settings.items():
-            self._kept[topic] = self._taken(topic, one.min_insync_replicas, now)
+        for topic, setting in settings.items():
+            self._kept[topic] = self._taken(topic, setting.min_insync_replicas, now)
 
     def forget_all_but(self, topics: Iterable[str]) -> None:
         """Drop every topic but *topics*, so that what is kept stays small."""
-        self._kept = {one: self._kept[one] for one in topics if one in self._kept}
+        self._kept = {topic: self._kept[topic] for topic in topics if topic in self._kept}
 
     def _taken(self, topic: str, minimum: int | Unknown, now: float) -> _Kept:
         if isinstance(minimum, int | Denied):

@@ -8,21 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError
 from breakglass.services.health.backups import BackupGlance, MonitoredBackup
 from breakglass.services.health.brokers import BrokerHealth, Voice, brokers_of
 from breakglass.services.health.counts import (
+    ClusterTally,
+    History,
+    Moves,
     PartitionCounts,
     Trouble,
     partitions_in,
+    tally,
     topics_to_judge,
 )
 from breakglass.services.health.figure import Figure
-from breakglass.services.health.history import History
 from breakglass.services.health.minimums import Minimums
-from breakglass.services.health.reassignments import Moves
-from breakglass.services.health.tally import ClusterTally, tally
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     Broker,
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from breakglass.services.health.answers import LogDirsAnswer
     from breakglass.services.kafka.read_client import ReadClient
 
-ASK_SECONDS = 2.0
-"""How long brokers, settings and backups may take to tell of themselves in one look."""
 
 TOPICS_A_REQUEST = 500
 
@@ -58,11 +58,11 @@ class Health:
     reassignments: Figure[Moves] = NOT_READ
     history: History = NOTHING_YET
     backups: Mapping[str, Figure[BackupGlance]] = field(default_factory=dict)
-    """By the name of their source; empty while nothing makes backups."""
+    """By the name of their source; empty while no backup is in use."""
 
 
 class Monitor:
-    """Takes in one look after the other; its methods may be called from any thread."""
+    """Takes in the looks at a cluster; its methods may be called from any thread."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Monitor:
         """The clock that every figure's age is by."""
         self._asking = threading.Lock()
         self._changing = threading.Lock()
-        """Never held while anybody is waited for."""
+        """Never locked while a broker is waited for."""
         self._minimums = Minimums()
         self._voices: dict[int, Voice] = {}
         self._snapshot: ClusterSnapshot | None = None
@@ -88,7 +88,7 @@ class Monitor:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """Those of the last snapshot."""
+        """The partitions of the last snapshot."""
         return () if self._snapshot is None else self._snapshot.brokers
 
     def seen(self, snapshot: ClusterSnapshot) -> Health:
@@ -118,7 +118,7 @@ class Monitor:
         with self._changing:
             if self._snapshot is None:
                 return []
-            return partitions_in(trouble, self._snapshot.partitions, self._minimums.told)
+            return partitions_in(trouble, self._snapshot.partitions, self._minimums.known)
 
     def missed(self, reason: str) -> Health:
         """Take in that no snapshot could be read, for *reason*: every figure keeps its age."""
@@ -135,7 +135,7 @@ class Monitor:
             )
             return self._health
 
-    def ask(self, client: ReadClient, seconds: float = ASK_SECONDS) -> Health:
+    def ask(self, client: ReadClient, seconds: float = patience.LOOK) -> Health:
         """Ask brokers of themselves, topics for their minimum, and backups: at most *seconds*.
 
         *client* is one that snapshots were read with: it knows where brokers are. Asks nobody
@@ -148,41 +148,41 @@ class Monitor:
             return self._health
         try:
             deadline = Deadline.after(seconds)
-            # A hung broker takes its time to the end: nothing else may wait for it.
+            # A hung broker takes all of its time, so nothing else may wait for it.
             with ThreadPoolExecutor(2, "health") as beside:
                 settings = beside.submit(self._settings, client, snapshot, deadline)
                 glances = beside.submit(self._glances, deadline)
-                brokers = [one.id for one in snapshot.brokers]
+                brokers = [broker.id for broker in snapshot.brokers]
                 answers = ask_brokers(client.sender, brokers, deadline)
-                return self._told(answers, settings.result(), glances.result())
+                return self.told(answers, settings.result(), glances.result())
         finally:
             self._asking.release()
 
     def _settings(
         self, client: ReadClient, snapshot: ClusterSnapshot, deadline: Deadline
     ) -> dict[str, TopicSettings]:
-        """What is missing of the topics that it matters for, as far as *deadline* goes."""
+        """The settings that are missing, of the topics that need them, until *deadline*."""
         topics = topics_to_judge(snapshot.partitions)
         with self._changing:
             self._minimums.forget_all_but({*topics, *snapshot.settings})
             missing = self._minimums.missing(topics)
-        told: dict[str, TopicSettings] = {}
+        settings: dict[str, TopicSettings] = {}
         for begin in range(0, len(missing), TOPICS_A_REQUEST):
             if deadline.passed:
                 break
-            told.update(client.settings(missing[begin : begin + TOPICS_A_REQUEST], deadline))
-        return told
+            settings.update(client.settings(missing[begin : begin + TOPICS_A_REQUEST], deadline))
+        return settings
 
     def _glances(self, deadline: Deadline) -> dict[str, BackupGlance | Unknown]:
-        return {one.name: _glance(one, deadline) for one in self._sources}
+        return {source.name: _glance(source, deadline) for source in self._sources}
 
-    def _told(
+    def told(
         self,
         answers: Mapping[int, LogDirsAnswer],
         settings: Mapping[str, TopicSettings],
         glances: Mapping[str, BackupGlance | Unknown],
     ) -> Health:
-        """Take in what was told; the figures of the snapshot keep their age."""
+        """Take in the answers; the figures of the snapshot keep their age."""
         now = self.now_ms()
         with self._changing:
             snapshot, old = self._snapshot, self._health
@@ -196,14 +196,14 @@ class Monitor:
                 brokers=replace(old.brokers, value=brokers_of(snapshot, summed.held, self._voices)),
                 counts=replace(old.counts, value=summed.counts),
                 backups={
-                    name: before.get(name, NOT_READ).again(one, now)
-                    for name, one in glances.items()
+                    name: before.get(name, NOT_READ).again(glance, now)
+                    for name, glance in glances.items()
                 },
             )
             return self._health
 
     def _summed(self, snapshot: ClusterSnapshot) -> ClusterTally:
-        self._tally = tally(snapshot.partitions, self._minimums.told, self._tally)
+        self._tally = tally(snapshot.partitions, self._minimums.known, self._tally)
         return self._tally
 
     def _heard(self, broker: int, answer: LogDirsAnswer, now_ms: int) -> Voice:

@@ -1,6 +1,6 @@
-"""Which brokers answer: asked before they are read, and again and again while they do not.
+"""Which brokers answer: asked before they are read, and repeatedly while they do not answer.
 
-A broker that is dead or hangs costs one short wait for all of them together, and none later.
+All brokers that are dead or hang cost one short wait together, and none later.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from breakglass.services import patience
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import ClusterDescription
 from breakglass.services.recovery.evidence.silence import why_silent
 
-ROLL_CALL_SECONDS = 1.0
-"""How long all brokers together may take to answer."""
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 30.0
-"""Between two looks at a broker that is silent; it doubles for one that answers and then fails."""
+"""Seconds between looks at a silent broker; doubled for a broker that answers, then fails."""
 
 
 @dataclass(slots=True)
@@ -29,7 +28,7 @@ class _Absence:
 
     reason: str
     look_at: float
-    """When it is worth another look."""
+    """When to ask the broker again."""
     looking: bool = False
 
 
@@ -48,14 +47,14 @@ class Presence:
         self._sender, self._duration, self._clock = sender, duration, clock
         self._absent: dict[int, _Absence] = {}
         self._since: dict[int, float] = {}
-        """When a broker first failed to tell its replicas; it has not told them since."""
+        """When a broker first failed to report its replicas; it has not reported them since."""
         self._pauses: dict[int, float] = {}
         self._heard: queue.SimpleQueue[_Heard] = queue.SimpleQueue()
 
     @property
     def silent(self) -> dict[int, str]:
         """Brokers that do not answer, with the reason."""
-        return {broker: one.reason for broker, one in sorted(self._absent.items())}
+        return {broker: absence.reason for broker, absence in sorted(self._absent.items())}
 
     def awaited(self, brokers: ClusterDescription) -> frozenset[int]:
         """Silent brokers that may still answer: not fenced, and not silent for too long (R15)."""
@@ -69,9 +68,9 @@ class Presence:
         )
 
     def roll_call(self, brokers: Iterable[int]) -> None:
-        """Ask *brokers* at once, and wait a moment: who has not answered then is silent."""
+        """Ask *brokers* at once, and wait a moment: brokers without answer are silent."""
         asked = set(brokers)
-        until = Deadline.after(ROLL_CALL_SECONDS)
+        until = Deadline.after(patience.ROLL_CALL)
         for broker in asked:
             self._ask(broker)
         while asked and not until.passed:
@@ -83,33 +82,33 @@ class Presence:
             self._miss(broker, f"b{broker} does not answer (timed out)")
 
     def look_again(self) -> frozenset[int]:
-        """Those that answer again since the last look; asks silent ones without waiting."""
+        """Brokers that answer again since the last look; asks silent brokers without waiting."""
         before = set(self._absent)
         while not self._heard.empty():
             self._take(self._heard.get())
         now = self._clock()
-        for broker, one in self._absent.items():
-            if now >= one.look_at and not one.looking:
-                one.looking = True
+        for broker, absence in self._absent.items():
+            if now >= absence.look_at and not absence.looking:
+                absence.looking = True
                 self._ask(broker)
         return frozenset(before - self._absent.keys())
 
     def failed(self, broker: int, reason: str) -> None:
-        """*broker* answers a greeting, and did not tell its replicas."""
+        """*broker* answers a greeting, and did not report its replicas."""
         if broker not in self._absent:
-            # It would be read for nothing again and again.
+            # Without this mark, the broker would be read in vain with each reading.
             pause = self._pauses.get(broker, FIRST_PAUSE_SECONDS)
             self._pauses[broker] = min(2 * pause, LONGEST_PAUSE_SECONDS)
         self._miss(broker, reason)
 
-    def told(self, brokers: Iterable[int]) -> None:
-        """*brokers* have told their replicas."""
+    def reported(self, brokers: Iterable[int]) -> None:
+        """*brokers* have reported their replicas."""
         for broker in brokers:
             self._pauses.pop(broker, None)
             self._since.pop(broker, None)
 
     def keep(self, brokers: Iterable[int]) -> None:
-        """Only *brokers* hold replicas that matter: the others are forgotten."""
+        """Forget all but *brokers*: only they have replicas that matter."""
         for broker in self._absent.keys() - set(brokers):
             del self._absent[broker]
 
@@ -117,9 +116,9 @@ class Presence:
         threading.Thread(target=self._greet, args=(broker,), daemon=True).start()
 
     def _greet(self, broker: int) -> None:
-        """A thread of its own: a greeting, and how it ended."""
+        """In a thread of its own: greet the broker, and report how that ended."""
         try:
-            self._sender.prove(broker, Deadline.after(ROLL_CALL_SECONDS))
+            self._sender.prove(broker, Deadline.after(patience.ROLL_CALL))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` tells it
             self._heard.put(_Heard(broker, error))
         else:

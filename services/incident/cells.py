@@ -11,64 +11,64 @@ Listed = IncidentRow | PartitionGroup
 """What a line of a list stands for."""
 
 
-def verdict_text(one: Listed) -> str:
+def verdict_text(listed: Listed) -> str:
     """``BOMB``; ``...`` where the replicas are still being read."""
-    return "..." if one.verdict is None else one.verdict.value
+    return "..." if listed.verdict is None else listed.verdict.value
 
 
-def action_text(one: Listed) -> str:
+def action_text(listed: Listed) -> str:
     """``stop b4 NOW``."""
-    return "" if one.action is None else str(one.action)
+    return "" if listed.action is None else str(listed.action)
 
 
-def name_text(one: Listed) -> str:
+def name_text(listed: Listed) -> str:
     """``ledger-3``, ``carts-0..2 (3)``, ``orders-* (1,874)``."""
-    if isinstance(one, IncidentRow):
-        return str(one.partition)
-    return f"{one.topic}-{one.numbers} ({len(one.rows):,})"
+    if isinstance(listed, IncidentRow):
+        return str(listed.partition)
+    return f"{listed.topic}-{listed.numbers} ({len(listed.rows):,})"
 
 
-def best_text(one: Listed) -> str:
+def best_text(listed: Listed) -> str:
     """The designee: ``b1``, ``various``, ``-``."""
-    if isinstance(one, PartitionGroup) and one.various:
+    if isinstance(listed, PartitionGroup) and listed.various:
         return "various"
-    return "-" if one.designee is None else f"b{one.designee}"
+    return "-" if listed.designee is None else f"b{listed.designee}"
 
 
-def log_end_text(one: Listed) -> str:
-    """Of the designee; a group has none."""
-    return count(one.log_end) if isinstance(one, IncidentRow) else ""
+def log_end_text(listed: Listed) -> str:
+    """The log end of the designee; a group has none."""
+    return count(listed.log_end) if isinstance(listed, IncidentRow) else ""
 
 
-def epoch_text(one: Listed) -> str:
+def epoch_text(listed: Listed) -> str:
     """Last written epoch of the designee; a group has none."""
-    return count(one.epoch) if isinstance(one, IncidentRow) else ""
+    return count(listed.epoch) if isinstance(listed, IncidentRow) else ""
 
 
-def loses_text(one: Listed) -> str:
+def loses_text(listed: Listed) -> str:
     """``50``, ``~50``, ``>= 50``, ``?``; ``-`` where nobody is chosen."""
-    if isinstance(one, PartitionGroup):
-        return _sum_text(one.loss, about=one.approximate)
-    about = "~" if one.approximate and isinstance(one.loss, int) and one.loss else ""
-    return about + count(one.loss)
+    if isinstance(listed, PartitionGroup):
+        return _sum_text(listed.loss, about=listed.approximate)
+    about = "~" if listed.approximate and isinstance(listed.loss, int) and listed.loss else ""
+    return about + count(listed.loss)
 
 
-def unread_text(one: Listed) -> str:
+def unread_text(listed: Listed) -> str:
     """Which replicas are unread, and what only they may hold: ``0``, ``b3``, ``b3 >= 25``."""
-    if one.verdict is None:
+    if listed.verdict is None:
         return "-"
-    if isinstance(one, PartitionGroup):
-        return _unread(one.unread_brokers, one.unread.at_least)
-    return _unread(one.unread, one.unread_at_least)
+    if isinstance(listed, PartitionGroup):
+        return _unread(listed.unread_brokers, listed.unread.at_least)
+    return _unread(listed.unread, listed.unread_at_least)
 
 
 def _unread(brokers: tuple[int, ...], at_least: int | Unknown | None) -> str:
     return "-" if at_least is None else unread_figure(brokers, at_least)
 
 
-def heard_text(one: Listed) -> str:
+def heard_text(listed: Listed) -> str:
     """``2 of 3`` replicas have answered."""
-    return "-" if one.heard is None else f"{one.heard[0]} of {one.heard[1]}"
+    return "-" if listed.heard is None else f"{listed.heard[0]} of {listed.heard[1]}"
 
 
 def _sum_text(total: Sum, *, about: bool) -> str:

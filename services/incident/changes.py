@@ -1,17 +1,33 @@
-"""What has changed between two readings of the metadata, so that only that is read again. Pure."""
+"""What changed between two readings of the metadata, and reading only that again.
+
+Replicas of many partitions are read in several goes, so that never all are in memory at once.
+All of them are read again from time to time, whether their metadata changed or not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from breakglass.services import patience
+from breakglass.services.incident.broker_liveness import Presence
 from breakglass.services.incident.row import IncidentRow
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.model import (
     ClusterDescription,
     ClusterSnapshot,
     PartitionState,
     TopicPartition,
 )
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.evidence.gather import Evidence
+from breakglass.services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.triage import Triage, read_and_judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +37,7 @@ class Changes:
     rows: tuple[IncidentRow, ...]
     """Sorted by partition; the very same tuple if nothing changed."""
     outdated: Sequence[TopicPartition]
-    """Those whose replicas have to be read again; others have not been read at all."""
+    """Rows whose replicas have to be read again; rows without evidence are not among them."""
 
 
 def changes(
@@ -30,7 +46,7 @@ def changes(
     now: ClusterSnapshot,
     returned: Collection[int] = (),
 ) -> Changes:
-    """Bring *rows*, which were made when *before* held, up to *now*.
+    """Bring *rows*, which were made from *before*, up to *now*.
 
     A row whose partition has changed keeps its conclusions until it has been read again. Those
     of brokers that have *returned*, or were fenced or unfenced, are out of date as well.
@@ -43,7 +59,7 @@ def changes(
         return Changes(rows, ())
     fresh: list[IncidentRow] = []
     outdated: list[TopicPartition] = []
-    for row, state in _matched(rows, sorted(now.offline, key=lambda one: one.partition)):
+    for row, state in _matched(rows, sorted(now.offline, key=lambda state: state.partition)):
         if row is not None and row.chunk is not None:
             same = row.state is state or row.state == state
             topic = state.partition.topic
@@ -54,15 +70,15 @@ def changes(
 
 
 def standing_changed(before: ClusterDescription, now: ClusterDescription) -> set[int]:
-    """Brokers that were registered, removed, fenced or unfenced in between."""
-    then, since = ({one.id: one.fenced for one in held.brokers} for held in (before, now))
+    """Brokers that were registered, removed, fenced or unfenced between the two."""
+    then, since = ({broker.id: broker.fenced for broker in held.brokers} for held in (before, now))
     return {
         broker for broker in then.keys() | since.keys() if then.get(broker) != since.get(broker)
     }
 
 
 def _topics_changed(before: ClusterSnapshot, now: ClusterSnapshot) -> set[str]:
-    """Topics whose settings are others than before."""
+    """Topics whose settings have changed."""
     return {
         topic
         for topic, settings in now.settings.items()
@@ -78,8 +94,8 @@ def _matched(
     for state in states:
         while place < len(rows) and rows[place].partition < state.partition:
             place += 1
-        held = rows[place] if place < len(rows) else None
-        yield (held if held is not None and held.partition == state.partition else None), state
+        row = rows[place] if place < len(rows) else None
+        yield (row if row is not None and row.partition == state.partition else None), state
 
 
 def _current(row: IncidentRow | None, state: PartitionState) -> IncidentRow:
@@ -90,3 +106,173 @@ def _current(row: IncidentRow | None, state: PartitionState) -> IncidentRow:
 
 def _same(rows: Sequence[IncidentRow], fresh: Sequence[IncidentRow]) -> bool:
     return len(rows) == len(fresh) and all(old is new for old, new in zip(rows, fresh, strict=True))
+
+
+FIRST_GO = 64
+"""Partitions of the first go: a screenful is shown soon."""
+GO = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """What one go has read so far; the last of each go is final."""
+
+    states: Sequence[PartitionState]
+    judged: Triage
+    """Of these partitions, in their order."""
+
+    @property
+    def final(self) -> bool:
+        return self.judged.final
+
+
+def read_replicas(
+    client: ReadClient,
+    snapshot: ClusterSnapshot,
+    states: Sequence[PartitionState],
+    presence: Presence,
+    native: NativeRpc,
+    contents: ContentsReading,
+    circumstances: Callable[[Evidence], Circumstances],
+    stop: Callable[[], bool],
+) -> Iterator[Go]:
+    """Read the replicas of *states* in their order, go by go, from the brokers that are present.
+
+    A broker that fails on the way is absent for the goes after it. Never raises for a broker.
+    """
+    wanted = [state.partition for state in states]
+    groups = GroupBounds(
+        client, snapshot, wanted, Deadline.after(patience.ONE_BROKER), presence.silent
+    )
+    groups.start()
+    groups.wait(Deadline.after(patience.GROUP_BOUNDS))
+    for part in _goes(states):
+
+        def now(evidence: Evidence, part: Sequence[PartitionState] = part) -> Circumstances:
+            if not evidence.awaited:
+                _note(presence, part, evidence)
+            return circumstances(evidence)
+
+        for judged in read_and_judge(
+            client,
+            _only(snapshot, part),
+            part,
+            Deadline.after(patience.ONE_BROKER),
+            native=native,
+            contents=contents,
+            circumstances=now,
+            stop=stop,
+            unasked=presence.silent,
+            groups=groups,
+            contents_last=True,
+        ):
+            yield Go(part, judged)
+
+
+def _goes(states: Sequence[PartitionState]) -> Iterator[Sequence[PartitionState]]:
+    yield states[:FIRST_GO]
+    for start in range(FIRST_GO, len(states), GO):
+        yield states[start : start + GO]
+
+
+def _only(snapshot: ClusterSnapshot, part: Sequence[PartitionState]) -> ClusterSnapshot:
+    """*snapshot* with *part* alone, which is what a go looks through."""
+    topics = {state.partition.topic for state in part}
+    settings = {topic: known for topic, known in snapshot.settings.items() if topic in topics}
+    return replace(snapshot, partitions=tuple(part), settings=settings)
+
+
+def _note(presence: Presence, part: Sequence[PartitionState], evidence: Evidence) -> None:
+    """Note which brokers reported their replicas, and which did not."""
+    for broker, reason in evidence.silent.items():
+        if broker not in presence.silent:
+            presence.failed(broker, reason)
+    holders = {broker for state in part for broker in state.assignment}
+    presence.reported(holders - evidence.silent.keys())
+
+
+EVERYTHING_SECONDS = 30.0
+"""How old a replica's figures may grow though nothing seems to have changed."""
+REPLICAS_SHARE = 0.04
+"""The largest share of time spent on figures that do not seem to have changed."""
+
+
+class Pending:
+    """Which rows' replicas are to be read; true while there are some.
+
+    A row is pending when it has no evidence, when its evidence was read before all was to be read
+    again, or when its partition has changed since.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.turn = 0
+        """The reading of everything that counts: evidence of earlier ones is out of date."""
+        self._outdated: set[TopicPartition] = set()
+        self._left = 0
+        self._counted: tuple[IncidentRow, ...] = ()
+        """The number of rows that are left to read."""
+        self._everything = False
+        """All rows are being read again, until none is left."""
+        self._due_at = 0.0
+        self._spent = 0.0
+        self._acls: frozenset[str] = frozenset()
+        self._found: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return self._left > 0
+
+    @property
+    def missing_acls(self) -> tuple[str, ...]:
+        """Rows that the last reading of everything covered, and rows read since."""
+        return tuple(sorted(self._acls | self._found))
+
+    def update(self, changed: Changes, *, afresh: bool) -> None:
+        """Take in what *changed*; all rows are pending when *afresh*, or when they are due."""
+        self._outdated.update(changed.outdated)
+        if afresh or (not self._everything and self._clock() >= self._due_at):
+            self.turn += 1
+            self._everything, self._spent, self._found = True, 0.0, set()
+        self._count(changed.rows)
+
+    def places(self, rows: Sequence[IncidentRow]) -> list[int]:
+        """The places of pending rows in *rows*, in the order in which they are to be read."""
+        places = [at for at, row in enumerate(rows) if self._pending(row)]
+        return sorted(places, key=lambda at: recovery_order(rows[at].partition)[0])
+
+    def found(self, go: Go) -> None:
+        """One go is read, when it is final."""
+        self._found.update(go.judged.evidence.missing_acls)
+        if go.final:
+            self._left -= len(go.states)
+            if self._outdated:
+                self._outdated.difference_update([state.partition for state in go.states])
+
+    def spent(self, seconds: float) -> None:
+        """Take in how long a reading of replicas took."""
+        self._spent += seconds
+        self._settle()
+
+    def _count(self, rows: tuple[IncidentRow, ...]) -> None:
+        """How many of *rows* are left; none of those that were read before and have not changed."""
+        if self._left or self._outdated or self._everything or rows is not self._counted:
+            self._left = sum(map(self._pending, rows))
+            self._counted = rows
+        self._settle()
+
+    def _pending(self, row: IncidentRow) -> bool:
+        chunk = row.chunk
+        if chunk is None or chunk.turn < self.turn:
+            return True
+        return bool(self._outdated) and row.state.partition in self._outdated
+
+    def _settle(self) -> None:
+        """All are read again once they have been left in peace for long enough."""
+        if self._left > 0:
+            return
+        self._outdated.clear()
+        if not self._everything:
+            return
+        self._everything = False
+        self._acls = frozenset(self._found)
+        self._due_at = self._clock() + max(EVERYTHING_SECONDS, self._spent / REPLICAS_SHARE)

@@ -12,12 +12,12 @@ from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.words.moments import moment_of
 
 MOST_TOPICS = 3
-"""Named in one sentence; of the others the number is told."""
+"""Brokers named in one sentence; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What was seen, in a line of a list."""
+    """An observation as a line of a list."""
 
     sentence: str
     seen_at_ms: int
@@ -31,27 +31,31 @@ def alarm_lines(seen: Iterable[ElectionSeen]) -> tuple[str, ...]:
 
 
 def sightings(observations: Iterable[Observation]) -> tuple[Sighting, ...]:
-    """The same of *observations*, with who saw it and who took note; the newest first."""
+    """The same of *observations*, with who saw it and who acknowledged it; the newest first."""
     alike: dict[tuple[str, str], list[ElectionSeen]] = {}
-    for one in observations:
-        alike.setdefault((one.who, one.acknowledged_by), []).append(one.seen)
+    for observation in observations:
+        alike.setdefault((observation.who, observation.acknowledged_by), []).append(
+            observation.seen
+        )
     found = [
         Sighting(_sentence(together), _first_seen(together), who, noted)
         for (who, noted), seen in alike.items()
         for together in _groups(seen)
     ]
-    return tuple(sorted(found, key=lambda one: one.seen_at_ms, reverse=True))
+    return tuple(sorted(found, key=lambda election: election.seen_at_ms, reverse=True))
 
 
 def _groups(seen: Iterable[ElectionSeen]) -> list[list[ElectionSeen]]:
     groups: dict[tuple[object, ...], list[ElectionSeen]] = {}
-    for one in sorted(seen, key=lambda one: (not one.empty, one.leader, one.partition)):
-        groups.setdefault(_alike(one), []).append(one)
+    for election in sorted(
+        seen, key=lambda election: (not election.empty, election.leader, election.partition)
+    ):
+        groups.setdefault(_alike(election), []).append(election)
     return list(groups.values())
 
 
 def _first_seen(together: Sequence[ElectionSeen]) -> int:
-    return min(one.seen_at_ms for one in together)
+    return min(election.seen_at_ms for election in together)
 
 
 def clock_text(milliseconds: int) -> str:
@@ -60,12 +64,18 @@ def clock_text(milliseconds: int) -> str:
     return moment if isinstance(moment, str) else f"{moment:%H:%M:%S}Z"
 
 
-def _alike(one: ElectionSeen) -> tuple[object, ...]:
-    kept = tuple([(holder.broker, holder.kept) for holder in one.holders])
-    if one.empty:
-        return True, one.leader, kept
-    figures = one.log_end, one.best, one.best_end, one.missing, one.approximate
-    return False, one.leader, kept, one.partition.topic, figures
+def _alike(election: ElectionSeen) -> tuple[object, ...]:
+    kept = tuple([(holder.broker, holder.kept) for holder in election.holders])
+    if election.empty:
+        return True, election.leader, kept
+    figures = (
+        election.log_end,
+        election.best,
+        election.best_end,
+        election.missing,
+        election.approximate,
+    )
+    return False, election.leader, kept, election.partition.topic, figures
 
 
 def _sentence(together: Sequence[ElectionSeen]) -> str:
@@ -84,27 +94,27 @@ def _sentence(together: Sequence[ElectionSeen]) -> str:
 
 def _emptied(together: Sequence[ElectionSeen]) -> str:
     topics: dict[str, list[ElectionSeen]] = {}
-    for one in together:
-        topics.setdefault(one.partition.topic, []).append(one)
-    shown = [_topic(ones) for ones in list(topics.values())[:MOST_TOPICS]]
-    rest = sum(len(ones) for ones in list(topics.values())[MOST_TOPICS:])
+    for election in together:
+        topics.setdefault(election.partition.topic, []).append(election)
+    shown = [_topic(elections) for elections in list(topics.values())[:MOST_TOPICS]]
+    rest = sum(len(elections) for elections in list(topics.values())[MOST_TOPICS:])
     more = f", and {rest:,} partition{'s' * (rest != 1)} more" if rest else ""
     return ", ".join(shown) + more
 
 
-def _topic(ones: Sequence[ElectionSeen]) -> str:
-    ends = [one.best_end for one in ones]
+def _topic(elections: Sequence[ElectionSeen]) -> str:
+    ends = [election.best_end for election in elections]
     span = f"{min(ends):,}" if min(ends) == max(ends) else f"{min(ends):,}..{max(ends):,}"
     # A log without records need not end at 0.
-    to = {one.log_end for one in ones}
-    return f"{_names(ones)} went from {span} to {to.pop() if len(to) == 1 else 0:,}"
+    to = {election.log_end for election in elections}
+    return f"{_names(elections)} went from {span} to {to.pop() if len(to) == 1 else 0:,}"
 
 
-def _names(ones: Sequence[ElectionSeen]) -> str:
+def _names(elections: Sequence[ElectionSeen]) -> str:
     """``carts3-0..2``, ``orders-3``, ``orders-* (4)``."""
-    numbers = numbers_text([one.partition.partition for one in ones])
-    many = f" ({len(ones):,})" if numbers == "*" else ""
-    return f"{ones[0].partition.topic}-{numbers}{many}"
+    numbers = numbers_text([election.partition.partition for election in elections])
+    many = f" ({len(elections):,})" if numbers == "*" else ""
+    return f"{elections[0].partition.topic}-{numbers}{many}"
 
 
 def _missing(first: ElectionSeen, partitions: int) -> Iterator[str]:
@@ -126,9 +136,9 @@ def _are(number: int | None) -> str:
 
 
 def _holders(holders: Sequence[ReplicaAhead], what: str) -> Iterator[str]:
-    """What to do about those that still have it, and who has it no more."""
+    """What to do about brokers that still have the records, and which brokers lost them."""
     running, down, cut = (
-        [one.broker for one in holders if one.kept is kept]
+        [holder.broker for holder in holders if holder.kept is kept]
         for kept in (LogFate.RUNNING, LogFate.DOWN, LogFate.TRUNCATED)
     )
     if running:

@@ -1,6 +1,6 @@
 """Elections that were seen to cost records: a log that led with less than others had. Pure.
 
-What replicas told while a partition was offline is compared with the log of whoever leads it
+What replicas reported while a partition was offline is compared with the log of its leader
 afterwards. Log matching makes that exact: see `services.recovery.judgement.lineage`.
 """
 
@@ -23,45 +23,45 @@ from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
 
 Key = tuple[str, TopicPartition, int]
-"""Topic id, partition, leader epoch: one election, whoever sees it."""
+"""Topic id, partition, leader epoch: one election, the same for every session."""
 
 
 class LogFate(StrEnum):
-    """What became of a log that holds records which the new leader lacks."""
+    """What became of a log with records that the new leader lacks."""
 
     RUNNING = "running"
     """Its broker runs and has not truncated it yet."""
     DOWN = "down"
-    """Its broker does not answer: as far as is known the log is as it was."""
+    """Its broker does not answer: the log is as it was, as far as known."""
     TRUNCATED = "truncated"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAhead:
-    """A replica that held records which the new leader lacks."""
+    """A replica that had records which the new leader lacks."""
 
     broker: int
     log_end: int
-    """When it was seen last before the election."""
+    """The log end when it was last read before the election."""
     epoch: int | None
-    """The last one written in it then; None: unknown."""
+    """The last epoch in the log then; None: unknown."""
     kept: LogFate = LogFate.DOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Witnessed:
-    """What was seen of a partition while it was offline."""
+    """What was read of a partition while it was offline."""
 
     state: PartitionState
     logs: tuple[ReplicaLog, ...]
-    """The best that each replica told, those alone that told."""
+    """The longest log that each replica reported; replicas that never answered are missing."""
     approximate: bool
     """Offsets are not records: the topic is, or may be, compacted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionSeen:
-    """An election by somebody else that left records out."""
+    """An election, not agreed to here, that left records out."""
 
     partition: TopicPartition
     topic_id: str
@@ -70,14 +70,14 @@ class ElectionSeen:
     seen_at_ms: int
     """When its leader was first seen: it was elected before that."""
     log_end: int
-    """Of the leader's log when it was elected."""
+    """The end of the leader's log when it was elected."""
     empty: bool
-    """That log held no record."""
+    """The log of the new leader was empty."""
     best: int
     """The broker of the best log that was seen."""
     best_end: int
     missing: int | None
-    """Records of that log which the leader lacks; None: unknown."""
+    """Records of the best log that the leader lacks; None: unknown."""
     approximate: bool
     holders: tuple[ReplicaAhead, ...]
 
@@ -87,12 +87,14 @@ class ElectionSeen:
 
     @property
     def open(self) -> tuple[int, ...]:
-        """Brokers of which it is not known that they truncated what the leader lacks."""
-        return tuple([one.broker for one in self.holders if one.kept is not LogFate.TRUNCATED])
+        """Brokers that are not known to have truncated what the leader lacks."""
+        return tuple(
+            [holder.broker for holder in self.holders if holder.kept is not LogFate.TRUNCATED]
+        )
 
 
 def witnessed(evidence: PartitionEvidence, before: Sequence[ReplicaLog] = ()) -> Witnessed:
-    """What *evidence* tells, and what replicas told *before* where that was more."""
+    """The logs in *evidence*, or those that replicas reported *before* where they were longer."""
     best: dict[int, ReplicaLog] = {}
     for log in (*before, *evidence.replicas):
         if isinstance(log.log_end, Unknown):
@@ -106,7 +108,7 @@ def witnessed(evidence: PartitionEvidence, before: Sequence[ReplicaLog] = ()) ->
 def election_seen(
     before: Witnessed, now: PartitionState, leader: ReplicaLog, seen_at_ms: int
 ) -> ElectionSeen | None:
-    """What the election of *leader* left out; None where nothing that anybody would miss.
+    """What the election of *leader* left out; None where it left out nothing that counts.
 
     Members of ISR and ELR are elected cleanly: what they lack past the high watermark was never
     promised. Not so a last known leader, which may come back with less than it had.
@@ -114,8 +116,8 @@ def election_seen(
     if now.leader is None or now.topic_id != before.state.topic_id:
         return None
     elected = as_elected(leader, before.state.leader_epoch)
-    lacking = [one for one in before.logs if _lacks(elected, one)]
-    grave = [one for one in lacking if _grave(before, now.leader, elected, one)]
+    lacking = [log for log in before.logs if _lacks(elected, log)]
+    grave = [log for log in lacking if _grave(before, now.leader, elected, log)]
     if not grave or isinstance(elected.log_end, Unknown):
         return None
     worst = max(grave, key=log_rank)
@@ -131,7 +133,13 @@ def election_seen(
         _end(worst),
         _missing(elected, worst),
         before.approximate,
-        tuple([_holder(one) for one in sorted(lacking, key=_broker) if one.broker != now.leader]),
+        tuple(
+            [
+                _holder(holder)
+                for holder in sorted(lacking, key=lambda log: log.broker)
+                if holder.broker != now.leader
+            ]
+        ),
     )
 
 
@@ -140,25 +148,27 @@ def as_elected(leader: ReplicaLog, offline_epoch: int) -> ReplicaLog:
     history = leader.epochs
     if isinstance(history, Unknown) or isinstance(leader.log_end, Unknown):
         return leader
-    older = tuple([one for one in history.ranges if one.epoch <= offline_epoch])
-    since = [one.start for one in history.ranges if one.epoch > offline_epoch]
+    older = tuple([range_ for range_ in history.ranges if range_.epoch <= offline_epoch])
+    since = [range_.start for range_ in history.ranges if range_.epoch > offline_epoch]
     end = min(since, default=leader.log_end)
     return replace(leader, log_end=end, epochs=EpochHistory(older, history.complete_from))
 
 
 def followed(seen: ElectionSeen, logs: Mapping[int, ReplicaLog | None]) -> ElectionSeen:
-    """*seen* with what became of its holders, whose *logs* were read again; None: no answer."""
+    """*seen* with the state of its holders, whose *logs* were read again; None: no answer."""
     holders = tuple(
         [
-            replace(one, kept=_kept(one, logs[one.broker])) if one.broker in logs else one
-            for one in seen.holders
+            replace(holder, kept=_kept(holder, logs[holder.broker]))
+            if holder.broker in logs
+            else holder
+            for holder in seen.holders
         ]
     )
     return seen if holders == seen.holders else replace(seen, holders=holders)
 
 
 def _kept(holder: ReplicaAhead, log: ReplicaLog | None) -> LogFate:
-    """What was truncated once does not come back."""
+    """Truncated records do not come back."""
     if holder.kept is LogFate.TRUNCATED:
         return LogFate.TRUNCATED
     if log is None or isinstance(log.log_end, Unknown):
@@ -167,14 +177,13 @@ def _kept(holder: ReplicaAhead, log: ReplicaLog | None) -> LogFate:
 
 
 def _still_whole(holder: ReplicaAhead, log: ReplicaLog) -> bool:
-    """Whether the epoch that was written last reaches as far as it did, whatever came after."""
+    """Whether the last written epoch still reaches as far as before, whatever came after."""
     if holder.epoch is None or isinstance(log.epochs, Unknown):
         return isinstance(log.log_end, int) and log.log_end >= holder.log_end
-    return any(one.epoch == holder.epoch and one.end >= holder.log_end for one in log.epochs.ranges)
-
-
-def _broker(log: ReplicaLog) -> int:
-    return log.broker
+    return any(
+        range_.epoch == holder.epoch and range_.end >= holder.log_end
+        for range_ in log.epochs.ranges
+    )
 
 
 def _holder(log: ReplicaLog) -> ReplicaAhead:
@@ -197,14 +206,14 @@ def _missing(elected: ReplicaLog, other: ReplicaLog) -> int | None:
     parting = divergence(other, elected)
     if isinstance(parting, Unknown):
         return None
-    starts = [one for one in (other.log_start, elected.log_start) if isinstance(one, int)]
+    starts = [start for start in (other.log_start, elected.log_start) if isinstance(start, int)]
     if not holds_records(elected):
         starts = starts[:1]
     return max(0, _end(other) - max(parting, *starts, 0))
 
 
 def _grave(before: Witnessed, leader: int, elected: ReplicaLog, other: ReplicaLog) -> bool:
-    """Whether anybody would miss what *elected* lacks of *other*: the best log's, or committed."""
+    """Whether what *elected* lacks of *other* counts: it is the best log's, or committed."""
     parting, mark = divergence(other, elected), other.high_watermark
     committed = mark > parting if isinstance(parting, int) and isinstance(mark, int) else None
     clean = before.state.role(leader) in (Role.ISR, Role.ELR)

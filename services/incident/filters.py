@@ -1,7 +1,7 @@
 """The language of the filter: ``orders broker:2 verdict:loss loss:>0 -is:internal``. Pure.
 
-Words stand side by side and all must hold; ``-`` before one turns it round. A bare word is
-looked for in the name. Values may be listed: ``verdict:loss,fork``.
+A row must match all words; ``-`` before a word negates it. A bare word is looked for in the
+name. A key takes several values: ``verdict:loss,fork``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from fnmatch import fnmatchcase
 from breakglass.services.errors import UsageError
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import Unknown
-from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.recovery.judgement.precedence import internal
+from breakglass.services.recovery.judgement.assessment import Verdict, internal
 
 INTERNAL = "internal"
 """The only flag that may stand without ``is:``."""
@@ -27,20 +26,22 @@ Value = int | Unknown | None
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What one word of a filter asks of a row."""
+    """The test of a row by a word of a filter."""
 
     keeps: Keeps
     alike: bool = False
     """Of rows with one topic, verdict and action it keeps all or none."""
+    of_topics: bool = False
+    """It looks at topics alone; another that keeps rows alike looks at verdict and action alone."""
 
 
 class FilterError(UsageError):
-    """A filter that cannot be read, and where."""
+    """A filter that cannot be read, with the place of the fault."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
         self.position = position
-        """Of the first character that is wrong, from 0."""
+        """The place of the first wrong character, counted from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class RowFilter:
     """Which rows are listed."""
 
     text: str = ""
-    """As it was written."""
+    """The filter as it was written."""
     tests: tuple[Test, ...] = ()
 
     def keeps(self, row: IncidentRow) -> bool:
@@ -64,21 +65,13 @@ class RowFilter:
         return bool(self.tests)
 
 
-def parse_filter(text: str) -> RowFilter:
-    """Read *text*. Raises FilterError, which says what is wrong with which word."""
-    wanted, fault = readable(text)
-    if fault is not None:
-        raise fault
-    return wanted
-
-
 def readable(text: str) -> tuple[RowFilter, FilterError | None]:
-    """What of *text* can be read, while it is being written, and the first word that cannot."""
+    """The part of *text* that can be read as it is typed, and the fault of the first bad word."""
     tests: list[Test] = []
     fault: FilterError | None = None
-    for one in re.finditer(r"\S+", text):
+    for match in re.finditer(r"\S+", text):
         try:
-            tests.append(_word(one.group(), one.start()))
+            tests.append(_word(match.group(), match.start()))
         except FilterError as error:
             fault = fault or error
     return RowFilter(text.strip(), tuple(tests)), fault
@@ -87,7 +80,7 @@ def readable(text: str) -> tuple[RowFilter, FilterError | None]:
 def _word(word: str, position: int) -> Test:
     if word.startswith("-") and len(word) > 1:
         test = _word(word[1:], position + 1)
-        return Test(lambda row: not test.keeps(row), test.alike)
+        return Test(lambda row: not test.keeps(row), test.alike, test.of_topics)
     key, colon, value = word.partition(":")
     if not colon:
         return _FLAGS[INTERNAL] if word.lower() == INTERNAL else _name(word)
@@ -106,15 +99,16 @@ def _name(part: str) -> Test:
         return Test(lambda row: fnmatchcase(str(row.partition).lower(), wanted))
     if _NUMBERED.search(wanted):
         return Test(lambda row: wanted in str(row.partition).lower())
-    return Test(lambda row: wanted in row.partition.topic.lower(), alike=True)
+    return Test(lambda row: wanted in row.partition.topic.lower(), alike=True, of_topics=True)
 
 
 def _topic(value: str, _: int) -> Test:
     wanted = value.lower().split(",")
-    patterns = [one if "*" in one or "?" in one else f"*{one}*" for one in wanted]
+    patterns = [word if "*" in word or "?" in word else f"*{word}*" for word in wanted]
     return Test(
-        lambda row: any(fnmatchcase(row.partition.topic.lower(), one) for one in patterns),
+        lambda row: any(fnmatchcase(row.partition.topic.lower(), pattern) for pattern in patterns),
         alike=True,
+        of_topics=True,
     )
 
 
@@ -135,24 +129,24 @@ def _unread_of(value: str, position: int) -> Test:
 
 def _brokers(value: str, position: int) -> frozenset[int]:
     found = set()
-    for one in value.split(","):
-        number = one.lower().removeprefix("b")
+    for word in value.split(","):
+        number = word.lower().removeprefix("b")
         if not (number.isascii() and number.isdigit()):
-            raise FilterError(f"{one or 'nothing'} is no broker: write 2 or b2", position)
+            raise FilterError(f"{word or 'nothing'} is no broker: write 2 or b2", position)
         found.add(int(number))
-        position += len(one) + 1
+        position += len(word) + 1
     return frozenset(found)
 
 
 def _verdict(value: str, position: int) -> Test:
     wanted: set[Verdict] = set()
-    for one in value.split(","):
-        named = [verdict for verdict in Verdict if one and verdict.value.startswith(one.upper())]
+    for word in value.split(","):
+        named = [verdict for verdict in Verdict if word and verdict.value.startswith(word.upper())]
         if not named:
             known = ", ".join(verdict.value.lower() for verdict in Verdict)
-            raise FilterError(f"no verdict {one}: use {known}", position)
+            raise FilterError(f"no verdict {word}: use {known}", position)
         wanted.update(named)
-        position += len(one) + 1
+        position += len(word) + 1
     return Test(lambda row: row.verdict in wanted, alike=True)
 
 
@@ -160,7 +154,7 @@ def _action(value: str, _: int) -> Test:
     wanted = value.lower().replace("-", " ").split(",")
     return Test(
         lambda row: (
-            row.action is not None and any(str(row.action).startswith(one) for one in wanted)
+            row.action is not None and any(str(row.action).startswith(prefix) for prefix in wanted)
         ),
         alike=True,
     )
@@ -186,7 +180,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def _number(figure: Callable[[IncidentRow], Value]) -> Callable[[str, int], Test]:
-    """A key whose values are ``>0``, ``<=1,000``, ``7`` or ``?`` for what is not known."""
+    """A key whose values are ``>0``, ``<=1,000``, ``7`` or ``?`` for an unknown value."""
 
     def key(value: str, position: int) -> Test:
         if value == "?":
@@ -207,7 +201,7 @@ def _number(figure: Callable[[IncidentRow], Value]) -> Callable[[str, int], Test
 
 
 _FLAGS: dict[str, Test] = {
-    INTERNAL: Test(lambda row: internal(row.partition), alike=True),
+    INTERNAL: Test(lambda row: internal(row.partition), alike=True, of_topics=True),
     "bomb": Test(lambda row: row.verdict is Verdict.BOMB, alike=True),
     "automatable": Test(lambda row: row.automatable),
     "unknown": Test(lambda row: isinstance(row.loss, Unknown) or bool(row.unread)),

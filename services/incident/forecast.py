@@ -7,30 +7,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from breakglass.services.incident.groups import PartitionGroup, group_of
-from breakglass.services.incident.order import ordered
+from breakglass.services.incident.listing import ordered
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.recovery.judgement.assessment import Verb, Verdict
+from breakglass.services.recovery.judgement.summary import Judged
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Partitions of which the same becomes if nobody intervenes."""
+    """Partitions with the same fate if nobody intervenes."""
 
     successor: int | None
-    """Whom the controller elects; None: nobody, they stay offline."""
+    """The broker that the controller elects; None: the partitions stay offline."""
     harmful: bool
-    """That destroys what others hold (R2)."""
+    """The election destroys records that others have (R2)."""
     whole: bool
-    """That brings everything back."""
+    """The election brings everything back."""
     rows: tuple[IncidentRow, ...]
 
     @property
     def topics(self) -> tuple[PartitionGroup, ...]:
         """The partitions by topic, each as one group."""
-        held: dict[str, list[IncidentRow]] = {}
+        by_topic: dict[str, list[IncidentRow]] = {}
         for row in self.rows:
-            held.setdefault(row.partition.topic, []).append(row)
-        return tuple([group_of(rows) for rows in held.values()])
+            by_topic.setdefault(row.partition.topic, []).append(row)
+        return tuple([group_of(rows) for rows in by_topic.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,15 @@ class Restorer:
     broker: int
     partitions: int
     runs: bool
-    """It is up and only cut off from the controllers: to be reconnected, not started."""
+    """The broker runs but is cut off from the controllers: reconnect it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What becomes of some partitions."""
+    """The fate of some partitions."""
 
     outlooks: tuple[Outlook, ...]
-    """Harm first, then what comes back, then what stays offline."""
+    """First those with harm, then those that come back, then those that stay offline."""
     restores: tuple[Restorer, ...]
     """The broker that brings back most first."""
     unread: int
@@ -56,39 +57,44 @@ class Forecast:
 
 
 def forecast_of(rows: Sequence[IncidentRow]) -> Forecast:
-    """What becomes of *rows* if nobody intervenes, and by whom they would come back.
+    """The fate of *rows* if nobody intervenes, and the brokers that would bring them back.
 
     They are sorted by partition.
     """
-    held: dict[tuple[bool, bool, int | None], list[IncidentRow]] = {}
+    by_outcome: dict[tuple[bool, bool, int | None], list[IncidentRow]] = {}
     for row in ordered(rows):
-        if row.judged is not None:
-            held.setdefault(_outcome(row), []).append(row)
+        conclusion = row.judged
+        if conclusion is not None:
+            by_outcome.setdefault(_outcome(conclusion), []).append(row)
     outlooks = [
         Outlook(successor, harmful, whole, tuple(together))
-        for (harmful, whole, successor), together in held.items()
+        for (harmful, whole, successor), together in by_outcome.items()
     ]
-    outlooks.sort(key=lambda one: (not one.harmful, one.successor is None, -len(one.rows)))
-    judged = sum(len(one.rows) for one in outlooks)
+    outlooks.sort(
+        key=lambda outlook: (not outlook.harmful, outlook.successor is None, -len(outlook.rows))
+    )
+    judged = sum(len(outlook.rows) for outlook in outlooks)
     return Forecast(tuple(outlooks), _restores(rows), len(rows) - judged)
 
 
-def _outcome(row: IncidentRow) -> tuple[bool, bool, int | None]:
-    judged = row.judged
-    assert judged is not None
+def _outcome(judged: Judged) -> tuple[bool, bool, int | None]:
     whole = judged.action.verb is Verb.AWAIT
     return judged.verdict is Verdict.BOMB, whole, judged.successor
 
 
 def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
-    """Those that somebody has to start or reconnect; who is elected by itself is none."""
+    """Brokers that have to be started or reconnected; successors are not among them."""
+    alike: Counter[tuple[Verb, tuple[int, ...]]] = Counter(
+        [(row.judged.action.verb, row.judged.restorers) for row in rows if row.judged is not None]
+    )
     gain: Counter[int] = Counter()
     absent: set[int] = set()
-    for row in rows:
-        if row.action is None or row.action.verb not in (Verb.START, Verb.RECONNECT):
+    for (verb, restorers), partitions in alike.items():
+        if verb not in (Verb.START, Verb.RECONNECT):
             continue
-        gain.update(row.restorers)
-        if row.action.verb is Verb.START:
-            absent.update(row.restorers)
+        for broker in restorers:
+            gain[broker] += partitions
+        if verb is Verb.START:
+            absent.update(restorers)
     most_first = sorted(gain.items(), key=lambda item: (-item[1], item[0]))
     return tuple([Restorer(broker, number, broker not in absent) for broker, number in most_first])

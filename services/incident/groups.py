@@ -14,17 +14,17 @@ GroupKey = tuple[Verdict | None, Action | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A sum of figures of which some may not be known."""
+    """A sum of figures, some of which may be unknown."""
 
     known: int = 0
     unknown: int = 0
-    """How many could not be read."""
+    """The number of unknown figures."""
     counted: int = 0
-    """How many could."""
+    """The number of known figures."""
 
     @property
     def at_least(self) -> int | Unknown | None:
-        """What the sum is, or is at least; Unknown where no part of it is known, None of none."""
+        """The sum, or its lower bound; Unknown where no figure is known, None without figures."""
         if self.counted:
             return self.known
         return Unknown("none of them is known") if self.unknown else None
@@ -44,19 +44,19 @@ class PartitionGroup:
     topic: str
     rows: tuple[IncidentRow, ...]
     designee: int | None
-    """Of all of them; None where they differ, or have none."""
+    """The designee of all; None where designees differ or are missing."""
     various: bool
-    """They do not have the same designee."""
+    """The partitions have different designees."""
     loss: Sum
     approximate: bool
     unread: Sum
     """Records known to be in none but unread logs."""
     unread_brokers: tuple[int, ...]
-    """Whose log could not be read, of any of the partitions."""
+    """Brokers whose log of any of the partitions could not be read."""
     heard: tuple[int, int] | None
-    """Of the partition of which fewest replicas have answered."""
+    """The figures of the partition of which fewest replicas have answered."""
     numbers: str
-    """``0..2`` where they are consecutive, else ``*``."""
+    """``0..2`` where the numbers are consecutive, else ``*``."""
 
     @property
     def key(self) -> GroupKey:
@@ -64,7 +64,7 @@ class PartitionGroup:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        return tuple([one.partition for one in self.rows])
+        return tuple([row.partition for row in self.rows])
 
 
 def grouped(rows: Iterable[IncidentRow]) -> list[PartitionGroup]:
@@ -83,11 +83,11 @@ def grouped(rows: Iterable[IncidentRow]) -> list[PartitionGroup]:
 
 
 def group_of(rows: Sequence[IncidentRow]) -> PartitionGroup:
-    """One group of *rows*, which are of one topic and have one verdict and one action."""
+    """The group of *rows*, which share topic, verdict and action."""
     first = rows[0]
-    conclusions = {id(one.judged): one.judged for one in rows}.values()
-    judged = [one for one in conclusions if one is not None]
-    designees = {one.designee for one in judged}
+    conclusions = {id(row.judged): row.judged for row in rows}.values()
+    judged = [conclusion for conclusion in conclusions if conclusion is not None]
+    designees = {conclusion.designee for conclusion in judged}
     return PartitionGroup(
         verdict=first.verdict,
         action=first.action,
@@ -95,12 +95,16 @@ def group_of(rows: Sequence[IncidentRow]) -> PartitionGroup:
         rows=tuple(rows),
         designee=next(iter(designees)) if len(designees) == 1 else None,
         various=len(designees) > 1,
-        loss=_sum([one.loss for one in rows]),
-        approximate=any(one.approximate for one in judged),
-        unread=_sum([one.unread_at_least for one in rows]),
-        unread_brokers=tuple(sorted({broker for one in judged for broker in one.unread})),
-        heard=min((one.heard for one in judged), key=lambda heard: heard[0], default=None),
-        numbers=numbers_text([one.state.partition.partition for one in rows]),
+        loss=_sum([row.loss for row in rows]),
+        approximate=any(conclusion.approximate for conclusion in judged),
+        unread=_sum([row.unread_at_least for row in rows]),
+        unread_brokers=tuple(
+            sorted({broker for conclusion in judged for broker in conclusion.unread})
+        ),
+        heard=min(
+            (conclusion.heard for conclusion in judged), key=lambda heard: heard[0], default=None
+        ),
+        numbers=numbers_text([row.state.partition.partition for row in rows]),
     )
 
 
@@ -113,6 +117,6 @@ def numbers_text(numbers: Sequence[int]) -> str:
 
 
 def _sum(values: Sequence[int | Unknown | None]) -> Sum:
-    known = [one for one in values if isinstance(one, int)]
-    unknown = sum(isinstance(one, Unknown) for one in values)
+    known = [value for value in values if isinstance(value, int)]
+    unknown = sum(isinstance(value, Unknown) for value in values)
     return Sum(sum(known), unknown, len(known))

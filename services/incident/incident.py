@@ -1,22 +1,47 @@
-"""Everything that is known about the offline partitions of a cluster at one moment."""
+"""Everything known about the offline partitions of a cluster at one moment, and its totals.
+
+Totals are worked out once for as long as the rows stay the same. Pure.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from breakglass.services.incident.observations import Observation
 from breakglass.services.incident.row import IncidentRow, judged_rows
-from breakglass.services.incident.tally import IncidentTally, tally_of
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.model import ClusterSnapshot, Quorum, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
-from breakglass.services.recovery.judgement.circumstances import Circumstances
-from breakglass.services.recovery.judgement.summary import Summary
+from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.judgement.summary import Summary, sum_up
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.triage import Triage
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentTally:
+    """Figures over all rows of an incident."""
+
+    summary: Summary
+    """The summary of judged rows; its total counts the others too."""
+    judged: int
+    """How many rows have been judged."""
+    evidence_at_ms: int | None
+    """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
+
+
+def tally_of(rows: Sequence[IncidentRow], quorum: Quorum | Unknown) -> IncidentTally:
+    """The figures of *rows*, judged while *quorum* was what brokers reported of the controllers."""
+    judged = [row.judged for row in rows if row.judged is not None]
+    read_at = {row.chunk.read_at_ms for row in rows if row.chunk is not None}
+    summary = replace(sum_up(judged, quorum), total=len(rows))
+    if rows and not judged:
+        doing = f"Reading the replicas of {len(rows):,} offline partitions."
+        summary = replace(summary, headline=doing)
+    return IncidentTally(summary, len(judged), min(read_at, default=None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,27 +51,27 @@ class Incident:
     snapshot: ClusterSnapshot
     """The whole cluster's metadata, online partitions included."""
     circumstances: Circumstances
-    """What holds for every partition while it is judged."""
+    """What is the same for every partition while it is judged."""
     rows: tuple[IncidentRow, ...] = ()
-    """One for each offline partition, sorted by it; the very same tuple while nothing changed."""
+    """A row for each offline partition, sorted; the very same tuple while nothing changed."""
     silent: Mapping[int, str] = field(default_factory=dict)
     """Brokers that hold replicas and do not answer, with the reason."""
     awaited: frozenset[int] = frozenset()
-    """Those of them that are not fenced and may still answer."""
+    """Silent brokers that are not fenced and may still answer."""
     missing_acls: tuple[str, ...] = ()
-    """What this user would need to be told the rest: ``READ on topic orders``."""
+    """The rights that this user lacks to read the rest: ``READ on topic orders``."""
     native: NativeRpc = STOCK
     observations: tuple[Observation, ...] = ()
     """Elections that were seen to cost records, the newest first, acknowledged ones included."""
     unwritten: str = ""
-    """Why they could not be written down; empty when they were."""
+    """Why the elections could not be written down; empty when they were."""
     carried: IncidentTally | None = None
-    """Of these very rows, where it has been worked out before."""
+    """The figures of these very rows, where they were worked out before."""
 
     @classmethod
     def of(cls, found: Triage) -> Incident:
-        """The same as a triage tells, in the form of lists."""
-        evidence = sorted(found.evidence.partitions, key=lambda one: one.partition)
+        """The figures of a triage, in the form of lists."""
+        evidence = sorted(found.evidence.partitions, key=lambda evidence: evidence.partition)
         read_at_ms = found.snapshot.observed_at_ms
         return cls(
             found.snapshot,
@@ -70,7 +95,7 @@ class Incident:
 
     @property
     def summary(self) -> Summary:
-        """Of the rows that are judged; its total counts the others too."""
+        """The summary of judged rows; its total counts the others too."""
         return self.tally.summary
 
     @property
@@ -85,12 +110,12 @@ class Incident:
 
     @property
     def complete(self) -> bool:
-        """Every row is judged and no broker is waited for."""
+        """Whether every row is judged and no broker is waited for."""
         return self.judged == len(self.rows) and not self.awaited
 
     def row(self, partition: TopicPartition) -> IncidentRow | None:
         """The row of *partition*; None if it is not offline."""
-        place = bisect_left(self.rows, partition, key=lambda one: one.partition)
+        place = bisect_left(self.rows, partition, key=lambda row: row.partition)
         found = self.rows[place] if place < len(self.rows) else None
         return found if found is not None and found.partition == partition else None
 
@@ -106,9 +131,19 @@ class Incident:
     def assessments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> Iterator[Assessment]:
-        """The judgements of *partitions*, or of all, in their order; unread ones are left out."""
-        wanted = (one.partition for one in self.rows) if partitions is None else partitions
-        for partition in wanted:
-            found = self.assessment(partition)
-            if found is not None:
-                yield found
+        """The judgements of *partitions*, or of all, sorted by partition; not of unread ones.
+
+        Sorted, for the evidence of neighbours is thawed together.
+        """
+        rows: Iterable[IncidentRow | None] = self.rows
+        if partitions is not None:
+            rows = [self.row(partition) for partition in sorted(partitions, key=_by_name)]
+        for row in rows:
+            evidence = None if row is None else row.evidence
+            if evidence is not None:
+                yield assess(evidence, self.circumstances)
+
+
+def _by_name(partition: TopicPartition) -> tuple[str, int]:
+    """How partitions sort, found out once for each."""
+    return partition.topic, partition.partition

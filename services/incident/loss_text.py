@@ -1,4 +1,4 @@
-"""What a replica holds that the best one lacks, in words that stand beside its figures. Pure.
+"""What a replica has that the best replica lacks, in words beside its figures. Pure.
 
 A reader takes "loses" for the loss of the replica whose line it is: each text names the best
 one, or says what its replica adds to it.
@@ -30,17 +30,21 @@ def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:
 
 
 def unread_reason(replica: ReplicaLog) -> str:
-    """Why its log end is not known; empty if it is."""
+    """Why the log end is unknown; empty if it is known."""
     return replica.log_end.reason if isinstance(replica.log_end, Unknown) else ""
 
 
 def parting_text(loss: Loss) -> str:
-    """``b1 and b2 diverge at 100``: who parted from the chosen one, and where."""
-    parted = [one for one in loss.against if one.tail != 0 and isinstance(one.divergence, int)]
+    """``b1 and b2 diverge at 100``: which replicas diverge from the chosen replica, and where."""
+    parted = [
+        dropped
+        for dropped in loss.against
+        if dropped.tail != 0 and isinstance(dropped.divergence, int)
+    ]
     return "; ".join(
         [
-            f"b{loss.candidate} and b{one.broker} diverge at {count(one.divergence)}"
-            for one in parted
+            f"b{loss.candidate} and b{dropped.broker} diverge at {count(dropped.divergence)}"
+            for dropped in parted
         ]
     )
 
@@ -56,7 +60,7 @@ def _tail(lost: ReplicaLoss, replica: ReplicaLog, best: str) -> str:
 
 
 def _committed(lost: ReplicaLoss, replica: ReplicaLog) -> str:
-    """How many of a tail are known to be committed."""
+    """How many records of a tail are known to be committed."""
     if isinstance(lost.committed_past_divergence, Unknown):
         return "not known if committed"
     if lost.committed_past_divergence:

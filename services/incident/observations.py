@@ -1,13 +1,12 @@
 """What sessions saw of a cluster, in its state folder: a file beside the journals, without lock.
 
-A journal says what was done from here and holds the lock of its cluster. An observation changes
-nothing, so any number of read-only sessions may write one down; each line goes out whole. What
-two of them saw of the same election counts once, and the newest line says how it stands.
+A journal says what was done from here and locks its cluster. An observation changes nothing, so
+any number of read-only sessions may write at once; each line is written whole. Two observations
+of the same election count once, and the newest line is valid.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from urllib.parse import unquote
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
+from breakglass.services.file_lock import wait_for_lock
 from breakglass.services.guard.lock import file_name, operator, private_folder
 from breakglass.services.incident.elections_seen import ElectionSeen, Key, LogFate, ReplicaAhead
 from breakglass.services.model import TopicPartition
@@ -26,18 +26,18 @@ from breakglass.services.state_folder import state_folder
 
 SCHEMA = 1
 MOST_BYTES = 1024 * 1024 * 1024
-"""No file of observations is larger."""
+"""The largest file of observations that is read, in bytes."""
 FOLDER = "observed"
 OBSERVED, ACKNOWLEDGED = "observed", "acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An election that was seen, and whether somebody has taken note of it."""
+    """An election that was seen, and whether an operator acknowledged it."""
 
     seen: ElectionSeen
     who: str
-    """Whose session saw it first."""
+    """The operator whose session saw the election first."""
     acknowledged_by: str = ""
     acknowledged_at_ms: int = 0
 
@@ -46,7 +46,7 @@ class Observation:
         return bool(self.acknowledged_by)
 
     def noted_by(self, who: str, at_ms: int) -> Observation:
-        """The same once *who* took note; the first one counts."""
+        """The observation acknowledged by *who*; the first acknowledgement counts."""
         if self.acknowledged:
             return self
         return replace(self, acknowledged_by=who, acknowledged_at_ms=at_ms)
@@ -68,7 +68,7 @@ class Observations:
         return found.st_size, found.st_mtime_ns
 
     def load(self) -> tuple[Observation, ...]:
-        """All of them, the newest first; lines that cannot be read are passed over.
+        """All observations, the newest first; lines that cannot be read are skipped.
 
         Raises:
             StorageError: the file is there and cannot be read.
@@ -81,17 +81,21 @@ class Observations:
             raise StorageError(
                 f"observations {self.path} cannot be read ({error.strerror}): check its rights"
             ) from error
-        held: dict[Key, Observation] = {}
+        known: dict[Key, Observation] = {}
         for line in lines:
-            _take(held, line)
-        return tuple(sorted(held.values(), key=lambda one: one.seen.seen_at_ms, reverse=True))
+            _take(known, line)
+        return tuple(
+            sorted(
+                known.values(), key=lambda observation: observation.seen.seen_at_ms, reverse=True
+            )
+        )
 
     def add(self, seen: Iterable[ElectionSeen]) -> None:
-        """Write down what was *seen*, or how it stands by now. Raises: StorageError."""
-        self._append([_document(one) for one in seen])
+        """Write down what was *seen*, or its new state. Raises: StorageError."""
+        self._append([_document(election) for election in seen])
 
     def acknowledge(self, keys: Iterable[Key]) -> None:
-        """Write down that the operator of this process took note. Raises: StorageError."""
+        """Write down that this operator acknowledged the elections. Raises StorageError."""
         of = [
             {"topic_id": topic_id, "topic": partition.topic, "partition": partition.partition,
              "leader_epoch": epoch}
@@ -101,7 +105,7 @@ class Observations:
 
     def _append(self, documents: Sequence[Mapping[str, Any]]) -> None:
         frame = {"schema": SCHEMA, "at_ms": now_ms(), "who": operator()}
-        lines = "".join(json.dumps({**frame, **one}) + "\n" for one in documents)
+        lines = "".join(json.dumps({**frame, **document}) + "\n" for document in documents)
         if not lines:
             return
         private_folder(self.path.parent)
@@ -110,7 +114,7 @@ class Observations:
             descriptor = os.open(self.path, flags, 0o600)
             try:
                 # Other sessions write as well: none between the parts of a long write.
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                wait_for_lock(descriptor)
                 _write(descriptor, _after_a_torn_line(descriptor) + lines.encode())
                 os.fsync(descriptor)
             finally:
@@ -123,29 +127,29 @@ class Observations:
 
 
 def clusters_observed(folder: Path | None = None) -> list[str]:
-    """Ids of the clusters of which something was observed."""
+    """Ids of the clusters that have observations."""
     prefix = file_name("")
     found = ((folder or state_folder()) / FOLDER).glob(f"{prefix}*.jsonl")
     return sorted(unquote(path.stem.removeprefix(prefix)) for path in found)
 
 
 def unacknowledged(observations: Iterable[Observation]) -> Iterator[ElectionSeen]:
-    """What nobody has taken note of yet."""
-    return (one.seen for one in observations if not one.acknowledged)
+    """The elections that no operator has acknowledged."""
+    return (observation.seen for observation in observations if not observation.acknowledged)
 
 
-def observation_document(one: Observation) -> dict[str, Any]:
+def observation_document(observation: Observation) -> dict[str, Any]:
     """The JSON form of an observation."""
     return {
-        **_document(one.seen),
-        "who": one.who,
-        "acknowledged_by": one.acknowledged_by or None,
-        "acknowledged_at_ms": one.acknowledged_at_ms or None,
+        **_document(observation.seen),
+        "who": observation.who,
+        "acknowledged_by": observation.acknowledged_by or None,
+        "acknowledged_at_ms": observation.acknowledged_at_ms or None,
     }
 
 
 def _after_a_torn_line(descriptor: int) -> bytes:
-    """What ends the last line, if its writer did not."""
+    """A line break if the last line lacks its own."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
@@ -156,45 +160,45 @@ def _write(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _take(held: dict[Key, Observation], line: bytes) -> None:
-    """Take in one line. A torn one, or one of a later release, says nothing."""
+def _take(known: dict[Key, Observation], line: bytes) -> None:
+    """Take in one line. A torn line, or a line of a later release, is ignored."""
     try:
-        told = json.loads(line)
-        if told["schema"] != SCHEMA:
+        fields = json.loads(line)
+        if fields["schema"] != SCHEMA:
             return
-        if told["kind"] == OBSERVED:
-            seen = _seen(told)
-            before = held.get(seen.key)
-            known = Observation(seen, str(told["who"])) if before is None else before
-            held[seen.key] = replace(known, seen=_newer(known.seen, seen))
-        elif told["kind"] == ACKNOWLEDGED:
-            for key in map(_key, told["of"]):
-                if key in held:
-                    held[key] = held[key].noted_by(str(told["who"]), int(told["at_ms"]))
+        if fields["kind"] == OBSERVED:
+            seen = _seen(fields)
+            before = known.get(seen.key)
+            observed = Observation(seen, str(fields["who"])) if before is None else before
+            known[seen.key] = replace(observed, seen=_newer(observed.seen, seen))
+        elif fields["kind"] == ACKNOWLEDGED:
+            for key in map(_key, fields["of"]):
+                if key in known:
+                    known[key] = known[key].noted_by(str(fields["who"]), int(fields["at_ms"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return
 
 
 def _newer(before: ElectionSeen, now: ElectionSeen) -> ElectionSeen:
-    """*now*, as first seen by whoever saw it first."""
+    """*now*, with what the session that saw it first wrote down."""
     return replace(now, seen_at_ms=min(before.seen_at_ms, now.seen_at_ms))
 
 
-def _document(one: ElectionSeen) -> dict[str, Any]:
+def _document(election: ElectionSeen) -> dict[str, Any]:
     return {
         "kind": OBSERVED,
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "topic_id": one.topic_id,
-        "leader": one.leader,
-        "leader_epoch": one.leader_epoch,
-        "seen_at_ms": one.seen_at_ms,
-        "log_end": one.log_end,
-        "empty": one.empty,
-        "best": one.best,
-        "best_log_end": one.best_end,
-        "missing": one.missing,
-        "approximate": one.approximate,
+        "topic": election.partition.topic,
+        "partition": election.partition.partition,
+        "topic_id": election.topic_id,
+        "leader": election.leader,
+        "leader_epoch": election.leader_epoch,
+        "seen_at_ms": election.seen_at_ms,
+        "log_end": election.log_end,
+        "empty": election.empty,
+        "best": election.best,
+        "best_log_end": election.best_end,
+        "missing": election.missing,
+        "approximate": election.approximate,
         "holders": [
             {
                 "broker": holder.broker,
@@ -202,7 +206,7 @@ def _document(one: ElectionSeen) -> dict[str, Any]:
                 "epoch": holder.epoch,
                 "kept": holder.kept.value,
             }
-            for holder in one.holders
+            for holder in election.holders
         ],
     }
 
@@ -221,7 +225,7 @@ def _seen(told: Mapping[str, Any]) -> ElectionSeen:
         int(told["best_log_end"]),
         None if missing is None else int(missing),
         bool(told["approximate"]),
-        tuple([_holder(one) for one in told["holders"]]),
+        tuple([_holder(holder) for holder in told["holders"]]),
     )
 
 

@@ -1,56 +1,47 @@
 """Watches the offline partitions of a cluster: each reading reads again only what has changed.
 
-The metadata is read each time, and decoded where it changed. A replica's log is read when its
-partition is new or changed, when its broker comes back, and now and then. What was read stays
-until something newer is known, and every wait ends when the watch is closed.
+The metadata is read each time, and decoded where it changed. The log of a replica is read when
+its partition is new or changed, when its broker comes back, and now and then. A value stays until
+a newer one is known, and every wait ends when the watch is closed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import BreakglassError, Unreachable
-from breakglass.services.incident.bomb_memory import Forfeits
 from breakglass.services.incident.broker_liveness import Presence
-from breakglass.services.incident.changes import changes
-from breakglass.services.incident.contents_memory import ContentsMemory
+from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
 from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.memory import ContentsMemory, ContinuedReading, Forfeits
 from breakglass.services.incident.observations import Observation
-from breakglass.services.incident.pending import Pending
-from breakglass.services.incident.replicas import Go, read_replicas
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from breakglass.services.incident.witness import Witness
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
 from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.kafka.wire.bootstrap import session_closing
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
-from breakglass.services.kafka.wire.opening import session_closing
+from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
-from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
-from breakglass.services.recovery.evidence.contents import ContentsReading
-from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.recovery.evidence.gather import Evidence
+from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
 
-DURATION_SECONDS = 30.0
-"""How long an unfenced broker is waited for before it counts as silent (R15)."""
-SNAPSHOT_SECONDS = 120.0
-"""For all pages of a very large cluster over a slow link; one request has much less."""
-NATIVE_SECONDS = 10.0
-GREETING_SECONDS = 2.0
-"""How long the bootstrap broker may take before another one is tried."""
 READING_SECONDS = 10.0
-"""After so long the rest of the replicas is left to the next reading: the metadata grows old."""
+"""Seconds after which the other replicas wait for the next reading: the metadata grows old."""
 TELL_SECONDS = 0.5
-"""Between two things told of the same reading."""
+"""Seconds between two reports of the same reading."""
 METADATA_SHARE = 0.1
-"""Of the processor's time at most is spent on metadata, however large the cluster."""
+"""The largest share of processor time spent on metadata, however large the cluster."""
 
 UNASKED = NativeRpc(None, False, "the brokers have not been asked for others yet")
 
@@ -67,7 +58,7 @@ class IncidentWatch:
         self,
         access: ReadAccess,
         *,
-        duration: float = DURATION_SECONDS,
+        duration: float = patience.LOGS,
         gone: Collection[int] = (),
         state_folder: Path | None = None,
     ) -> None:
@@ -89,22 +80,22 @@ class IncidentWatch:
     def read(
         self, before: Incident | None = None, *, everything: bool = False
     ) -> Iterator[Incident]:
-        """What is so now, in one or more steps, each more complete than the one before.
+        """The incident now, in one or more steps, each more complete than the last.
 
         The first has the metadata, with the conclusions of earlier readings. *before* is what
-        the caller knows: None begins anew, as *everything* does, which trusts no figure that
-        was read. Ends early, without an error, once the watch is closed; tells nothing where
+        the caller knows: None begins afresh, as *everything* does, which trusts no figure that
+        was read. Ends early, without an error, once the watch is closed; reports nothing where
         the cluster is so large that it has to be left in peace for a while.
 
         Raises:
-            BreakglassError: the metadata could not be read. What was told before stands, and
+            BreakglassError: the metadata could not be read. What was reported before stands, and
                 the next reading tries again.
         """
-        anew = everything or before is None or self._last is None
-        if self._closed or not (anew or self._pending or time.monotonic() >= self._rest_until):
+        afresh = everything or before is None or self._last is None
+        if self._closed or not (afresh or self._pending or time.monotonic() >= self._rest_until):
             return
         try:
-            yield from self._steps(anew)
+            yield from self._steps(afresh)
         except BreakglassError:
             if not self._closed:
                 raise
@@ -124,7 +115,7 @@ class IncidentWatch:
         self._witness.agreed(designees)
 
     def acknowledge(self) -> tuple[Observation, ...]:
-        """The operator has taken note of what was seen so far; returns all of it."""
+        """Note that the operator acknowledged all elections seen so far; returns them."""
         return self._witness.acknowledge()
 
     def close(self) -> None:
@@ -132,16 +123,16 @@ class IncidentWatch:
         self._closed = True
         self._client.close()
 
-    def _steps(self, anew: bool) -> Iterator[Incident]:
+    def _steps(self, afresh: bool) -> Iterator[Incident]:
         snapshot = self._snapshot()
         last = self._last
         returned = self._presence.look_again()
         moved = changes(
             last.rows if last else (), last.snapshot if last else None, snapshot, returned
         )
-        if anew:
+        if afresh:
             self._native = None
-        self._pending.update(moved, anew=anew)
+        self._pending.update(moved, afresh=afresh)
         self._witness.look(last.rows if last else (), moved.rows, snapshot)
         incident = self._known(self._judged_again(self._incident(snapshot, moved.rows)))
         yield incident
@@ -149,14 +140,16 @@ class IncidentWatch:
             incident = self._known(self._incident(snapshot, incident.rows))
             yield incident
         if self._pending:
-            yield from self._replicas(incident, anew)
+            yield from self._replicas(incident, afresh)
 
     def _snapshot(self) -> ClusterSnapshot:
-        """The metadata now; a bootstrap broker that hangs is left for another one soon."""
+        """The metadata now; if the bootstrap broker hangs, another broker is asked soon."""
         began = time.thread_time()
         with contextlib.suppress(Unreachable):
-            self._client.sender.prove(ANY_BROKER, Deadline.after(GREETING_SECONDS))
-        snapshot = self._client.snapshot(Deadline.after(SNAPSHOT_SECONDS), memory=self._memory)
+            self._client.sender.prove(ANY_BROKER, Deadline.after(patience.GREETING))
+        snapshot = self._client.snapshot(
+            Deadline.after(patience.WHOLE_CLUSTER), memory=self._memory
+        )
         if self._last is not None:
             require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
         spent = time.thread_time() - began
@@ -169,7 +162,7 @@ class IncidentWatch:
         rows: tuple[IncidentRow, ...],
         asked: frozenset[int] = frozenset(),
     ) -> Incident:
-        """Everything known; *asked* are brokers that are being read and have not told yet."""
+        """Everything known; *asked* are brokers that are being read and have not answered yet."""
         awaited = self._presence.awaited(snapshot.description) | asked
         return Incident(
             snapshot,
@@ -215,83 +208,67 @@ class IncidentWatch:
             rows.append(judged_again(row, incident.circumstances) if affected else row)
         return replace(incident, rows=tuple(rows))
 
-    def _replicas(self, incident: Incident, anew: bool) -> Iterator[Incident]:
-        """Read what is pending, for a while; tell now and then how far it has come."""
+    def _replicas(self, incident: Incident, afresh: bool) -> Iterator[Incident]:
+        """Read what is pending, for a while; report progress now and then."""
         snapshot, rows = incident.snapshot, list(incident.rows)
         places = self._pending.places(rows)
         states = [rows[place].state for place in places]
-        self._presence.keep({broker for one in rows for broker in one.assignment})
-        asked = {broker for one in states for broker in one.assignment}
-        self._presence.roll_call(asked if anew else asked - self._presence.silent.keys())
+        self._presence.keep({broker for row in rows for broker in row.assignment})
+        asked = {broker for state in states for broker in state.assignment}
+        self._presence.roll_call(asked if afresh else asked - self._presence.silent.keys())
         native = self._native_rpc(rows)
         reading = self._contents_reading(len(places))
         began = time.monotonic()
-        told = began if incident.judged else 0.0  # The first conclusions are told at once.
+        reported = began if incident.judged else 0.0  # Report the first conclusions at once.
         for go in read_replicas(
-            self._client, snapshot, states, self._presence, native, lambda: self._closed
+            self._client,
+            snapshot,
+            states,
+            self._presence,
+            native,
+            reading,
+            self._circumstances,
+            lambda: self._closed,
         ):
-            evidence: Sequence[PartitionEvidence] = self._contents.applied(go.evidence.partitions)
-            if self._effort is Effort.OFF:
-                evidence = reading.read(evidence)  # Nothing is read: it says so.
-            self._take(rows, places, go, evidence)
-            self._pending.found(go)
-            now = time.monotonic()
             if self._closed:
                 return
-            due = go.final and not reading.spent and any(reading.due(evidence))
-            if due or now - told >= TELL_SECONDS or not go.final:
-                told = now
+            self._take(rows, places, go)
+            self._pending.found(go)
+            now = time.monotonic()
+            if now - reported >= TELL_SECONDS or not go.final:
+                reported = now
                 yield self._told(snapshot, rows, go)
             if go.final:
-                if due:
-                    self._improve(rows, places, go, evidence, reading)
                 del places[: len(go.states)]
                 if now - began >= READING_SECONDS:
                     break
         self._pending.spent(time.monotonic() - began)
         yield self._told(snapshot, rows)
 
-    def _contents_reading(self, logs: int) -> ContentsReading:
+    def _contents_reading(self, logs: int) -> ContinuedReading:
         """What reads the contents of so many logs, all goes of one reading together."""
-        self._contents.keep({one.partition for one in self._last.rows} if self._last else ())
-        return ContentsReading(
+        self._contents.keep({row.partition for row in self._last.rows} if self._last else ())
+        return ContinuedReading(
+            self._contents,
             self._client,
             self._effort,
-            stop=lambda: self._closed,
-            allowance=Allowance.of(self._effort, logs),
+            lambda: self._closed,
+            Allowance.of(self._effort, logs),
         )
 
-    def _improve(
-        self,
-        rows: list[IncidentRow],
-        places: list[int],
-        go: Go,
-        evidence: Sequence[PartitionEvidence],
-        reading: ContentsReading,
-    ) -> None:
-        """Read contents of one go, whose rows are shown by now."""
-        known = reading.read(evidence)
-        if not self._closed:
-            self._contents.note(known)
-            self._take(rows, places, go, known)
+    def _circumstances(self, evidence: Evidence) -> Circumstances:
+        return self._incident(evidence.snapshot, (), evidence.awaited).circumstances
 
-    def _take(
-        self,
-        rows: list[IncidentRow],
-        places: list[int],
-        go: Go,
-        partitions: Sequence[PartitionEvidence],
-    ) -> None:
+    def _take(self, rows: list[IncidentRow], places: list[int], go: Go) -> None:
         """Put the rows of one go in their places, which come first in *places*."""
-        snapshot = go.evidence.snapshot
-        circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
+        partitions, circumstances = go.judged.evidence.partitions, go.judged.circumstances
         now = now_ms()
-        held = [rows[place] for place in places[: len(go.states)]]
-        for row, partition in zip(held, partitions, strict=True):
+        before_rows = [rows[place] for place in places[: len(go.states)]]
+        for row, partition in zip(before_rows, partitions, strict=True):
             self._witness.remember(row, partition)
         evidence = [
-            self._forfeits.applied(remembered(before, one))
-            for before, one in zip(held, partitions, strict=True)
+            self._forfeits.applied(remembered(before, evidence))
+            for before, evidence in zip(before_rows, partitions, strict=True)
         ]
         fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
         self._forfeits.note(fresh, now)
@@ -301,20 +278,15 @@ class IncidentWatch:
     def _told(
         self, snapshot: ClusterSnapshot, rows: list[IncidentRow], go: Go | None = None
     ) -> Incident:
-        asked = frozenset[int]() if go is None else go.evidence.awaited
+        asked = frozenset[int]() if go is None else go.judged.evidence.awaited
         return self._known(self._incident(snapshot, tuple(rows), asked))
 
     def _native_rpc(self, rows: list[IncidentRow]) -> NativeRpc:
         """What the brokers offer, found out once in a reading of everything."""
         if self._native is None:
-            first = rows[0].state
-            self._native = find_native_rpc(
-                self._client.sender,
-                self._native_choice,
-                first.topic_id,
-                first.partition.partition,
-                Deadline.after(NATIVE_SECONDS),
-            )
+            deadline = Deadline.after(patience.REQUEST)
+            first = [row.state for row in rows[:1]]
+            self._native = offered_native(self._client, first, self._native_choice, deadline)
         return self._native
 
 

@@ -1,7 +1,9 @@
 """Watches how offline partitions come back, and says where that cost records.
 
-It reads the leader of each partition that came back, compares (`elections_seen`), follows up the
-replicas that still hold what the leader lacks, and writes down what it saw (`observations`).
+The witness reads the leader of each partition that came back, compares (`elections_seen`),
+follows up the replicas that still have what the leader lacks, and writes down what it saw
+(`observations`). It reads a few partitions of one broker at a time, and leaves brokers alone
+that do not answer.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import StorageError
+from breakglass.services.errors import BreakglassError, StorageError
 from breakglass.services.guard.lock import operator
 from breakglass.services.incident.elections_seen import (
     ElectionSeen,
@@ -25,23 +29,74 @@ from breakglass.services.incident.elections_seen import (
     followed,
     witnessed,
 )
-from breakglass.services.incident.few_logs import FewLogs
 from breakglass.services.incident.observations import Observation, Observations, unacknowledged
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     ClusterSnapshot,
     PartitionEvidence,
     PartitionState,
     ReplicaLog,
+    Role,
     TopicPartition,
     Unknown,
 )
 
+MOST_AT_ONCE = 1000
+"""Partitions of a broker that are read in one request."""
+REST_SECONDS = 10.0
+"""Seconds before a broker that did not answer is asked again."""
+
+
+class FewLogs:
+    """For one thread."""
+
+    def __init__(self, client: ReadClient) -> None:
+        self._client = client
+        self._rests: dict[int, float] = {}
+        """Until when brokers that did not answer are left alone."""
+
+    def read(
+        self, broker: int, ids: Mapping[TopicPartition, UUID], silent: Collection[int]
+    ) -> dict[TopicPartition, ReplicaLog | None]:
+        """The logs of as many partitions as a request reads; None: *broker* is silent."""
+        asked = dict(islice(ids.items(), MOST_AT_ONCE))
+        readings: Mapping[TopicPartition, ReplicaReading] = {}
+        if broker not in silent and time.monotonic() >= self._rests.get(broker, 0.0):
+            try:
+                deadline = Deadline.after(patience.LEADER)
+                readings = self._client.replicas_on(broker).read(asked, deadline)
+            except BreakglassError:
+                self._rests[broker] = time.monotonic() + REST_SECONDS
+        return {partition: _log(broker, readings.get(partition)) for partition in asked}
+
+
+def _log(broker: int, reading: ReplicaReading | None) -> ReplicaLog | None:
+    """The log that *broker* reported of a replica; None if it reported none."""
+    if reading is None or isinstance(reading.log_end, Unknown):
+        return None
+    return ReplicaLog(
+        broker=broker,
+        role=Role.STALE,
+        fenced=Unknown("it was not asked"),
+        reachable=True,
+        log_start=reading.log_start,
+        high_watermark=reading.high_watermark,
+        log_end=reading.log_end,
+        leader_epoch=reading.leader_epoch,
+        epochs=reading.epochs,
+        newest_ms=reading.newest_ms,
+        source=reading.source,
+        observed_at_ms=reading.observed_at_ms,
+    )
+
+
 T = TypeVar("T")
 
 FOLLOW_SECONDS = 2.0
-"""Between two looks at replicas that hold what their leader lacks."""
+"""Seconds between two looks at replicas that have what their leader lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +115,26 @@ class Witness:
         self._logs, self._folder = FewLogs(client), folder
         self._store: Observations | None = None
         self._told: dict[TopicPartition, tuple[UUID, tuple[ReplicaLog, ...]]] = {}
-        """What replicas told earlier and the newest evidence does not have any more."""
+        """What replicas reported earlier and the newest evidence lacks."""
         self._returned: dict[TopicPartition, _Returned] = {}
         self._agreed: dict[TopicPartition, int] = {}
         self._changing = threading.Lock()
         self._observations: dict[Key, Observation] = {}
         self._ours: set[Key] = set()
-        """Elections that were agreed to here: whatever another session says of them."""
+        """Elections that were agreed to here: whatever other sessions say of them."""
         self._stamp = (0, 0)
-        """Of the file when it was last read."""
+        """The stamp of the file when it was last read."""
         self._follow_at = 0.0
         self.trouble = ""
-        """Why what was seen could not be written down; empty when it was."""
+        """Why the observations could not be written down; empty when they were."""
 
     @property
     def observations(self) -> tuple[Observation, ...]:
-        """Of this cluster, the newest first, acknowledged ones included."""
-        held = tuple(self._observations.values())
-        return tuple(sorted(held, key=lambda one: one.seen.seen_at_ms, reverse=True))
+        """The elections of this cluster, the newest first, acknowledged or not."""
+        known = tuple(self._observations.values())
+        return tuple(
+            sorted(known, key=lambda observation: observation.seen.seen_at_ms, reverse=True)
+        )
 
     def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
         """An operator of this process agreed to these leaders and their price."""
@@ -85,9 +142,9 @@ class Witness:
             self._agreed = {**self._agreed, **designees}
 
     def acknowledge(self) -> tuple[Observation, ...]:
-        """Take note of all that was seen so far; returns it, however the writing went."""
+        """Acknowledge all elections seen so far; returns them, written down or not."""
         with self._changing:
-            keys = [one.key for one in unacknowledged(self._observations.values())]
+            keys = [observation.key for observation in unacknowledged(self._observations.values())]
             noted = {key: self._observations[key].noted_by(operator(), now_ms()) for key in keys}
             self._observations = {**self._observations, **noted}
             if self._store is not None:
@@ -96,10 +153,12 @@ class Witness:
 
     def remember(self, before: IncidentRow, evidence: PartitionEvidence) -> None:
         """Keep what the row *before* knows and *evidence*, which takes its place, does not."""
-        unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
+        unread = {
+            replica.broker for replica in evidence.replicas if isinstance(replica.log_end, Unknown)
+        }
         elected = before.state.leader_epoch != evidence.state.leader_epoch
         if before.judged is None or (unread <= set(before.unread) and not elected):
-            return  # Thawing takes time, and would tell nothing more.
+            return  # Thawing takes time, and would add nothing.
         known = before.evidence
         if known is not None and known.state.topic_id == evidence.state.topic_id:
             self._told[before.partition] = (known.state.topic_id, self._witnessed(known).logs)
@@ -111,11 +170,11 @@ class Witness:
         self._open(snapshot.cluster_id)
         if rows is before:
             return
-        offline = {one.partition for one in rows}
+        offline = {row.partition for row in rows}
         for partition in self._returned.keys() & offline:
             was = self._returned.pop(partition).was
             self._told[partition] = (was.state.topic_id, was.logs)
-        gone = {one.partition: one for one in before if one.partition not in offline}
+        gone = {row.partition: row for row in before if row.partition not in offline}
         for state in snapshot.partitions if gone else ():
             row = gone.get(state.partition)
             if row is not None and state.leader is not None:
@@ -124,12 +183,14 @@ class Witness:
             self._told.pop(partition, None)
 
     def read(self, silent: Collection[int]) -> bool:
-        """Read what is left to look at, but from *silent* brokers; whether anything is new."""
+        """Read what is left to look at, except from *silent* brokers; true if anything is new."""
         before = self._observations
         self._compare(silent)
         self._share()
         if time.monotonic() >= self._follow_at:
-            unsettled = [one for one in unacknowledged(before.values()) if one.open]
+            unsettled = [
+                observation for observation in unacknowledged(before.values()) if observation.open
+            ]
             self._keep(self._followed(unsettled, silent))
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         return self._observations is not before
@@ -146,13 +207,19 @@ class Witness:
             return
         self._stamp = stamp
         try:
-            told = {one.seen.key: one for one in store.load()}
+            stored = {observation.seen.key: observation for observation in store.load()}
         except StorageError as error:
             self.trouble = str(error)
             return
         with self._changing:
-            ours = {key: one for key, one in self._observations.items() if one.acknowledged}
-            theirs = {key: one for key, one in told.items() if key not in self._ours}
+            ours = {
+                key: observation
+                for key, observation in self._observations.items()
+                if observation.acknowledged
+            }
+            theirs = {
+                key: observation for key, observation in stored.items() if key not in self._ours
+            }
             self._observations = {**self._observations, **theirs, **ours}
 
     def _witnessed(self, evidence: PartitionEvidence) -> Witnessed:
@@ -180,9 +247,9 @@ class Witness:
     def _compare(self, silent: Collection[int]) -> None:
         """Read new leaders, and keep what they lack."""
         of_leader: dict[int, dict[TopicPartition, UUID]] = {}
-        for partition, one in self._returned.items():
-            if one.state.leader is not None:
-                of_leader.setdefault(one.state.leader, {})[partition] = one.state.topic_id
+        for partition, row in self._returned.items():
+            if row.state.leader is not None:
+                of_leader.setdefault(row.state.leader, {})[partition] = row.state.topic_id
         found: list[ElectionSeen] = []
         for leader, ids in of_leader.items():
             for partition, log in self._logs.read(leader, ids, silent).items():
@@ -195,38 +262,42 @@ class Witness:
     def _followed(
         self, seen: Sequence[ElectionSeen], silent: Collection[int]
     ) -> list[ElectionSeen]:
-        """*seen* with what has become of the replicas that hold what their leader lacks."""
+        """*seen* with the present state of the replicas that have what their leader lacks."""
         wanted: dict[int, dict[TopicPartition, UUID]] = {}
-        for one in seen:
-            for broker in one.open:
-                wanted.setdefault(broker, {})[one.partition] = UUID(one.topic_id)
+        for election in seen:
+            for broker in election.open:
+                wanted.setdefault(broker, {})[election.partition] = UUID(election.topic_id)
         read = {broker: self._logs.read(broker, ids, silent) for broker, ids in wanted.items()}
         return [
             followed(
-                one,
+                election,
                 {
-                    broker: read[broker][one.partition]
-                    for broker in one.open
-                    if one.partition in read[broker]
+                    broker: read[broker][election.partition]
+                    for broker in election.open
+                    if election.partition in read[broker]
                 },
             )
-            for one in seen
+            for election in seen
         ]
 
     def _keep(self, seen: Iterable[ElectionSeen]) -> None:
-        """Take in what is new, or stands otherwise by now, and write it down."""
+        """Take in elections that are new or changed, and write them down."""
         with self._changing:
             known = dict(self._observations)
-            fresh = [one for one in seen if one.key not in known or known[one.key].seen != one]
-            for one in fresh:
-                before = known.get(one.key, Observation(one, operator()))
-                known[one.key] = replace(before, seen=one)
+            fresh = [
+                election
+                for election in seen
+                if election.key not in known or known[election.key].seen != election
+            ]
+            for election in fresh:
+                before = known.get(election.key, Observation(election, operator()))
+                known[election.key] = replace(before, seen=election)
             if fresh and self._store is not None:
                 self._observations = known
                 self._noted(self._store.add, fresh)
 
     def _noted(self, write: Callable[[list[T]], None], what: list[T]) -> None:
-        """Write *what*; a folder that cannot be written is told, and stops nothing."""
+        """Write *what*; a folder that cannot be written is reported, and stops nothing."""
         try:
             write(what)
         except StorageError as error:

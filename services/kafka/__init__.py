@@ -1,8 +1,8 @@
-"""Speaking Kafka: settings, one sender with an allow-list, and what is asked through it.
+"""Kafka clients: one sender with an allow-list, and the requests that are sent through it.
 
-Of kafka-python only the protocol schemas are used. Importing this package puts a bare
-``kafka`` package in place, so that the schemas load without kafka-python's clients: they
-could mutate a cluster, and importing them takes longer than a whole triage should.
+Only kafka-python's protocol schemas are used. Importing this package registers a bare ``kafka``
+package, so that the schemas load without kafka-python's clients: these can change a cluster, and
+importing them takes longer than a whole triage should.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an armed session can do to a cluster: reorder assignments and hold elections.
+"""The client that changes leaders: it reorders assignments and holds elections.
 
 Every request is sent once and names its partitions: an empty list is refused here, and a
 null list, which Kafka takes for "every partition of the cluster", cannot be written (R23).
@@ -23,13 +23,13 @@ from breakglass.services.kafka.wire.broker_errors import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.grouping import by_topic
-from breakglass.services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
+    DESIGNATED_SINCE,
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     designated_election,
 )
-from breakglass.services.kafka.wire.messages.native import DESIGNATED_SINCE
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition
 
@@ -38,8 +38,8 @@ PARTITIONS_A_REQUEST = 1000
 
 
 UNSETTLED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
-"""A broker answers so when it lost, or could not read, what the controller answered
-(ForwardingManager.scala): the controller may have done it, or may still."""
+"""A broker's errors when it lost, or could not read, the controller's answer
+(ForwardingManager.scala): the controller may have made the change, or may still make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Reply:
     code: int
     message: str = ""
     whole: bool = False
-    """It was the answer to the whole request, so that no partition is its cause."""
+    """The error was of the whole request, so no single partition is its cause."""
 
     @property
     def accepted(self) -> bool:
@@ -62,12 +62,12 @@ class Reply:
 
     @property
     def unsettled(self) -> bool:
-        """It may or may not have happened: the brokers have to be asked."""
+        """The change may or may not have happened: the brokers have to be asked."""
         return self.code in UNSETTLED
 
     @property
     def transient(self) -> bool:
-        """It did not happen, and may if it is asked for again."""
+        """The change did not happen, and a retry may succeed."""
         return not self.unsettled and retriable(self.code)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ LEFT_OUT = Reply(UNKNOWN_SERVER_ERROR, "the controller left this partition out o
 
 
 ALTER = "ALTER on CLUSTER"
-"""The ACL of reorders and elections (R22); KIP-1275 wants another for designated ones."""
+"""The ACL of reorders and elections (R22); KIP-1275 needs another for designated elections."""
 
 
 class ElectionClient:
@@ -118,8 +118,10 @@ class ElectionClient:
             return topic_class(
                 name=name,
                 partitions=[
-                    partition_class(partition_index=one.partition, replicas=list(assignments[one]))
-                    for one in held
+                    partition_class(
+                        partition_index=partition.partition, replicas=list(assignments[partition])
+                    )
+                    for partition in held
                 ],
             )
 
@@ -132,31 +134,33 @@ class ElectionClient:
         answer = self._send(request, AlterPartitionReassignmentsResponse, doing, deadline)
         whole = _whole(answer.error_code, doing, ALTER, answer.error_message or "")
         replies = {
-            TopicPartition(one.name, held.partition_index): Reply(
+            TopicPartition(response.name, held.partition_index): Reply(
                 held.error_code, held.error_message or ""
             )
-            for one in answer.responses or ()
-            for held in one.partitions or ()
+            for response in answer.responses or ()
+            for held in response.partitions or ()
         }
-        return {one: whole or replies.get(one, LEFT_OUT) for one in assignments}
+        return {
+            assignment: whole or replies.get(assignment, LEFT_OUT) for assignment in assignments
+        }
 
     def elect(
         self, election: ElectionType, partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, Reply]:
-        """Hold a preferred or unclean election of *partitions*, as stock brokers have it.
+        """Hold a preferred or unclean election of *partitions*, by stock Kafka's ElectLeaders.
 
         The answer precedes the brokers' metadata by 10 to 100 ms.
 
         Raises:
             OutcomeUnknown: no answer; elections may or may not have been held.
-            ClusterError: refused as a whole; none was held.
+            ClusterError: refused as a whole; no election was held.
         """
         wanted = list(partitions)
         _check_size(wanted)
         topic_class = ElectLeadersRequest.TopicPartitions
 
         def topic(name: str, held: list[TopicPartition]) -> Any:
-            return topic_class(topic=name, partitions=[one.partition for one in held])
+            return topic_class(topic=name, partitions=[partition.partition for partition in held])
 
         request = ElectLeadersRequest(
             election_type=int(election),
@@ -172,7 +176,7 @@ class ElectionClient:
 
         Raises:
             OutcomeUnknown: no answer; elections may or may not have been held.
-            UnsupportedByCluster: the cluster elects no designated leaders; none was held.
+            UnsupportedByCluster: the cluster elects no designated leaders; no election was held.
         """
         _check_size(leaders)
         request = designated_election(leaders, _milliseconds(deadline))
@@ -190,13 +194,13 @@ class ElectionClient:
         answer = self._send(request, ElectLeadersResponse, doing, deadline, max_version)
         whole = _whole(answer.error_code, doing, needs)
         replies = {
-            TopicPartition(one.topic, held.partition_id): Reply(
+            TopicPartition(result.topic, held.partition_id): Reply(
                 held.error_code, held.error_message or ""
             )
-            for one in answer.replica_election_results or ()
-            for held in one.partition_result or ()
+            for result in answer.replica_election_results or ()
+            for held in result.partition_result or ()
         }
-        return {one: whole or replies.get(one, LEFT_OUT) for one in wanted}
+        return {partition: whole or replies.get(partition, LEFT_OUT) for partition in wanted}
 
     def _send(
         self,
@@ -219,13 +223,13 @@ class ElectionClient:
 
 
 def _whole(code: int, doing: str, needs: str, message: str = "") -> Reply | None:
-    """The reply that an error at the top of an answer is to each partition; None without one.
+    """The reply to each partition if the answer has a top-level error; None without an error.
 
-    A broker that waits in vain for the controller answers REQUEST_TIMED_OUT at the top
+    A broker that the controller does not answer returns REQUEST_TIMED_OUT at the top level
     (ForwardingManager.scala).
 
     Raises:
-        ClusterError: the error is no transient one.
+        ClusterError: the error is not transient.
     """
     if not code:
         return None

@@ -1,6 +1,6 @@
-"""What an armed session can do to a consumer group: put its committed offsets elsewhere.
+"""The client that moves or deletes the committed offsets of a consumer group.
 
-The group must have no live members; its coordinator refuses otherwise
+The group must have no live members; otherwise its coordinator refuses
 (GroupCoordinator.validateOffsetCommit with generation -1).
 """
 
@@ -61,13 +61,13 @@ class GroupClient:
             max_version=COMMIT_VERSION,
         )
         errors = {
-            TopicPartition(topic.name, one.partition_index): _words(
-                one.error_code, group, topic.name
+            TopicPartition(topic.name, partition.partition_index): _words(
+                partition.error_code, group, topic.name
             )
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
-        return {one: errors.get(one, "left out of the answer") for one in offsets}
+        return {offset: errors.get(offset, "left out of the answer") for offset in offsets}
 
     def remove(
         self,
@@ -76,7 +76,7 @@ class GroupClient:
         partitions: Sequence[TopicPartition],
         deadline: Deadline,
     ) -> dict[TopicPartition, str]:
-        """Let *group* have no offset on *partitions*; an error in words for each, "" for done.
+        """Delete the offsets of *group* on *partitions*; an error in words for each, "" for done.
 
         Raises:
             Unreachable, OutcomeUnknown: as `commit`.
@@ -91,7 +91,9 @@ class GroupClient:
                 partitions,
                 lambda name, held: topic_class(
                     name=name,
-                    partitions=[numbered(partition_index=one.partition) for one in held],
+                    partitions=[
+                        numbered(partition_index=partition.partition) for partition in held
+                    ],
                 ),
             ),
         )
@@ -105,13 +107,16 @@ class GroupClient:
         )
         whole = _words(answer.error_code, group, "") if answer.error_code else ""
         errors = {
-            TopicPartition(topic.name, one.partition_index): _words(
-                one.error_code, group, topic.name
+            TopicPartition(topic.name, partition.partition_index): _words(
+                partition.error_code, group, topic.name
             )
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
-        return {one: whole or errors.get(one, "left out of the answer") for one in partitions}
+        return {
+            partition: whole or errors.get(partition, "left out of the answer")
+            for partition in partitions
+        }
 
 
 def _topic(name: str, held: list[TopicPartition], offsets: Mapping[TopicPartition, int]) -> Any:
@@ -122,11 +127,11 @@ def _topic(name: str, held: list[TopicPartition], offsets: Mapping[TopicPartitio
         name=name,
         partitions=[
             topic_class.OffsetCommitRequestPartition(
-                partition_index=one.partition,
-                committed_offset=offsets[one],
+                partition_index=partition.partition,
+                committed_offset=offsets[partition],
                 committed_metadata="",
             )
-            for one in held
+            for partition in held
         ],
     )
 

@@ -1,18 +1,18 @@
-"""What an armed session can write for a checkpoint: one small record into each of its partitions.
+"""The client that writes one small record into each partition of a checkpoint.
 
-All partitions of one broker are written by one request: librdkafka takes one for each (H14).
+One request writes to all partitions of a broker; librdkafka sends a request per partition (H14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
 from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.broker_errors import cluster_error, retriable
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -31,7 +31,8 @@ class Small:
     """A record to be written."""
 
     key: bytes
-    """Never null: a compacted topic refuses that. Never the same twice, where it is to stay."""
+    """Never null: a compacted topic refuses a null key. Unique if compaction must keep the record.
+    """
     value: bytes
     headers: Sequence[Header] = ()
 
@@ -46,50 +47,47 @@ class MarkerClient:
     def write(
         self, states: Iterable[PartitionState], record: Small, deadline: Deadline
     ) -> dict[TopicPartition, int]:
-        """Put *record* into each partition, in sync everywhere; its offset in those that took it.
+        """Write *record* to each partition with acks=all; its offset in each that accepted it.
 
-        Those that did not answer, or have no leader now, are left out: write it again.
+        Partitions that did not answer, or have no leader, are left out: write to them again.
 
         Raises:
             NotAuthorized, ClusterError: a partition refuses for good.
         """
-        led = sorted((one for one in states if one.leader is not None), key=_order)
-        batch = _batch(record)
-        written: dict[TopicPartition, int] = {}
-        for leader, some in groupby(led, key=attrgetter("leader")):
-            written |= self._ask(leader, list(some), batch, deadline)
-        return written
-
-    def _ask(
-        self, leader: int, led: Sequence[PartitionState], batch: bytes, deadline: Deadline
-    ) -> dict[TopicPartition, int]:
         from kafka.protocol.producer import ProduceResponse
 
-        request = _request(led, batch, deadline)
-        try:
+        known = {state.partition: state for state in states}
+        batch = _batch(record)
+
+        def ask(leader: int, led: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+            there = [known[partition] for partition in sorted(led)]
+            request = _request(there, batch, deadline)
             answer = self._sender.call(leader, request, ProduceResponse, deadline)
-        except Unreachable:
-            return {}
-        names = {one.topic_id: one.partition.topic for one in led}
-        return _written(answer, names)
+            return _written(answer, {state.topic_id: state.partition.topic for state in there})
+
+        written: dict[TopicPartition, int] = {}
+        for partition, offset in ask_brokers(by_leader(known.values()), ask).items():
+            if isinstance(offset, int):
+                written[partition] = offset
+            elif not isinstance(offset.error, Unreachable):
+                raise offset.error
+        return written
 
 
 def _written(answer: Any, names: Mapping[Any, str]) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for topic in answer.responses:
         name = topic.name or names[topic.topic_id]
-        for one in topic.partition_responses:
-            if one.error_code == 0:
-                found[TopicPartition(name, one.index)] = one.base_offset
-            elif not retriable(one.error_code):
+        for response in topic.partition_responses:
+            if response.error_code == 0:
+                found[TopicPartition(name, response.index)] = response.base_offset
+            elif not retriable(response.error_code):
                 raise cluster_error(
-                    one.error_code, f"writing into {name}-{one.index}", f"WRITE on topic {name}"
+                    response.error_code,
+                    f"writing into {name}-{response.index}",
+                    f"WRITE on topic {name}",
                 )
     return found
-
-
-def _order(one: PartitionState) -> tuple[int, TopicPartition]:
-    return one.leader or 0, one.partition
 
 
 def _request(led: Sequence[PartitionState], batch: bytes, deadline: Deadline) -> Any:
@@ -97,7 +95,7 @@ def _request(led: Sequence[PartitionState], batch: bytes, deadline: Deadline) ->
 
     topic_class = ProduceRequest.TopicProduceData
     data_class = topic_class.PartitionProduceData
-    by_topic = groupby(led, lambda one: (one.partition.topic, one.topic_id))
+    by_topic = groupby(led, lambda state: (state.partition.topic, state.topic_id))
     return ProduceRequest(
         acks=ALL_IN_SYNC,
         timeout_ms=max(1, int(deadline.remaining() * 1000)),
@@ -106,7 +104,7 @@ def _request(led: Sequence[PartitionState], batch: bytes, deadline: Deadline) ->
                 name=name,
                 topic_id=topic_id,
                 partition_data=[
-                    data_class(index=one.partition.partition, records=batch) for one in some
+                    data_class(index=state.partition.partition, records=batch) for state in some
                 ],
             )
             for (name, topic_id), some in by_topic

@@ -1,15 +1,22 @@
-"""What a read-only session can ask a cluster: the snapshot, and each broker's replicas."""
+"""The read-only client: it reads the cluster's snapshot and each broker's replicas."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.cluster.describe_cluster import describe_cluster, describe_quorum
-from breakglass.services.kafka.cluster.listeners import read_listener
+from breakglass.services.kafka.cluster.broker_settings import read_listener
+from breakglass.services.kafka.cluster.describe_cluster import (
+    describe_cluster,
+    describe_quorum,
+    heard_by_controllers,
+)
+from breakglass.services.kafka.cluster.newest_partitions import read_newest_partitions
 from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.cluster.reassignments import read_reassignments
 from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
@@ -24,6 +31,7 @@ from breakglass.services.model import (
     LogDir,
     PartitionState,
     Reassignment,
+    Silent,
     TopicPartition,
     TopicSettings,
     Unknown,
@@ -32,14 +40,17 @@ from breakglass.services.model import (
 if TYPE_CHECKING:
     from breakglass.services.kafka.replicas.contents_reader import ContentsReader
     from breakglass.services.kafka.replicas.reading_allowance import Allowance
-    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.wire.messages.kip1275 import ReplicaLogInfoMessages
 
-STEP_SECONDS = 10.0
-"""How long one request of a snapshot may take, where there is time for many."""
+
+MOST_OTHERS = 8
+"""Brokers that are asked whether the controllers answer them."""
+SILENT_SECONDS = 30.0
+"""After the controllers answered none of them, until they are asked again."""
 
 
 class ReadClient:
-    """Reads through one `Sender`, whose allow-list decides what this session may ever send.
+    """Reads through one `Sender`, whose allow-list decides what this session may send.
 
     With *listener* every broker is reached on its listener of that name, as it advertises it.
     """
@@ -47,6 +58,7 @@ class ReadClient:
     def __init__(self, sender: Sender, listener: str | None = None) -> None:
         self.sender = sender
         self._listener = listener
+        self._silent_until = 0.0
 
     def describe(self, deadline: Deadline) -> ClusterDescription:
         """Brokers and cluster id; learns the brokers' addresses.
@@ -57,7 +69,7 @@ class ReadClient:
         description = describe_cluster(self.sender, deadline)
         self.sender.learn(description.brokers)
         if self._listener is not None:
-            asked = [one.id for one in description.brokers if one.fenced is not True]
+            asked = [broker.id for broker in description.brokers if broker.fenced is not True]
             self.sender.override(read_listener(self.sender, asked, self._listener, deadline))
         return description
 
@@ -72,24 +84,53 @@ class ReadClient:
     ) -> ClusterSnapshot:
         """The cluster now: brokers, quorum, partitions of *topics* (all by default).
 
-        Where *only* some of these partitions matter, others may be left out.
-        Settings are read for topics with offline partitions, unless the caller needs none. What
-        the controller must answer (quorum, reassignments) is asked beside the rest and is Unknown
-        without it.
-        With the *memory* of earlier snapshots of the same topics, what is told as before is
-        taken from there: the very same `partitions` if none of them changed.
+        With *only*, other partitions may be left out. Settings are read for topics with offline
+        partitions, unless the caller needs none. The quorum and the reassignments are read in
+        parallel, and are Unknown if the controller answers no broker. With the *memory* of earlier
+        snapshots of the same topics, unchanged answers are reused: `partitions` is the same tuple
+        if no partition changed.
 
         Raises:
             Unreachable: no broker serves its metadata.
             NotAuthorized: a named topic may not be described.
         """
         held = memory or SnapshotMemory()
-        description = self.describe(deadline.sooner(STEP_SECONDS))
+        found = self._snapshot(deadline, topics, only, held, with_settings)
+        if isinstance(found.quorum, Silent) and self._ask_another(found.description, deadline):
+            return self._snapshot(deadline, topics, only, held, with_settings)
+        return found
+
+    def _ask_another(self, known: ClusterDescription, deadline: Deadline) -> bool:
+        """Ask a broker from now on that the controllers answer; False if there is none.
+
+        The broker that was asked may be cut off from them, and what it knows may be old.
+        """
+        if time.monotonic() < self._silent_until:
+            return False
+        order = sorted(known.brokers, key=lambda broker: (broker.fenced is True, broker.id))
+        brokers = [broker.id for broker in order[:MOST_OTHERS]]
+        limit = deadline.sooner(patience.ROLL_CALL)
+        found = heard_by_controllers(self.sender, brokers, limit)
+        if found is None:
+            self._silent_until = time.monotonic() + SILENT_SECONDS
+            return False
+        self.sender.stand_in(found)
+        return True
+
+    def _snapshot(
+        self,
+        deadline: Deadline,
+        topics: Sequence[str],
+        only: Collection[TopicPartition],
+        held: SnapshotMemory,
+        with_settings: bool,
+    ) -> ClusterSnapshot:
+        description = self.describe(deadline.sooner(patience.REQUEST))
         with ThreadPoolExecutor(2, "controller") as controller:
             quorum = controller.submit(describe_quorum, self.sender, deadline)
             moving = controller.submit(read_reassignments, self.sender, deadline)
             partitions = read_partitions(self.sender, deadline, topics, only, held.pages)
-            limit = deadline.sooner(STEP_SECONDS)
+            limit = deadline.sooner(patience.REQUEST)
             settings = self._settings(partitions, limit, held) if with_settings else {}
             return ClusterSnapshot(
                 description=description,
@@ -102,13 +143,26 @@ class ReadClient:
     def partitions(
         self, topics: Sequence[str], deadline: Deadline, only: Collection[TopicPartition] = ()
     ) -> tuple[PartitionState, ...]:
-        """The partitions of *topics* as the brokers' metadata has them now; *only* as above."""
+        """The partitions of *topics* by the brokers' current metadata; *only* as in `snapshot`."""
         return read_partitions(self.sender, deadline, topics, only)
+
+    def newest_partitions(
+        self, topics: Sequence[str], deadline: Deadline, only: Collection[TopicPartition] = ()
+    ) -> tuple[PartitionState, ...]:
+        """As `partitions`; every broker is asked for those that have no leader.
+
+        The broker that answers first may be cut off from its controllers, with old metadata.
+        """
+        states = self.partitions(topics, deadline, only)
+        if not any(state.offline for state in states):
+            return states
+        brokers = [broker.id for broker in self.describe(deadline).brokers]
+        return read_newest_partitions(self.sender, states, brokers, deadline)
 
     def partitions_and_moves(
         self, topics: Sequence[str], deadline: Deadline, only: Collection[TopicPartition] = ()
     ) -> tuple[PartitionState, ...]:
-        """The same with the reassignments under way, which the controller is asked for beside."""
+        """The partitions with the reassignments under way, which the controller answers."""
         with ThreadPoolExecutor(1, "controller") as controller:
             moving = controller.submit(read_reassignments, self.sender, deadline)
             partitions = self.partitions(topics, deadline, only)
@@ -121,8 +175,10 @@ class ReadClient:
     def _settings(
         self, partitions: tuple[PartitionState, ...], deadline: Deadline, held: SnapshotMemory
     ) -> dict[str, TopicSettings]:
-        """Those of topics with offline partitions."""
-        topics = sorted({one.partition.topic for one in partitions if one.offline})
+        """The settings of topics with offline partitions."""
+        topics = sorted(
+            {partition.partition.topic for partition in partitions if partition.offline}
+        )
         if not topics:
             return {}
         answer = held.settings.of(tuple(topics), lambda _: settings_answer())
@@ -131,13 +187,13 @@ class ReadClient:
     def replicas_on(
         self, broker: int, log_info: ReplicaLogInfoMessages | None = None
     ) -> ReplicaReader:
-        """A reader of the replicas that *broker* holds; *log_info* where it has KIP-1275's."""
+        """A reader of the replicas on *broker*; *log_info* if it supports GetReplicaLogInfo."""
         return ReplicaReader(self.sender, broker, log_info)
 
     def contents_on(
         self, broker: int, allowance: Allowance, stop: Callable[[], bool]
     ) -> ContentsReader:
-        """A reader of the contents of replicas that *broker* holds."""
+        """A reader of the contents of the replicas on *broker*."""
         from breakglass.services.kafka.replicas.contents_reader import ContentsReader
 
         return ContentsReader(self.sender, broker, allowance, stop)
@@ -163,10 +219,12 @@ def _with_reassignments(
 ) -> tuple[PartitionState, ...]:
     partitions, moving = read
     if isinstance(moving, Unknown):
-        return tuple(replace(one, reassignment=moving) for one in partitions)
+        return tuple(replace(partition, reassignment=moving) for partition in partitions)
     if not moving:
         return partitions
     return tuple(
-        replace(one, reassignment=moving[one.partition]) if one.partition in moving else one
-        for one in partitions
+        replace(partition, reassignment=moving[partition.partition])
+        if partition.partition in moving
+        else partition
+        for partition in partitions
     )

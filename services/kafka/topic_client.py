@@ -1,6 +1,6 @@
-"""What an armed session can do to topics: create and delete them, and change their settings.
+"""The client that creates and deletes topics, and changes their settings.
 
-Which of these a session may send, its sender's allow-list decides (`api_keys`).
+The sender's allow-list decides which of these requests a session may send (`api_keys`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TopicClient:
         *,
         replication_factor: int = BROKERS_DEFAULT,
     ) -> None:
-        """Return if *topic* can be created, or could if it did not exist; nothing is changed.
+        """Return if *topic* can be created, or could be if it did not exist; changes nothing.
 
         Raises: NotAuthorized, ClusterError, OutcomeUnknown.
         """
@@ -101,7 +101,7 @@ class TopicClient:
             _check(result, doing, f"CREATE on topic {topic}", allowed)
 
     def delete(self, topic: str, topic_id: UUID, deadline: Deadline) -> None:
-        """Delete the topic with *topic_id*; a topic that does not exist any more is no error.
+        """Delete the topic with *topic_id*; a topic that no longer exists is not an error.
 
         Raises:
             NotAuthorized, ClusterError: the cluster refused.
@@ -126,11 +126,11 @@ class TopicClient:
         defaults: Collection[str],
         deadline: Deadline,
     ) -> None:
-        """Give *topic* the *settings*, and take its own *defaults* from it.
+        """Set *settings* on *topic*, and reset the settings named in *defaults*.
 
         Raises:
             NotAuthorized, ClusterError: the cluster refused.
-            OutcomeUnknown: no answer; they may or may not have been set.
+            OutcomeUnknown: no answer; the settings may or may not have been written.
         """
         from kafka.protocol.admin import (
             IncrementalAlterConfigsRequest,

@@ -1,7 +1,7 @@
-"""Writing to thousands of partitions with one request for each leader.
+"""Writes to thousands of partitions with one request for each leader.
 
-librdkafka sends a request for each partition, and each makes the followers fetch all of them
-again: minutes, where one request with all partitions takes a second.
+librdkafka sends a request for each partition, each of which makes the followers fetch all
+partitions again. That takes minutes, where one request with all partitions takes a second.
 """
 
 from __future__ import annotations
@@ -79,11 +79,13 @@ def _write(
     offsets: dict[TopicPartition, int] = {}
     for topic in answer.responses:
         name = topic.name or by_id[topic.topic_id]
-        for one in topic.partition_responses:
-            if one.error_code == 0:
-                offsets[TopicPartition(name, one.index)] = one.base_offset
-            elif one.error_code != NOT_LEADER:
-                raise LabError(f"{name}-{one.index} took no records (error {one.error_code}).")
+        for response in topic.partition_responses:
+            if response.error_code == 0:
+                offsets[TopicPartition(name, response.index)] = response.base_offset
+            elif response.error_code != NOT_LEADER:
+                raise LabError(
+                    f"{name}-{response.index} took no records (error {response.error_code})."
+                )
     return offsets
 
 
@@ -99,12 +101,12 @@ def _request(led: Sequence[PartitionState], batch: bytes) -> Any:
                 name=name,
                 topic_id=topic_id,
                 partition_data=[
-                    topic_class.PartitionProduceData(index=one.partition.partition, records=batch)
-                    for one in some
+                    topic_class.PartitionProduceData(index=state.partition.partition, records=batch)
+                    for state in some
                 ],
             )
             for (name, topic_id), some in groupby(
-                led, lambda one: (one.partition.topic, one.topic_id)
+                led, lambda state: (state.partition.topic, state.topic_id)
             )
         ],
     )

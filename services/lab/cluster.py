@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, Unpack
 
+from breakglass.services import patience
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.distribution import DEFAULT_VERSION, Distribution
 from breakglass.services.lab.layout import (
@@ -21,26 +22,25 @@ from breakglass.services.lab.layout import (
     load_layout,
     save_layout,
 )
-from breakglass.services.lab.node import Node
-from breakglass.services.lab.observe import read_fenced, read_partitions
-from breakglass.services.lab.planning import new_broker, new_cluster
-from breakglass.services.lab.preparation import prepared
+from breakglass.services.lab.node import Node, all_listen
+from breakglass.services.lab.planning import new_broker, new_cluster, prepared
 from breakglass.services.lab.process import end_recorded
 from breakglass.services.lab.security import make_certificates
 from breakglass.services.lab.state import clear_state, remove_state
-from breakglass.services.lab.wire import Conversation
+from breakglass.services.lab.wire import Conversation, read_fenced, read_partitions
 from breakglass.services.model import PartitionState, TopicPartition
 
 T = TypeVar("T")
 
 UP_SECONDS = 60.0
 WAIT_SECONDS = 60.0
-ASK_SECONDS = 2.0
-POLL_SECONDS = 0.05
+POLL_SECONDS, LONG_POLL_SECONDS = 0.05, 0.2
+SOON_SECONDS = 1.0
+"""What is awaited for longer is looked at less often: each look costs a broker's time as well."""
 
 
 class LabOptions(TypedDict, total=False):
-    """What `Cluster.plan` may be told of a new lab."""
+    """The options of a new lab that `Cluster.plan` takes."""
 
     brokers: int
     controllers: int
@@ -195,6 +195,10 @@ class Cluster:
         node = self.layout.node(node_id)
         self._change(replace(node, overrides={**node.overrides, **settings}))
 
+    def give_up(self, broker_id: int) -> None:
+        """Say that the broker's machine is lost for good: nobody can start or resume it."""
+        self._change(replace(self.layout.node(broker_id), lost=True))
+
     def add_broker(self, *, rack: str | None = None) -> Node:
         """One more broker, planned but not started."""
         layout = new_broker(self.layout, rack=rack)
@@ -208,9 +212,12 @@ class Cluster:
             LabError: not ready in time, or a node ended; everything is stopped then.
         """
         try:
-            for node in (*self.controllers, *self.brokers):
-                if not node.running:
-                    node.start()
+            # Brokers that find no controller ask again without a pause.
+            for nodes in (self.controllers, self.brokers):
+                for node in nodes:
+                    if not node.running:
+                        node.start()
+                self.wait_until(partial(all_listen, nodes), "nodes to listen", timeout=timeout)
             self._wait_ready(self.nodes, timeout)
         except BaseException:
             self._end_processes()
@@ -228,7 +235,7 @@ class Cluster:
         *,
         via: int | None = None,
         last: Collection[int] = (),
-        timeout: float = ASK_SECONDS,
+        timeout: float = patience.LOOK,
     ) -> T:
         """The answer of the first broker that gives one, or of broker *via*.
 
@@ -285,12 +292,13 @@ class Cluster:
     def wait_until(
         self, condition: Callable[[], bool], what: str, *, timeout: float = WAIT_SECONDS
     ) -> None:
-        """Wait for *condition*; brokers that do not answer meanwhile are asked again.
+        """Wait for *condition*; brokers that do not answer are asked again.
 
         Raises:
             LabError: it did not hold within *timeout* seconds.
         """
-        give_up = time.monotonic() + timeout
+        began = time.monotonic()
+        give_up = began + timeout
         last = ""
         while True:
             try:
@@ -298,9 +306,10 @@ class Cluster:
                     return
             except Unreachable as error:
                 last = f"; {error}"
-            if time.monotonic() >= give_up:
+            now = time.monotonic()
+            if now >= give_up:
                 raise LabError(f"Waited {timeout:g} s in vain for {what}{last}")
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS if now - began < SOON_SECONDS else LONG_POLL_SECONDS)
 
     def wait_partition(
         self,
@@ -326,17 +335,9 @@ class Cluster:
         """Wait until every awake broker sees every awake broker unfenced.
 
         Raises:
-            LabError: not in time, or one of them ended meanwhile.
+            LabError: a broker was not ready in time, or its process ended.
         """
         self._wait_ready([node for node in self.nodes if node.awake], timeout)
-
-    def wait_registered(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
-        """Wait until the brokers are registered, fenced or not."""
-        self.wait_until(
-            lambda: set(brokers) <= set(self.fenced()),
-            f"brokers {_list(brokers)} to be registered",
-            timeout=timeout,
-        )
 
     def wait_unregistered(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
         """Wait until the cluster no longer knows the brokers."""
@@ -367,7 +368,7 @@ class Cluster:
 
         def ready() -> bool:
             for node in nodes:
-                _check_runs(node)
+                node.require_running()
             return all(_all_unfenced(self.fenced(via=broker), brokers) for broker in brokers)
 
         self.wait_until(ready, f"brokers {_list(brokers)} to be ready", timeout=timeout)
@@ -388,14 +389,9 @@ def _joined(nodes: Iterable[NodeLayout], listener: Listener) -> str:
     return ",".join(str(node.address(listener)) for node in nodes)
 
 
-def _check_runs(node: Node) -> None:
-    if not node.running:
-        raise LabError(f"Node {node.id} ended while it was awaited:\n{node.log_tail()}")
-
-
 def _all_unfenced(fenced: Mapping[int, bool], brokers: Iterable[int]) -> bool:
     return all(fenced.get(broker) is False for broker in brokers)
 
 
 def _list(ids: Iterable[int]) -> str:
-    return ", ".join(str(one) for one in ids)
+    return ", ".join(str(id_) for id_ in ids)

@@ -1,13 +1,12 @@
-"""A broker's way to its controllers through proxies that can be cut, and stay cut.
+"""Links a broker to its controllers through proxies that can be cut, and stay cut.
 
-Each proxy is a process of its own, so that what is cut stays cut when the command that cut it
-has ended: cutting is killing the proxy, healing is starting it again on the same port.
+Each proxy is a process of its own, so that a link stays cut after the command that cut it ended.
+Cutting kills the proxy; healing starts it again on the same port.
 """
 
 from __future__ import annotations
 
 import signal
-import socket
 import sys
 import time
 from collections.abc import Collection
@@ -16,8 +15,8 @@ from pathlib import Path
 from breakglass.services.errors import LabError
 from breakglass.services.lab import process
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.layout import LOOPBACK, Address, Listener
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import LOOPBACK, Address, Listener, free_ports
+from breakglass.services.lab.wire import accepts
 
 OPEN_SECONDS = 20.0
 KILL_SECONDS = 10.0
@@ -40,7 +39,7 @@ class ControllerLink:
     @property
     def whole(self) -> bool:
         """Every proxy runs."""
-        return all(_running(self._record_file(one)) for one in self._addresses)
+        return all(_running(self._record_file(address)) for address in self._addresses)
 
     def plan(self, *, withheld: Collection[int] = ()) -> None:
         """Lead the broker through proxies from its next start on, and open them.
@@ -66,7 +65,7 @@ class ControllerLink:
     def cut(self) -> None:
         """Break the connections and refuse new ones; the broker is soon fenced.
 
-        It goes on serving clients by metadata that is not updated any more.
+        The broker still serves clients, but its metadata is no longer updated.
         """
         for controller in self._addresses:
             _end(self._record_file(controller))
@@ -128,10 +127,7 @@ def _listens(address: Address, record: process.ProcessRecord) -> bool:
     """Wait until somebody accepts connections at *address*; False when the process ended."""
     give_up = time.monotonic() + OPEN_SECONDS
     while time.monotonic() < give_up and process.find(record) is not None:
-        try:
-            socket.create_connection(address, timeout=1).close()
-        except OSError:
-            time.sleep(POLL_SECONDS)
-        else:
+        if accepts(address):
             return True
+        time.sleep(POLL_SECONDS)
     return False

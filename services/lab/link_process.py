@@ -1,8 +1,7 @@
 """The process of one link: ``python -m services.lab.link_process FROM TO KEY,KEY RECORD``.
 
-It forwards until it is killed, but for requests of the api KEYs, which it lets through only
-after SIGUSR1. RECORD, the file that names its pid, tells it from other processes in their
-command lines.
+The process forwards until it is killed, but it forwards requests of the api KEYs only after
+SIGUSR1. RECORD, the file that names its pid, identifies the process by its command line.
 """
 
 from __future__ import annotations

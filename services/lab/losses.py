@@ -53,4 +53,4 @@ def _identities(written: Iterable[Written]) -> Set[Identity]:
 
 
 def _union(sets: Iterable[Set[Identity]]) -> Set[Identity]:
-    return frozenset(identity for one in sets for identity in one)
+    return frozenset(identity for set_ in sets for identity in set_)

@@ -1,25 +1,120 @@
-"""One broker or controller process: started, killed, hung, stopped and started again."""
+"""Runs one broker or controller process: formats its folders, starts, hangs, kills and breaks it.
+
+Formatting needs no JVM: StorageTool makes ``bootstrap.checkpoint`` once for each Kafka version, and
+only controllers read it (KafkaRaftServer.initializeLogDirs). A log directory fails by folders in
+place of the files that a broker writes or reads there. The segments stay, so the loss is known.
+"""
 
 from __future__ import annotations
 
+import base64
+import os
 import shutil
 import signal
-from collections.abc import Callable
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab import jvm, process
-from breakglass.services.lab.distribution import Distribution
-from breakglass.services.lab.layout import (
-    Address,
-    ClusterLayout,
-    Listener,
-    NodeLayout,
-    NodeRole,
-)
+from breakglass.services.lab import distribution, process
+from breakglass.services.lab.distribution import Distribution, kafka_cache
+from breakglass.services.lab.layout import Address, ClusterLayout, Listener, NodeLayout, NodeRole
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.security import security_settings
-from breakglass.services.lab.storage import format_controller, format_folder
+from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.wire import accepts
+
+META_FILE = "meta.properties"
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+FORMAT_SECONDS = 60
+
+
+def kafka_uuid() -> str:
+    """A random id as Kafka writes it: URL-safe base64, never starting with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def format_folder(folder: Path, *, cluster_id: str, node_id: int) -> None:
+    """Make *folder* a log directory of the node; one that is formatted stays as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    meta = folder / META_FILE
+    if meta.exists():
+        return
+    properties = {
+        "version": "1",
+        "cluster.id": cluster_id,
+        "node.id": str(node_id),
+        "directory.id": kafka_uuid(),
+    }
+    meta.write_text(render(properties), encoding="ascii")
+
+
+def format_controller(
+    folder: Path, kafka: Distribution, *, cluster_id: str, node_id: int, cache: Path | None = None
+) -> None:
+    """Format the metadata directory of a controller, with the features of a new cluster.
+
+    Raises:
+        LabError: the StorageTool failed.
+    """
+    format_folder(folder, cluster_id=cluster_id, node_id=node_id)
+    target = folder / BOOTSTRAP_FILE
+    if not target.exists():
+        shutil.copyfile(bootstrap_checkpoint(kafka, cache), target)
+
+
+def bootstrap_checkpoint(kafka: Distribution, cache: Path | None = None) -> Path:
+    """The cached checkpoint of this Kafka version, made by the StorageTool when missing."""
+    kept = (cache or kafka_cache()) / f"kafka-{kafka.version}.{BOOTSTRAP_FILE}"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="breakglass-format-") as scratch:
+            made = _run_storage_tool(kafka, Path(scratch))
+            partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
+            shutil.copyfile(made, partial)
+            partial.replace(kept)
+    return kept
+
+
+def _run_storage_tool(kafka: Distribution, scratch: Path, arguments: Iterable[str] = ()) -> Path:
+    data = scratch / "data"
+    properties = {
+        "process.roles": "controller",
+        "node.id": "1",
+        "controller.quorum.voters": "1@127.0.0.1:1",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "CONTROLLER://127.0.0.1:1",
+        "log.dirs": str(data),
+    }
+    config = scratch / "format.properties"
+    config.write_text(render(properties), encoding="utf-8")
+    run_tool(
+        kafka,
+        "kafka.tools.StorageTool",
+        ["format", "-t", kafka_uuid(), "-c", str(config), *arguments],
+        timeout=FORMAT_SECONDS,
+    ).check()
+    return data / BOOTSTRAP_FILE
+
+
+CHECKPOINT = "replication-offset-checkpoint.tmp"
+KEPT_META_FILE = f"{META_FILE}.kept"
+
+
+def fail_log_dir(log_dir: Path) -> None:
+    """Let the broker's next checkpoint into *log_dir* fail, and every later start on it.
+
+    A running broker takes it offline then (replica.high.watermark.checkpoint.interval.ms).
+    """
+    (log_dir / META_FILE).rename(log_dir / KEPT_META_FILE)
+    (log_dir / META_FILE).mkdir()
+    (log_dir / CHECKPOINT).unlink(missing_ok=True)
+    (log_dir / CHECKPOINT).mkdir()
+
 
 STOP_SECONDS = 30
 PAUSE_SECONDS = 10
@@ -29,7 +124,7 @@ TAIL_LINES = 15
 class Node:
     """A handle on one node of a lab; any number of them may exist for the same node.
 
-    *cluster* gives the current layout, which changes when the node is configured anew;
+    *cluster* gives the current layout, which changes when the node is configured again;
     *kafka* is asked only when the node is started.
     """
 
@@ -47,7 +142,7 @@ class Node:
     @property
     def log_file(self) -> Path:
         """The node's own log."""
-        return jvm.log_file(self.layout)
+        return distribution.log_file(self.layout)
 
     @property
     def pid(self) -> int | None:
@@ -92,16 +187,17 @@ class Node:
         """Start the process on the same ports and data; it is not awaited.
 
         Raises:
-            LabError: it runs already, or cannot be started.
+            LabError: it runs already, it is lost, or it cannot be started.
         """
+        self._require_machine()
         if self.running:
             raise LabError(f"Node {self.id} runs already: kill or stop it first.")
         kafka, layout = self._kafka(), self.layout
         self._prepare(kafka)
         record = process.spawn(
-            jvm.node_command(kafka, layout),
+            distribution.node_command(kafka, layout),
             layout.folder / "output.log",
-            environment=jvm.ENVIRONMENT,
+            environment=distribution.ENVIRONMENT,
             tethered=self._cluster().tethered,
         )
         process.save_record(record, self._record_file)
@@ -127,7 +223,7 @@ class Node:
         """SIGSTOP: the process hangs with its connections open.
 
         Raises:
-            LabError: the node is down, or goes on.
+            LabError: the node is down, or is still running afterwards.
         """
         record = self._record()
         if record is None or not process.send(record, signal.SIGSTOP):
@@ -139,8 +235,9 @@ class Node:
         """SIGCONT after a pause.
 
         Raises:
-            LabError: the node is down.
+            LabError: the node is down, or lost.
         """
+        self._require_machine()
         if not self._signal(signal.SIGCONT):
             raise LabError(f"Node {self.id} is down: there is nothing to resume.")
 
@@ -161,12 +258,27 @@ class Node:
         folders = (log_dir / name for log_dir in self.layout.log_dirs)
         return next((folder for folder in folders if folder.is_dir()), None)
 
+    def require_running(self) -> None:
+        """Return if the process exists.
+
+        Raises:
+            LabError: it ended, with the last that it wrote.
+        """
+        if not self.running:
+            raise LabError(f"Node {self.id} ended while it was awaited:\n{self.log_tail()}")
+
     def log_tail(self) -> str:
         """The last lines of what the process wrote, for a message."""
         for path in (self.log_file, self.layout.folder / "output.log"):
             if path.exists() and (lines := path.read_text("utf-8", "replace").splitlines()):
                 return "\n".join(lines[-TAIL_LINES:])
         return "the node wrote nothing"
+
+    def _require_machine(self) -> None:
+        if self.layout.lost:
+            raise LabError(
+                f"The machine of node {self.id} is lost for good: recover without its disks."
+            )
 
     @property
     def _record_file(self) -> Path:
@@ -191,7 +303,7 @@ class Node:
 
     def _prepare(self, kafka: Distribution) -> None:
         cluster, layout = self._cluster(), self.layout
-        jvm.scratch_folder(layout).mkdir(parents=True, exist_ok=True)
+        distribution.scratch_folder(layout).mkdir(parents=True, exist_ok=True)
         for folder in (*layout.log_dirs, layout.metadata_dir):
             format_folder(folder, cluster_id=cluster.cluster_id, node_id=self.id)
         if layout.role is NodeRole.CONTROLLER:
@@ -201,4 +313,17 @@ class Node:
         text = render(server_properties(cluster, layout, security_settings(cluster, layout)))
         layout.properties_file.write_text(text, encoding="utf-8")
         logging = layout.folder / "logging.properties"
-        logging.write_text(jvm.logging_configuration(kafka, layout), encoding="utf-8")
+        logging.write_text(distribution.logging_configuration(kafka, layout), encoding="utf-8")
+
+
+def all_listen(nodes: Iterable[Node]) -> bool:
+    """Whether all *nodes* accept connections at their own addresses.
+
+    Raises:
+        LabError: one ended.
+    """
+    for node in nodes:
+        node.require_running()
+        if not accepts(node.address()):
+            return False
+    return True

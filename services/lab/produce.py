@@ -1,4 +1,4 @@
-"""Writing records that can be told apart, and saying exactly which were acknowledged."""
+"""Writes records that differ from each other, and reports exactly which were acknowledged."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class _Reports:
 
     def __init__(self, counts: Mapping[TopicPartition, int]) -> None:
         self._counts = counts
-        self._acked: dict[TopicPartition, list[AckedRecord]] = {one: [] for one in counts}
+        self._acked: dict[TopicPartition, list[AckedRecord]] = {count: [] for count in counts}
         self._unacked_successes: dict[TopicPartition, int] = dict.fromkeys(counts, 0)
         self.first_failure = "no answer"
 

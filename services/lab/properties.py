@@ -41,6 +41,11 @@ SMALL = {
 }
 """What keeps a node under 160 MB resident."""
 
+CALM = {"controller.quorum.fetch.timeout.ms": "60000"}
+"""A broker whose controllers do not answer keeps a processor busy from this time on: its raft
+client asks again without a pause (KafkaRaftClient.pollFollowerAsObserver of 4.3). Before, it asks
+every controller in turn, too."""
+
 
 def server_properties(
     cluster: ClusterLayout, node: NodeLayout, security: Mapping[str, str] | None = None
@@ -91,7 +96,9 @@ def _common(cluster: ClusterLayout, node: NodeLayout) -> dict[str, str]:
 
 
 def _voters(cluster: ClusterLayout, node: NodeLayout) -> str:
-    links = {one.id: one.address(Listener.CONTROLLER) for one in cluster.controllers}
+    links = {
+        controller.id: controller.address(Listener.CONTROLLER) for controller in cluster.controllers
+    }
     links.update(node.controller_links)
     return ",".join(f"{voter}@{address}" for voter, address in sorted(links.items()))
 
@@ -100,6 +107,7 @@ def _broker(node: NodeLayout) -> dict[str, str]:
     own = {name: node.address(name) for name in (Listener.CLIENT, Listener.LAB)}
     told = {**own, Listener.CLIENT: node.advertised or own[Listener.CLIENT]}
     return {
+        **CALM,
         "listeners": _listeners(own),
         "advertised.listeners": _listeners(told),
         "inter.broker.listener.name": Listener.LAB.value,

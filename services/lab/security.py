@@ -1,17 +1,116 @@
-"""A guarded lab: SASL_SSL on the clients' listeners, and what a client needs to come in.
+"""Guards a lab by SASL_SSL on the clients' listeners, with keys and certificates of its own CA.
 
-Nodes among themselves and the lab's own requests go by plaintext listeners as ANONYMOUS, who
-is a super user; so is ``admin``. Everybody else needs ACLs (services/lab/access.py).
+Nodes and the lab's own requests use plaintext listeners as ANONYMOUS, which is a super user, like
+``admin``. All other users need ACLs.
 """
 
 from __future__ import annotations
 
-import os
+import datetime
+import ipaddress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from breakglass.services.lab.certificates import STORE_PASSWORD, write_certificates
-from breakglass.services.lab.layout import ClusterLayout, Listener, NodeLayout, NodeRole
-from breakglass.services.lab.properties import render
+from breakglass.services.lab.layout import LOOPBACK, ClusterLayout, Listener, NodeLayout, NodeRole
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+
+VALID_DAYS = 30
+STORE_PASSWORD = "lab-store"  # noqa: S105 - guards nothing but a lab on loopback
+ALIAS = b"lab"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A key with its certificate."""
+
+    key: EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def write_certificates(folder: Path, clients: tuple[str, ...]) -> None:
+    """Fill *folder* with what brokers and clients need.
+
+    ``ca.pem`` and ``ca.p12`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` and
+    ``NAME.p12`` for each of *clients*. A ``.pem`` of an identity holds key and certificate;
+    the stores' password is `STORE_PASSWORD`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = _identity("Breakglass lab", None)
+    _write(folder / "ca.pem", _certificate_pem(authority))
+    _write(folder / "ca.p12", _trust_store(authority))
+    for name in ("broker", *clients):
+        identity = _identity(name, authority)
+        _write(folder / f"{name}.pem", _key_pem(identity) + _certificate_pem(identity))
+        _write(folder / f"{name}.p12", _key_store(identity, authority))
+
+
+def _identity(name: str, issuer: Identity | None) -> Identity:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    hosts = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost")]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    )
+    signed = builder.sign(issuer.key if issuer else key, hashes.SHA256())
+    return Identity(key, signed)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+def _certificate_pem(identity: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return identity.certificate.public_bytes(Encoding.PEM)
+
+
+def _key_pem(identity: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _trust_store(authority: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    entry = pkcs12.PKCS12Certificate(authority.certificate, ALIAS)
+    return pkcs12.serialize_java_truststore(
+        [entry], BestAvailableEncryption(STORE_PASSWORD.encode())
+    )
+
+
+def _key_store(identity: Identity, authority: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    return pkcs12.serialize_key_and_certificates(
+        ALIAS,
+        identity.key,
+        identity.certificate,
+        [authority.certificate],
+        BestAvailableEncryption(STORE_PASSWORD.encode()),
+    )
+
 
 SUPER_USER = "admin"
 OPERATOR = "operator"
@@ -46,7 +145,7 @@ def make_certificates(layout: ClusterLayout) -> None:
 
 
 def security_settings(layout: ClusterLayout, node: NodeLayout) -> dict[str, str]:
-    """What *node* is told of authorization, TLS and SASL; nothing when the lab is open."""
+    """The authorization, TLS and SASL settings of *node*; empty when the lab is not guarded."""
     if not layout.secured:
         return {}
     authorizer = {
@@ -55,55 +154,6 @@ def security_settings(layout: ClusterLayout, node: NodeLayout) -> dict[str, str]
         "allow.everyone.if.no.acl.found": "false",
     }
     return authorizer | (_listener_settings(layout) if node.role is NodeRole.BROKER else {})
-
-
-def client_properties(
-    layout: ClusterLayout,
-    user: str,
-    *,
-    mechanism: str = PLAIN,
-    stores: str = "PEM",
-    certificate: bool = False,
-) -> dict[str, str]:
-    """Kafka's own client settings for *user*.
-
-    *stores* is PEM or PKCS12; *certificate* adds the user's own, which only `PLAIN_USERS` have.
-    """
-    folder, suffix = security_folder(layout), "pem" if stores == "PEM" else "p12"
-    paths = {"truststore": folder / f"ca.{suffix}"}
-    if certificate:
-        paths["keystore"] = folder / f"{user}.{suffix}"
-    login = f'username="{user}" password="{lab_password(user)}"'
-    properties = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f"{MODULES[mechanism]} required {login};",
-    }
-    for store, path in paths.items():
-        properties |= {f"ssl.{store}.type": stores, f"ssl.{store}.location": str(path)}
-        if stores != "PEM":
-            properties[f"ssl.{store}.password"] = STORE_PASSWORD
-    return properties
-
-
-def write_client_properties(
-    layout: ClusterLayout,
-    user: str,
-    *,
-    mechanism: str = PLAIN,
-    stores: str = "PEM",
-    certificate: bool = False,
-) -> Path:
-    """A file of `client_properties`, for ``--command-config`` of our and Kafka's own tools."""
-    kind = "-certificate" if certificate else ""
-    path = security_folder(layout) / f"{user}-{mechanism}-{stores}{kind}.properties".lower()
-    properties = client_properties(
-        layout, user, mechanism=mechanism, stores=stores, certificate=certificate
-    )
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        out.write(render(properties))
-    return path
 
 
 def _listener_settings(layout: ClusterLayout) -> dict[str, str]:

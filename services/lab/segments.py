@@ -1,7 +1,7 @@
-"""Reading a replica's log from its segment files, apart from the product's own readers.
+"""Reads a replica's log from its segment files, independently of the product's readers.
 
 Record batch format v2 (org.apache.kafka.common.record.DefaultRecordBatch, DefaultRecord).
-What a broker has appended is in the file, whether or not it was flushed or the broker lives.
+Every appended record is in the file, whether or not it was flushed or the broker is alive.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _offsets(
         return tuple(range(first, first + count))
     if attributes & COMPRESSED:
         raise LabError(f"{segment} is compacted and compressed: the lab cannot read both.")
-    return tuple(first + one for one in _offset_deltas(data, count))
+    return tuple(first + delta for delta in _offset_deltas(data, count))
 
 
 def _offset_deltas(data: bytes, count: int) -> Iterator[int]:

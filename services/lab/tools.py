@@ -12,9 +12,7 @@ from breakglass.services.lab.distribution import Distribution
 TOOL_SECONDS = 60
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
-ACLS = "org.apache.kafka.tools.AclCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
-REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
 @dataclass(frozen=True, slots=True)

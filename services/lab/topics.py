@@ -1,6 +1,6 @@
-"""Making topics exactly where a scenario wants them, moving replicas, electing: lab-only.
+"""Makes topics exactly where a scenario wants them, moves replicas and elects: for labs only.
 
-Every request names its partitions one by one; the product has its own, guarded, versions.
+Every request names each of its partitions. The product has its own, guarded, versions.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def reassign(
                 name=topic,
                 partitions=[
                     topic_class.ReassignablePartition(
-                        partition_index=one.partition, replicas=list(assignments[one])
+                        partition_index=partition.partition, replicas=list(assignments[partition])
                     )
-                    for one in partitions
+                    for partition in partitions
                 ],
             )
             for topic, partitions in _by_topic(assignments)
@@ -164,7 +164,7 @@ def _elect(cluster: Cluster, kind: int, partitions: Sequence[TopicPartition]) ->
         election_type=kind,
         topic_partitions=[
             ElectLeadersRequest.TopicPartitions(
-                topic=topic, partitions=[one.partition for one in some]
+                topic=topic, partitions=[partition.partition for partition in some]
             )
             for topic, some in _by_topic(partitions)
         ],
@@ -211,7 +211,7 @@ def _whole(state: PartitionState) -> bool:
 def _by_topic(
     partitions: Iterable[TopicPartition],
 ) -> list[tuple[str, list[TopicPartition]]]:
-    grouped = groupby(sorted(partitions), key=lambda one: one.topic)
+    grouped = groupby(sorted(partitions), key=lambda partition: partition.topic)
     return [(topic, list(some)) for topic, some in grouped]
 
 

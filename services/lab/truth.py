@@ -1,8 +1,8 @@
-"""What a scenario left behind, as the lab knows it without asking the product.
+"""Records the state that a scenario leaves, found out without the product.
 
-Known by construction (what was produced, and how it was acknowledged) and from the replicas'
-segments on disk. Records are identified by (leader epoch, offset): two replicas hold the same
-record exactly when both are equal.
+The lab knows which records were produced and how they were acknowledged, and reads the replicas'
+segments on disk. (leader epoch, offset) identifies a record: two replicas have the same record
+exactly when both are equal.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Expectation:
     broker: int | None
     """The broker that the action names: start, elect or stop it."""
     designee: int | None
-    """The replica to elect, were an election held now; None: none must be held."""
+    """The replica to elect if a leader is elected now; None: no leader must be elected."""
     why: str
     """One sentence for the reader of a failed test."""
     if_gone: TrueVerdict | None = None
@@ -201,20 +201,8 @@ def from_json(text: str) -> Truth:
 
 
 def save_truth(truth: Truth, state_dir: Path) -> None:
-    """Keep the truth in the lab's state folder, for whoever checks against it later."""
+    """Keep the truth in the lab's state folder, for later checks against it."""
     (state_dir / TRUTH_FILE).write_text(to_json(truth), encoding="utf-8")
-
-
-def load_truth(state_dir: Path) -> Truth:
-    """The truth of the lab in *state_dir*.
-
-    Raises:
-        LabError: no scenario ran there.
-    """
-    try:
-        return from_json((state_dir / TRUTH_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LabError(f"No scenario ran in {state_dir}: run `lab scenario` first.") from None
 
 
 def _partition(read: dict[str, Any]) -> PartitionTruth:
@@ -246,7 +234,7 @@ def _replica(read: dict[str, Any]) -> ReplicaTruth:
 
 
 def _one(found: tuple[T, ...], broker: int, where: TopicPartition) -> T:
-    for one in found:
-        if one.broker == broker:
-            return one
+    for truth in found:
+        if truth.broker == broker:
+            return truth
     raise LabError(f"Broker {broker} has none in {where}: choose another.")

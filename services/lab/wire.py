@@ -1,6 +1,7 @@
-"""The lab's own way to put one request to one of its nodes, apart from the product's client.
+"""Sends the lab's own requests to its nodes, and reads fenced brokers and partitions from them.
 
-What tests hold the product against must not be read through the product.
+It does not use the product's client: the facts that tests compare the product with must not be
+read by the product.
 """
 
 from __future__ import annotations
@@ -8,14 +9,27 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
+from uuid import UUID
 
-from breakglass.services.errors import ConnectFailed, TimedOut, UnsupportedByCluster
+from breakglass.services.errors import ConnectFailed, LabError, TimedOut, UnsupportedByCluster
 from breakglass.services.lab.layout import Address
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 CLIENT_ID = "breakglass-lab"
 CORRELATION_ID = 1
+ACCEPT_SECONDS = 1.0
+
+
+def accepts(address: Address) -> bool:
+    """Whether a connection to *address* is accepted."""
+    try:
+        socket.create_connection(address, timeout=ACCEPT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 class Conversation:
@@ -101,3 +115,70 @@ class Conversation:
         if isinstance(error, TimeoutError):
             return TimedOut(f"{self._address} did not answer in time: is that node paused?")
         return ConnectFailed(f"{self._address} cannot be spoken to ({error}): start that node.")
+
+
+NULL_ELR = Unknown("this Kafka has no eligible leader replicas")
+
+
+def read_fenced(node: Conversation) -> dict[int, bool]:
+    """The registered brokers, each with whether it is fenced.
+
+    Before Kafka 4.0 fenced brokers are left out of the answer altogether.
+    """
+    from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    answer = node.ask(request, DescribeClusterResponse)
+    return {broker.broker_id: bool(broker.is_fenced) for broker in answer.brokers}
+
+
+def read_partitions(node: Conversation, topics: Sequence[str]) -> tuple[PartitionState, ...]:
+    """Every partition of *topics*, as *node* has it; of all topics when none is named.
+
+    Raises:
+        LabError: a topic does not exist there.
+    """
+    from kafka.protocol.admin import (
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsResponse,
+    )
+
+    wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=topic) for topic in sorted(topics)]
+    found: list[PartitionState] = []
+    cursor: Any = None
+    while True:
+        request = DescribeTopicPartitionsRequest(topics=wanted, cursor=cursor)
+        answer = node.ask(request, DescribeTopicPartitionsResponse)
+        found.extend(state for topic in answer.topics for state in _states(topic))
+        if answer.next_cursor is None:
+            return tuple(found)
+        cursor = DescribeTopicPartitionsRequest.Cursor(
+            topic_name=answer.next_cursor.topic_name,
+            partition_index=answer.next_cursor.partition_index,
+        )
+
+
+def _states(topic: Any) -> list[PartitionState]:
+    if topic.error_code:
+        raise LabError(
+            f"Topic {topic.name} cannot be described (error {topic.error_code}): create it first."
+        )
+    return [_state(topic.name, topic.topic_id, partition) for partition in topic.partitions]
+
+
+def _state(topic: str, topic_id: UUID, answer: Any) -> PartitionState:
+    return PartitionState(
+        partition=TopicPartition(topic, answer.partition_index),
+        topic_id=topic_id,
+        leader=answer.leader_id if answer.leader_id >= 0 else None,
+        leader_epoch=answer.leader_epoch,
+        assignment=tuple(answer.replica_nodes),
+        isr=tuple(answer.isr_nodes),
+        elr=_elr(answer.eligible_leader_replicas),
+        last_known_elr=_elr(answer.last_known_elr),
+        offline_replicas=tuple(answer.offline_replicas),
+    )
+
+
+def _elr(ids: Sequence[int] | None) -> tuple[int, ...] | Unknown:
+    return NULL_ELR if ids is None else tuple(ids)

@@ -1,23 +1,25 @@
-"""What resolves artifacts: one process at a time adds to the cache, and only files that are whole.
+"""Resolves Maven artifacts; one process at a time adds to the cache, and only complete files.
 
-Imported where it is needed: jgo comes with the extras ``lab`` and ``pipeline`` alone.
+Import it only where it is needed: only the extras ``lab`` and ``pipeline`` install jgo.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jgo.config import GlobalSettings
 from jgo.maven import Artifact, MavenContext, PythonResolver
 
-from breakglass.services.maven.repository import cache_lock, repository
+from breakglass.services.maven.repository import cache_lock, repository, trust_the_machine
 
 TIMEOUT_SECONDS = 30
 
 
 def maven_context() -> MavenContext:
-    """Resolves from the user's own cache, or fetches into it."""
+    """A context that resolves artifacts from the user's cache, or downloads them into it."""
+    trust_the_machine(os.environ)
     return _context(GlobalSettings.load().repo_cache, _WholeFiles())
 
 
@@ -31,10 +33,10 @@ def _context(cache: Path, resolver: PythonResolver) -> MavenContext:
 
 
 class _WholeFiles(PythonResolver):
-    """Fetches into a folder beside, and moves what is whole.
+    """Downloads into a separate folder, and moves complete files into the cache.
 
-    jgo writes into the cache itself: what a killed download left there is taken for whole by the
-    next one, and of two processes that fetch the same file at once one ends by an assertion.
+    jgo itself writes directly into the cache. There it takes a killed download's partial file for
+    complete, and if two processes download the same file, one fails by an assertion.
     """
 
     def download(self, artifact: Artifact) -> Path | None:

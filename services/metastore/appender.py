@@ -1,32 +1,35 @@
-"""Appends commands to a backup of the metastore, and what is noted of them to its side file.
+"""Appends commands to a backup of the metastore, and their metadata to its side file.
 
-The lines are synced before their side entries are written, so a side file is never ahead of its
-backup.
+Lines are synced before their side entries are written, so a side file is never ahead of its backup.
+`find_tail` finds the last complete line; the remainder of a killed writer may follow it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from breakglass.services.errors import StorageError
 from breakglass.services.metastore.blocks import Block, Piece, block_of
+from breakglass.services.metastore.lines import COMMAND_KEY, read_lines, split
 from breakglass.services.metastore.private_files import fingerprint, private_append, remove_if_there
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restart import AppendPosition
 from breakglass.services.metastore.side_file import SUFFIX, Chain, SideHeader, digest_of
 
 OVERLAPPED = 500
-"""From so many commands on they are noted while the disk takes their lines."""
+"""From this number of commands on, side entries are built while the disk writes the lines."""
 PART = 20_000
-"""Commands of one sync."""
+"""Commands for each sync."""
 
 
 class Appender:
-    """Holds both files of one backup open, behind what they hold already."""
+    """Holds both files of one backup open for appending."""
 
     def __init__(self, path: Path, position: AppendPosition) -> None:
         self._path = path
@@ -36,14 +39,14 @@ class Appender:
         self._chain = position.chain
         self._side_dirty = False
         self._memory = bytearray()
-        # Starts no thread before it is used.
+        # The executor starts no thread before its first use.
         self._threads = ThreadPoolExecutor(3)
         self.lines = position.lines
         self._fingerprint = fingerprint(path)
 
     @classmethod
     def begin(cls, path: Path, header: SideHeader) -> Self:
-        """A new backup at *path*; only its side file is there before the first lines are."""
+        """A new backup at *path*; only its side file exists before the first lines are written."""
         chain = Chain()
         first = chain.seal(header.prefix())
         side = private_append(side_of(path), 0)
@@ -55,15 +58,15 @@ class Appender:
             raise
         finally:
             side.close()
-        return cls(path, AppendPosition(0, 0, len(first), chain, 0))
+        return cls(path, AppendPosition(0, 0, len(first), chain))
 
     def append(self, records: Sequence[CommandRecord]) -> bool:
-        """Put *records* on disk: by one write and one sync, or by a few where they are many.
+        """Put *records* on disk: with one write and one sync, or with several if there are many.
 
-        Returns whether some of them may have a `problem`.
+        Returns whether some records may have a `problem`.
 
         Raises:
-            StorageError: the disk does not take them, or somebody else writes to the file.
+            StorageError: the disk rejects the write, or another program writes to the file.
         """
         if fingerprint(self._path) != self._fingerprint:
             raise StorageError(
@@ -95,7 +98,7 @@ class Appender:
         return odd
 
     def _part(self, records: Sequence[CommandRecord]) -> bool:
-        """Make lines while the disk takes those before them; note them while it syncs them all."""
+        """Build lines during the writes, and side entries during the sync."""
         block, pieces = block_of(records), list[Piece]()
         writing: Future[None] | None = None
         for piece in self._kept(block):
@@ -113,7 +116,7 @@ class Appender:
         return odd
 
     def _kept(self, block: Block) -> Iterator[memoryview]:
-        """The lines of *block* in memory that was used before: new pages cost more than lines."""
+        """The lines of *block* in reused memory: allocating new pages costs more than the lines."""
         if len(self._memory) < block.size:
             self._memory = bytearray(2 * block.size)
         view, end = memoryview(self._memory), 0
@@ -123,13 +126,13 @@ class Appender:
             yield view[begin:end]
 
     def _write(self, lines: Piece, before: Future[None] | None) -> None:
-        """Write *lines* after those *before* them, and not at all where those failed."""
+        """Write *lines* after *before* is written; skip them if that write failed."""
         if before is not None:
             before.result()
         self._data.write(lines)
 
     def sync_side(self) -> None:
-        """Return when the side file survives a power cut, too."""
+        """Return when the side file survives a power failure, too."""
         if self._side_dirty:
             self._side.sync()
             self._side_dirty = False
@@ -143,7 +146,7 @@ class Appender:
 
 
 def _noted(block: Block, pieces: Sequence[Piece], end: int) -> tuple[bytes, bool]:
-    """The line of the side file for *block*, not sealed yet, and whether some may be odd."""
+    """The side file's line for *block*, not sealed yet, and whether some commands may be odd."""
     noted, odd = block.look(pieces)
     return noted.prefix(end), odd
 
@@ -151,3 +154,78 @@ def _noted(block: Block, pieces: Sequence[Piece], end: int) -> tuple[bytes, bool
 def side_of(path: Path) -> Path:
     """The side file of the backup at *path*."""
     return path.with_name(path.name + SUFFIX)
+
+
+BLOCK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a backup file as it was found."""
+
+    size: int
+    """Bytes found in the file."""
+    whole: int
+    """Bytes to keep."""
+    lacks_newline: bool = False
+    """The last command is complete except for its line end."""
+
+    @property
+    def cut(self) -> int:
+        """Bytes of an incomplete last command."""
+        return self.size - self.whole
+
+
+def find_tail(file: BinaryIO, covered: int | None) -> Tail:
+    """Find the end of *file*; its side file covers the first *covered* bytes.
+
+    None: the file has no side file, for example because ksqlDB wrote it; then a last line with a
+    line end counts as complete.
+    """
+    size = file.seek(0, 2)
+    end = _behind_last_newline(file, size)
+    if end < size:
+        file.seek(end)
+        if _whole_command(file.read(size - end)):
+            return Tail(size, size, lacks_newline=True)
+    if covered is not None and covered < end:
+        end = _without_torn_value(file, covered, end)
+    return Tail(size, end)
+
+
+def _behind_last_newline(file: BinaryIO, size: int) -> int:
+    end = size
+    while end > 0:
+        begin = max(0, end - BLOCK)
+        file.seek(begin)
+        at = file.read(end - begin).rfind(b"\n")
+        if at >= 0:
+            return begin + at + 1
+        end = begin
+    return 0
+
+
+def _without_torn_value(file: BinaryIO, covered: int, end: int) -> int:
+    """The end without a last value that was torn after one of its raw newlines."""
+    file.seek(covered)
+    torn: int | None = None
+    for line in read_lines(iter(file.readline, b""), at=covered):
+        if line.start >= end:
+            break
+        if COMMAND_KEY.match(line.key):
+            begun = line.value.startswith(b"{") and not _is_whole(line.value)
+            torn = line.start if begun else None
+    return end if torn is None else torn
+
+
+def _whole_command(line: bytes) -> bool:
+    parts = split(line)
+    return parts is not None and _is_whole(parts[1])
+
+
+def _is_whole(value: bytes) -> bool:
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,11 +1,11 @@
-"""What a backup of a command topic is asked to do, and what came of it."""
+"""The request for a backup of a command topic, and its result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakglass.services.metastore.names import Style
+from breakglass.services.metastore.settings import Style
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class BackupJob:
 
 @dataclass(slots=True)
 class BackupOutcome:
-    """What a run came to."""
+    """The result of a run."""
 
     file: str = ""
     commands: int = 0
-    """That topic and backup have in common."""
+    """The number of commands that topic and backup have in common."""
     appended: int = 0
     next_offset: int = 0
     alarms: int = 0

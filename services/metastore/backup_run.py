@@ -1,4 +1,4 @@
-"""Backs up one command topic: reads it from its beginning, and goes on as long as it is wanted."""
+"""Backs up one command topic from its beginning to its end, or continuously."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 from breakglass.services.errors import StorageError
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
-from breakglass.services.metastore.alarms import Alarm
 from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
 from breakglass.services.metastore.events import Event, NotNoted, Tell, of_lag
-from breakglass.services.metastore.evidence_log import note_alarm
 from breakglass.services.metastore.private_files import lock_file, locked, private_folder
-from breakglass.services.metastore.status_file import write_status
+from breakglass.services.metastore.status_file import note_alarm, write_status
 from breakglass.services.metastore.topic_run import TopicRun
+from breakglass.services.metastore.topic_state import Alarm
 from breakglass.services.metastore.watch import MetastoreWatch
 from breakglass.services.session import ReadAccess
 
@@ -26,15 +25,15 @@ def run_backup(
     tell: Tell,
     stopped: Callable[[], bool] = lambda: False,
 ) -> BackupOutcome:
-    """Back up the topic of *job* to its end, or until *stopped* where it is followed.
+    """Back up the topic of *job* to its end, or follow the topic until *stopped*.
 
-    Once the cluster has answered, a topic that is followed is followed through everything that
-    passes: brokers that are gone or hang, a network that is lost, a disk that is full.
-    *connection* is confluent-kafka's. *tell* is called from two threads, never at once.
+    Once the cluster has answered, a run that follows the topic survives all temporary faults:
+    brokers that are down or hang, a lost network, a full disk. *connection* contains
+    confluent-kafka's settings. Two threads call *tell*, never at the same time.
 
     Raises:
-        ConflictingRecord: the topic differs from the backup, and that is to end it.
-        ClusterError: the topic does not exist, and is not waited for.
+        ConflictingRecord: the topic differs from the backup, and a difference is to end the run.
+        ClusterError: the topic does not exist, and the run does not wait for it.
         AlreadyRunning, StorageError, Unreachable, NotAuthorized, WrongCluster.
     """
     private_folder(job.location)
@@ -55,7 +54,7 @@ def run_backup(
 
 
 class _Noting:
-    """Tells events on, one at a time, and puts on disk what others have to learn of."""
+    """Forwards events, one at a time, and writes to disk what other processes need."""
 
     def __init__(self, job: BackupJob, tell: Tell) -> None:
         self._job, self._tell = job, tell
@@ -68,12 +67,12 @@ class _Noting:
                 self._note(event)
 
     def lag(self, change: Behind | CaughtUpAgain) -> None:
-        """Tell that the backup is behind, or is not any more."""
+        """Report that the backup falls behind, or has caught up."""
         self(of_lag(change))
         self.status(change if isinstance(change, Behind) else None)
 
     def status(self, behind: Behind | None) -> None:
-        """Write down where the backup stands, if it goes on."""
+        """Write the backup's status to disk, if the run continues."""
         if self._job.follow:
             try:
                 write_status(self._job.location, self._job.topic, behind)
@@ -81,7 +80,7 @@ class _Noting:
                 self(NotNoted("the status", str(error)))
 
     def _note(self, alarm: Alarm) -> None:
-        """A full disk is no reason to look away: it is told, and the watch goes on."""
+        """A full disk must not end the watch: report it and continue."""
         try:
             note_alarm(self._job.location, self._job.topic, alarm)
         except StorageError as error:

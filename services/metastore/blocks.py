@@ -1,7 +1,7 @@
-"""Commands that are written or compared at once: their lines, and what is noted of them.
+"""The lines and side entries of commands that are written or compared together.
 
-The lines come in pieces, so that the disk can take one while the next is made; they are noted
-while the disk syncs them.
+The lines come in pieces, so that the disk writes a piece while the next is built; side entries are
+built during the sync.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Piece = bytes | memoryview
 
 
 class BlockFindings(NamedTuple):
-    """What a look at the lines of some commands finds."""
+    """The result of examining the lines of some commands."""
 
     noted: Noted
     odd: bool
-    """Whether some of the commands may have a `problem`."""
+    """Whether some commands may have a `problem`."""
 
 
 class Block(ABC):
@@ -30,23 +30,23 @@ class Block(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes of all lines."""
+        """Size of all lines in bytes."""
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """The lines, one after the other, as many at once as are made at once."""
+        """The lines in order; each piece contains the lines that are built together."""
 
     @abstractmethod
     def look(self, pieces: Sequence[Piece]) -> BlockFindings:
-        """Look at the commands; *pieces* are what `pieces` made."""
+        """Examine the commands; *pieces* are the results of `pieces`."""
 
 
 class CommandBlock(Sequence[CommandRecord], Block):
-    """Commands that make their lines without an object for each command."""
+    """Commands whose lines are built without an object for each command."""
 
 
 class RecordBlock(Block):
-    """Commands of which each is an object."""
+    """Commands with one object each."""
 
     def __init__(self, records: Sequence[CommandRecord]) -> None:
         self._records = records
@@ -55,7 +55,7 @@ class RecordBlock(Block):
 
     @property
     def size(self) -> int:
-        """Bytes of all lines."""
+        """Size of all lines in bytes."""
         return len(self._data)
 
     def pieces(self) -> Iterator[Piece]:
@@ -63,7 +63,7 @@ class RecordBlock(Block):
         yield self._data
 
     def look(self, pieces: Sequence[Piece]) -> BlockFindings:  # noqa: ARG002
-        """Look at the objects, which are the same as *pieces*."""
+        """Examine the objects, which equal *pieces*."""
         noted, data = note(self._records, self._lines), self._data
         return BlockFindings(
             noted, bool(noted.nulls) or b"\r" in data or data.count(b"\n") != len(noted)

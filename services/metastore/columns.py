@@ -1,9 +1,9 @@
-"""Commands as columns: where each field of each command lies in the bytes of a fetch.
+"""Commands as columns: the position of each command's fields in the bytes of a fetch.
 
-In a record batch the value of a record follows the length of that value, and the number of the
-headers follows the value. The last byte of the first becomes the ``:`` of the line, the first byte
-of the second its line end, so that a line is two pieces of the fetch, and one `take` of Arrow
-joins the lines of all commands.
+In a record batch, the length of a value precedes the value, and the number of headers follows it.
+The last byte of the length becomes the ``:`` of the line, and the first byte of the number becomes
+the line end. So a line is two pieces of the fetch, and one `take` of Arrow joins the lines of all
+commands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from breakglass.services.pipeline.batches.joined import taken
 from breakglass.services.pipeline.batches.varints import Bytes, Longs, NotByColumns
 
 AT_ONCE = 1_000
-"""Commands whose lines are made at once."""
+"""Commands whose lines are built together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,22 +33,22 @@ class CommandColumns(CommandBlock):
     """Commands of a fetch, in the order of their offsets."""
 
     data: bytes
-    """Of the fetch: records as a record batch has them."""
+    """The fetch: records in the format of a record batch."""
     lines: Bytes
-    """The same with ``:`` before each value and a line end after it."""
+    """The same bytes with ``:`` before each value and a line end after it."""
     offsets: Longs
     timestamps: Longs
     keys: Spans
     values: Spans
     headers: Mapping[int, Headers]
-    """By place in the columns, of the commands that have some."""
+    """By index in the columns, for commands with headers."""
 
     @classmethod
     def of(cls, columns: RecordColumns) -> CommandColumns:
         """The records of *columns*.
 
         Raises:
-            NotByColumns: the name of a header is no text.
+            NotByColumns: a header name is not text.
         """
         lines = np.frombuffer(columns.data, np.uint8).copy()
         lines[columns.values.begins - 1] = ord(SEPARATOR)
@@ -106,11 +106,11 @@ class CommandColumns(CommandBlock):
 
     @property
     def size(self) -> int:
-        """Bytes of all lines."""
+        """Size of all lines in bytes."""
         return int(self._sizes().sum())
 
     def pieces(self) -> Iterator[Piece]:
-        """Their lines, as many at once as the processor's cache has room for."""
+        """The lines, in pieces that fit the processor's cache."""
         for start in range(0, len(self), AT_ONCE):
             yield self._part(start, start + AT_ONCE)._lines()
 
@@ -126,7 +126,7 @@ class CommandColumns(CommandBlock):
         return self.keys.sizes + self.values.sizes + len(SEPARATOR + END)
 
     def look(self, pieces: Sequence[Piece]) -> BlockFindings:
-        """Look at them by columns."""
+        """Examine the commands by columns."""
         sizes, nulls = self._sizes().tolist(), self._nulls()
         checks: list[int] = []
         returns = False
@@ -155,7 +155,7 @@ class CommandColumns(CommandBlock):
 
 
 def _checks(lines: bytes, sizes: Sequence[int]) -> list[int]:
-    """CRC-32C of each line, where some hold line breaks of their own."""
+    """CRC-32C of each line, if some values contain line breaks."""
     ends = accumulate(sizes, initial=0)
     return [crc32c(lines[start:end]) for start, end in pairwise(ends)]
 
@@ -165,7 +165,7 @@ def _between(spans: Spans, start: int, end: int) -> Spans:
 
 
 def _headers(data: bytes, columns: HeaderColumns) -> dict[int, Headers]:
-    """The headers by the place of their record."""
+    """The headers by the index of their record."""
     found: dict[int, list[tuple[str, bytes | None]]] = {}
     rows: Sequence[list[int]] = [
         columns.records.tolist(),
@@ -181,7 +181,7 @@ def _headers(data: bytes, columns: HeaderColumns) -> dict[int, Headers]:
 
 
 def _name(name: bytes) -> str:
-    """The consumer knows names of headers as C's strings, so what is none is left to it."""
+    """The consumer reads header names as C strings, so it must read any name that is not one."""
     if b"\0" in name:
         raise NotByColumns
     try:

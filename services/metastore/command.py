@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from breakglass.services.metastore.record_json import parse_json
+from breakglass.services.metastore.command_id import parse_json
 
 VERSION = 18
-"""The newest command version that is known; ksqlDB reads those up to its own."""
+"""The newest known command version; each ksqlDB server reads versions up to its own."""
 PLAN_TYPE = "ksqlPlanV1"
 
 _COMMAND_FIELDS = frozenset(
@@ -20,11 +20,11 @@ _QUERY_FIELDS = frozenset(("sources", "sink", "physicalPlan", "queryId", "runtim
 
 
 class InvalidCommand(ValueError):
-    """Bytes that are no command; the message says why."""
+    """Bytes that are not a command; the message says why."""
 
 
 class IncompatibleCommand(InvalidCommand):
-    """A command of a version, or with parts, that this release does not know."""
+    """A command with a version or fields that this release does not know."""
 
 
 class DdlKind(StrEnum):
@@ -39,11 +39,11 @@ class DdlKind(StrEnum):
 
     @property
     def name_field(self) -> str:
-        """Where the name of the object stands."""
+        """The path of the object's name."""
         return "typeName" if self in (DdlKind.REGISTER_TYPE, DdlKind.DROP_TYPE) else "sourceName"
 
 
-_KINDS = {one.value: (one, one.name_field) for one in DdlKind}
+_KINDS = {kind.value: (kind, kind.name_field) for kind in DdlKind}
 
 
 class Ddl(NamedTuple):
@@ -52,17 +52,17 @@ class Ddl(NamedTuple):
     kind: DdlKind
     name: str
     body: Mapping[str, Any]
-    """The whole of it, as it was written."""
+    """The complete part, as it was written."""
 
     @property
     def topic(self) -> str | None:
-        """The Kafka topic behind a stream or table."""
+        """The Kafka topic of a stream or table."""
         topic = self.body.get("topicName")
         return topic if isinstance(topic, str) else None
 
     @property
     def or_replace(self) -> bool:
-        """Whether it takes the place of an object of that name."""
+        """Whether the object replaces an existing object of that name."""
         return bool(self.body.get("orReplace"))
 
 
@@ -76,7 +76,7 @@ class PlannedQuery(NamedTuple):
 
 
 class CommandPlan(NamedTuple):
-    """What ksqlDB made of the statement."""
+    """The plan that ksqlDB made from the statement."""
 
     statement: str
     ddl: Ddl | None
@@ -84,7 +84,7 @@ class CommandPlan(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One statement as it is distributed to the servers of a service."""
+    """One statement as ksqlDB distributes it to the servers of a service."""
 
     statement: str
     streams_properties: Mapping[str, Any]
@@ -97,14 +97,14 @@ class Command(NamedTuple):
         """Read a record's value.
 
         Raises:
-            IncompatibleCommand: its version is above *newest*, or it has fields that are unknown.
-            InvalidCommand: it is no command.
+            IncompatibleCommand: its version is above *newest*, or it has unknown fields.
+            InvalidCommand: it is not a command.
         """
         return cls.from_document(_document(value), newest)
 
     @classmethod
     def from_document(cls, body: Mapping[str, Any], newest: int = VERSION) -> Command:
-        """The same from JSON that was parsed. Raises: IncompatibleCommand, InvalidCommand."""
+        """Read a record's value from parsed JSON. Raises: IncompatibleCommand, InvalidCommand."""
         field = body.get
         version, plan = field("version"), field("plan")
         if version is not None and (type(version) is not int or version > newest):
@@ -122,15 +122,6 @@ class Command(NamedTuple):
             None if plan is None else _plan(plan),
             version,
         )
-
-
-def statement_of(value: bytes | None) -> str | None:
-    """The statement of a command that may be incompatible otherwise; None where there is none."""
-    try:
-        statement = _document(value).get("statement")
-    except InvalidCommand:
-        return None
-    return statement if isinstance(statement, str) else None
 
 
 def _document(value: bytes | None) -> Mapping[str, Any]:
@@ -192,7 +183,7 @@ def _query(body: object) -> PlannedQuery:
     if not body.keys() <= _QUERY_FIELDS:
         raise _unknown(body, _QUERY_FIELDS, "a query plan")
     sources, sink, query_id = body.get("sources"), body.get("sink"), body.get("queryId")
-    if not isinstance(sources, list) or not all(isinstance(one, str) for one in sources):
+    if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
         raise InvalidCommand("sources is no list of names")
     if sink is not None and not isinstance(sink, str):
         raise InvalidCommand("sink is no name")
@@ -200,21 +191,21 @@ def _query(body: object) -> PlannedQuery:
         raise _no_text("queryId")
     return PlannedQuery(
         query_id,
-        tuple([unquoted(one) for one in sources]),
+        tuple([unquoted(source) for source in sources]),
         None if sink is None else unquoted(sink),
         body,
     )
 
 
 def unquoted(name: str) -> str:
-    """A name without the backquotes around it; two of them within stand for one."""
+    """A name without its enclosing backquotes; a doubled backquote inside stands for one."""
     if name[:1] == name[-1:] == "`" and len(name) >= 2:
         return name[1:-1].replace("``", "`")
     return name
 
 
 def quoted(name: str) -> str:
-    """A name in backquotes, as the ids of CREATE and INSERT have it."""
+    """A name in backquotes, as in the ids of CREATE and INSERT."""
     return "`" + name.replace("`", "``") + "`"
 
 

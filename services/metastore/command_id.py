@@ -1,18 +1,34 @@
-"""The key of a command: what it is about and what it does, as ksqlDB writes it (CommandId.java)."""
+"""The key of a command: the entity and the action, as ksqlDB writes them (CommandId.java).
+
+The key is JSON: one value in UTF-8, with surrogates as Java writes them.
+"""
 
 from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from breakglass.services.metastore.record_json import parse_json
+from pydantic_core import from_json
+
+
+def parse_json(text: bytes) -> Any:
+    """Read *text* at a third of the cost of `json.loads`, which dominates a replay.
+
+    Raises: ValueError, RecursionError.
+    """
+    try:
+        return from_json(text, cache_strings="keys")
+    except ValueError:
+        # Lone surrogates, deep nesting or invalid JSON: `json.loads` reports the position.
+        return json.loads(text.decode("utf-8", "surrogatepass"))
+
 
 SEPARATOR = "/"
 
 
 class EntityType(StrEnum):
-    """What a command is about."""
+    """The type of a command's entity."""
 
     TOPIC = "topic"
     STREAM = "stream"
@@ -25,7 +41,7 @@ class EntityType(StrEnum):
 
 
 class CommandAction(StrEnum):
-    """What it does."""
+    """The action of a command."""
 
     CREATE = "create"
     DROP = "drop"
@@ -34,16 +50,16 @@ class CommandAction(StrEnum):
     ALTER = "alter"
 
 
-_TYPES = {one.value: one for one in EntityType}
-_ACTIONS = {one.value: one for one in CommandAction}
+_TYPES = {type_.value: type_ for type_ in EntityType}
+_ACTIONS = {action.value: action for action in CommandAction}
 
 
 class InvalidCommandId(ValueError):
-    """Bytes that are no command id; the message says why."""
+    """Bytes that are not a command id; the message says why."""
 
 
 class CommandId(NamedTuple):
-    """``type/entity/action``. Keys repeat: one says what is changed, not which change it is."""
+    """``type/entity/action``. Keys repeat: a key names the changed entity, not the change."""
 
     type: EntityType
     entity: str
@@ -53,22 +69,22 @@ class CommandId(NamedTuple):
         return SEPARATOR.join((self.type.value, self.entity, self.action.value))
 
     def to_json(self) -> bytes:
-        """The key's bytes, as Jackson writes them: no character but the necessary is escaped."""
+        """The key's bytes, as Jackson writes them: only necessary characters are escaped."""
         return json.dumps(str(self), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     @property
     def readable_by_ksqldb(self) -> bool:
-        """Whether ksqlDB itself reads it back: it cuts at the second '/', be it in the name."""
+        """Whether ksqlDB can read it back: it splits at the second '/', even inside the name."""
         return SEPARATOR not in self.entity
 
     @property
     def terminates_cluster(self) -> bool:
-        """Whether replaying it ends the whole service, and deletes its topics."""
+        """Whether a replay of the command ends the whole service and deletes its topics."""
         return self == TERMINATE_CLUSTER
 
     @classmethod
     def parse(cls, text: str) -> CommandId:
-        """Read ``type/entity/action``; the entity may hold '/' itself.
+        """Read ``type/entity/action``; the entity itself may contain '/'.
 
         Raises: InvalidCommandId.
         """
@@ -102,4 +118,4 @@ class CommandId(NamedTuple):
 
 TERMINATE_CLUSTER = CommandId(EntityType.CLUSTER, "TerminateCluster", CommandAction.TERMINATE)
 MIGRATION = CommandId(EntityType.CLUSTER, "migration", CommandAction.ALTER)
-"""Tells older servers that the topic was moved elsewhere; ksqlDB never backs it up."""
+"""Tells older servers that the topic has moved; ksqlDB never backs up this command."""

@@ -1,8 +1,8 @@
-"""A backup without what has ended: terminated and superseded queries go, objects and ids stay.
+"""Compacts a backup: removes terminated and superseded queries, keeps objects and ids.
 
-As ksqlDB's RestoreCommandsCompactor does on each start, but into a new file: commands keep their
-offsets, ids and times, and both files are replayed to prove that they are the same metastore. A
-restore alone puts the new file in the topic's place.
+Does what ksqlDB's RestoreCommandsCompactor does on each start, but into a new file: commands keep
+their offsets, ids and times. A replay of both files proves that they are the same metastore. Only a
+restore replaces the topic's content with the new file.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ TOGGLES = (EntityType.PAUSE, EntityType.RESUME)
 
 @dataclass(slots=True)
 class Compacted:
-    """What became of the commands of a backup."""
+    """What compaction did to the commands of a backup."""
 
     before: int
     records: tuple[CommandRecord, ...]
     dropped: tuple[int, ...]
-    """Offsets of the commands that are left out."""
+    """Offsets of the removed commands."""
     stripped: tuple[int, ...]
-    """Offsets of those that lost their query and kept their object."""
+    """Offsets of commands that lost their query and kept their object."""
     digest: str
-    """Of the metastore that both replay to."""
+    """The digest of the metastore to which both files replay."""
 
 
 @dataclass(slots=True)
 class _Life:
-    """One run of a query, from the command that begins it to the one that ends it."""
+    """One run of a query, from the command that starts it to the command that ends it."""
 
     begun: int
-    """Index of a command."""
+    """The index of a command."""
     ended: int | None = None
     by_id: list[int] = field(default_factory=list)
-    """Commands that paused or resumed it alone."""
+    """Commands that paused or resumed only this query."""
 
 
 def compact(records: Sequence[CommandRecord]) -> Compacted:
-    """Leave out of *records* what has ended.
+    """Remove from *records* the commands of ended queries.
 
-    The last command that changed objects stays as it is: the number of the next query derives from
-    its offset.
+    The last command that changed objects stays unchanged, because the number of the next query
+    derives from its offset.
 
     Raises:
         MalformedInput: a command cannot be applied, so nothing can be proved.
-        StorageError: the two do not replay to the same metastore, so nothing is given back.
+        StorageError: the two replay to different metastores, so nothing is returned.
     """
     commands, lives, metastore = _traced(records)
     last = max((i for i, one in enumerate(commands) if _counts(one)), default=-1)
@@ -96,7 +96,7 @@ def _traced(
             raise MalformedInput(
                 f"the commands cannot be replayed, so none is left out: {replay.degraded}."
             )
-        now = {one.id: one.offset for one in replay.metastore.queries.values()}
+        now = {query.id: query.offset for query in replay.metastore.queries.values()}
         for query in running.keys() - now.keys():
             lives[query][-1].ended = index
         for query, offset in now.items():
@@ -112,20 +112,20 @@ def _traced(
 
 
 def _ended(commands: list[AppliedCommand], lives: dict[str, list[_Life]], last: int) -> set[int]:
-    """Commands that began a query which ended, and can do without it."""
+    """Commands that started a query which has ended, and that are not needed without it."""
     return {
-        one.begun
+        run.begun
         for runs in lives.values()
-        for one in runs
-        if one.ended is not None and one.begun != last and commands[one.begun].command.plan
+        for run in runs
+        if run.ended is not None and run.begun != last and commands[run.begun].command.plan
     }
 
 
 def _needless(
     commands: list[AppliedCommand], lives: dict[str, list[_Life]], gone: set[int]
 ) -> Iterator[int]:
-    """Commands about queries that change nothing, once what ended never began."""
-    kept_ends = {one.ended for runs in lives.values() for one in runs if one.begun not in gone}
+    """Commands about queries that change nothing once the ended queries are removed."""
+    kept_ends = {run.ended for runs in lives.values() for run in runs if run.begun not in gone}
     for index, one in enumerate(commands):
         if one.id.type is EntityType.TERMINATE and index not in kept_ends:
             yield index
@@ -138,7 +138,7 @@ def _needless(
 
 
 def _counts(entry: AppliedCommand) -> bool:
-    """Whether the number of the next query derives from it."""
+    """Whether the number of the next query derives from the command."""
     kind = entry.id.type
     return kind not in (*TOGGLES, EntityType.TERMINATE, EntityType.CLUSTER)
 
@@ -148,7 +148,7 @@ def _has_object(command: Command) -> bool:
 
 
 def _without_query(value: bytes) -> bytes:
-    """The command with the object it creates alone (KsqlPlan.withoutQuery)."""
+    """The command reduced to the object that it creates (KsqlPlan.withoutQuery)."""
     body = json.loads(value)
     body["plan"]["queryPlan"] = None
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
@@ -168,11 +168,11 @@ def _prove(told: Compacted) -> None:
 
 
 def write_compacted(source: RestoreSource, told: Compacted, folder: Path) -> Path:
-    """Write the commands that are left as a backup in *folder*, which is new or empty.
+    """Write the remaining commands as a backup in *folder*, which must be new or empty.
 
     Raises:
         Refused: the folder is not empty, or the backup has no side file to take offsets from.
-        StorageError: it cannot be written.
+        StorageError: the backup cannot be written.
     """
     header = source.header
     if header is None or source.known is None:
@@ -191,7 +191,7 @@ def write_compacted(source: RestoreSource, told: Compacted, folder: Path) -> Pat
         assert backup.name is not None
         name = str(backup.name)
     with storage_errors(str(folder)):
-        # The beginning of a smaller backup is a backup, too, so all of it gets its name at once.
+        # A partial file would be a valid smaller backup, so rename only the complete file.
         aside.rename(folder)
         LocalFolder(folder.parent).sync()
     return folder / name

@@ -1,4 +1,4 @@
-"""What a backup tells while it runs: each event is a value with a sentence of its own."""
+"""The events that a backup reports while it runs; each is a value with a sentence of its own."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from breakglass.services.words.moments import time_text
 
 @dataclass(frozen=True, slots=True)
 class CommandDifference:
-    """Where a topic and a backup part: the first command that is not the same."""
+    """The first command that differs between a topic and a backup."""
 
     line: int
-    """Of the backup."""
+    """The line in the backup."""
     offset: int
-    """Of the topic."""
+    """The offset in the topic."""
     field: str
     """``key`` or ``value``."""
     byte: int
-    """The first byte of it that differs."""
+    """The index of the first byte that differs."""
     expected: str
-    """What the backup has from there, bounded."""
+    """The backup's bytes from there on, truncated."""
     found: str
-    """What the topic has from there, bounded."""
+    """The topic's bytes from there on, truncated."""
 
     def __str__(self) -> str:
         return (
@@ -36,20 +36,20 @@ class CommandDifference:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened."""
+    """An event."""
 
     kind: ClassVar[str] = "event"
 
 
 @dataclass(frozen=True, slots=True)
 class Begun(Event):
-    """A new file was begun."""
+    """A new file was started."""
 
     kind: ClassVar[str] = "begun"
     file: str
     difference: CommandDifference | None = None
     before: str = ""
-    """The file that is kept, where the topic differs from it."""
+    """The file that is kept because the topic differs from it."""
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -59,7 +59,7 @@ class Begun(Event):
 
 @dataclass(frozen=True, slots=True)
 class Continued(Event):
-    """Every line of a file is in the topic: what follows is appended."""
+    """Every line of a file is in the topic; new commands are appended."""
 
     kind: ClassVar[str] = "continued"
     file: str
@@ -71,7 +71,7 @@ class Continued(Event):
 
 @dataclass(frozen=True, slots=True)
 class Mended(Event):
-    """What a killed writer left behind was put right."""
+    """The remainder of a killed writer was repaired."""
 
     kind: ClassVar[str] = "mended"
     file: str
@@ -83,7 +83,7 @@ class Mended(Event):
 
 @dataclass(frozen=True, slots=True)
 class Flagged(Event):
-    """A command that one line of ``key:value`` cannot carry as it is."""
+    """A command that a single line of ``key:value`` cannot represent."""
 
     kind: ClassVar[str] = "flagged"
     file: str
@@ -101,9 +101,9 @@ class Shorter(Event):
     kind: ClassVar[str] = "shorter"
     file: str
     commands: int
-    """That the topic has."""
+    """The number of commands in the topic."""
     missing: int
-    """Lines of the backup behind them."""
+    """Lines of the backup after the last common command."""
 
     def __str__(self) -> str:
         return (
@@ -115,11 +115,11 @@ class Shorter(Event):
 
 @dataclass(frozen=True, slots=True)
 class NotNoted(Event):
-    """Something that was told and could not be put on disk."""
+    """An event that could not be written to disk."""
 
     kind: ClassVar[str] = "not noted"
     danger: str
-    """Of the alarm, or ``the status``."""
+    """The alarm's danger, or ``the status``."""
     reason: str
 
     def __str__(self) -> str:
@@ -128,12 +128,12 @@ class NotNoted(Event):
 
 @dataclass(frozen=True, slots=True)
 class FellBehind(Event):
-    """The backup does not have everything that the topic has, or nobody knows whether."""
+    """The backup lacks commands of the topic, or it is unknown whether it does."""
 
     kind: ClassVar[str] = "behind"
     since_ms: int
     since: str
-    """The same, in UTC."""
+    """The same time, in UTC."""
     reason: str
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class FellBehind(Event):
 
 @dataclass(frozen=True, slots=True)
 class CameBack(Event):
-    """A backup that was behind has everything again."""
+    """A backup that was behind is complete again."""
 
     kind: ClassVar[str] = "caught up again"
     since: str
@@ -157,7 +157,7 @@ class CameBack(Event):
 
 
 def of_lag(change: Behind | CaughtUpAgain) -> Event:
-    """The event that tells of *change*."""
+    """The event for *change*."""
     since = time_text(change.since_ms)
     if isinstance(change, Behind):
         return FellBehind(change.since_ms, since, change.reason)
@@ -174,7 +174,7 @@ def document(event: Event) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp(Event):
-    """Everything that the topic holds is in the backup."""
+    """The backup contains all commands of the topic."""
 
     kind: ClassVar[str] = "caught up"
     file: str

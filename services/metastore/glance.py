@@ -1,4 +1,4 @@
-"""How the metastore backups in a folder stand, in a line for the overview; asks no cluster."""
+"""The state of the metastore backups in a folder, as a line for the overview; asks no cluster."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from breakglass.services.clock import now_ms
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind
-from breakglass.services.metastore.evidence_log import alarm_file
-from breakglass.services.metastore.names import newest, service_of
 from breakglass.services.metastore.private_files import lock_file
-from breakglass.services.metastore.status_file import read_status
+from breakglass.services.metastore.settings import newest, service_of
+from breakglass.services.metastore.status_file import alarm_file, read_status
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text
 
 ALARM_MS = 24 * 3_600_000
-"""So long an alarm is told after it was raised."""
+"""How long the overview shows an alarm."""
 TAIL_BYTES = 16 * 1024
 SHOWN = 120
 LOCKS = Path("/proc/locks")
@@ -32,14 +31,25 @@ _SHIPPED = re.compile(r"backup_(.+)_\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Service:
-    """The newest backup of one."""
+class SeenMetastore:
+    """The newest backup of one service."""
 
     service_id: str
     commands: int
     written_ms: int
     followed: bool
+    """Whether a process writes it now."""
+    behind: Behind | None
+    """Since when that process is behind; None: it is not, or there is none."""
+    alarm_ms: int | None
+    """When the last alarm was raised; None: no alarm is recent."""
     alarm: str
+
+    @property
+    def trouble(self) -> str:
+        """That a running backup is behind, and the last alarm; empty if neither."""
+        late = "" if self.behind is None else bounded(str(self.behind), SHOWN)
+        return "; ".join(text for text in (late, self.alarm) if text)
 
 
 class MetastoreGlance:
@@ -50,38 +60,45 @@ class MetastoreGlance:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._counted: dict[Path, tuple[tuple[int, int], int]] = {}
-        """By file: its length and time of writing, and the commands it had then."""
+        """By file: length and modification time, and the number of commands at that time."""
 
     def glance(self, deadline: Deadline) -> BackupGlance:
-        """Look at the folder. Raises: StorageError."""
+        """Examine the folder. Raises: StorageError."""
         del deadline
-        with storage_errors(str(self._folder)):
-            names = [one.name for one in self._folder.iterdir()]
-            services = [self._service(topic, names) for topic in _topics(names)]
+        services = self.look()
         if not services:
             return BackupGlance(f"none in {self._folder}", None)
-        commands = sum(one.commands for one in services)
-        followed = sum(one.followed for one in services)
+        commands = sum(service.commands for service in services)
+        followed = sum(service.followed for service in services)
         if len(services) == 1:
             state = f"{bounded(services[0].service_id, 40)}, {commands:,} commands"
             state += ", followed" if followed else ", not followed now"
         else:
             state = f"{len(services):,} services, {followed:,} followed, {commands:,} commands"
-        trouble = "; ".join(one.alarm for one in services if one.alarm)
-        return BackupGlance(state, max(one.written_ms for one in services), trouble)
+        trouble = "; ".join(service.trouble for service in services if service.trouble)
+        return BackupGlance(state, max(service.written_ms for service in services), trouble)
 
-    def _service(self, topic: str, names: list[str]) -> _Service:
+    def look(self) -> tuple[SeenMetastore, ...]:
+        """The newest backup of every service in the folder. Raises: StorageError."""
+        with storage_errors(str(self._folder)):
+            names = [path.name for path in self._folder.iterdir()]
+            return tuple([self._service(topic, names) for topic in _topics(names)])
+
+    def _service(self, topic: str, names: list[str]) -> SeenMetastore:
         name = newest(names, topic)
         assert name is not None
         file = self._folder / str(name)
         stat = file.stat()
         followed = _held(lock_file(self._folder, topic))
-        return _Service(
+        alarm_ms, alarm = _last_alarm(alarm_file(self._folder, topic))
+        return SeenMetastore(
             service_of(topic) or topic,
             self._commands(file, stat),
             stat.st_mtime_ns // 1_000_000,
             followed,
-            _troubles(self._folder, topic, followed=followed),
+            read_status(self._folder, topic) if followed else None,
+            alarm_ms,
+            alarm,
         )
 
     def _commands(self, file: Path, stat: os.stat_result) -> int:
@@ -96,18 +113,18 @@ class MetastoreGlance:
 
 
 def _topics(names: list[str]) -> Iterator[str]:
-    found = (_KLIP.fullmatch(one) or _SHIPPED.fullmatch(one) for one in names)
-    topics = sorted({one[1] for one in found if one is not None})
-    return (one for one in topics if service_of(one) is not None and newest(names, one))
+    found = (_KLIP.fullmatch(name) or _SHIPPED.fullmatch(name) for name in names)
+    topics = sorted({match[1] for match in found if match is not None})
+    return (topic for topic in topics if service_of(topic) is not None and newest(names, topic))
 
 
 def behind_now(folder: Path, topic: str) -> Behind | None:
-    """Since when a backup that runs is behind; None where it is not, or none runs."""
+    """Since when a running backup is behind; None if it is not behind, or no backup runs."""
     return read_status(folder, topic) if _held(lock_file(folder, topic)) else None
 
 
 def _held(path: Path) -> bool:
-    """Whether a process holds that lock file, as the kernel lists it: taking it would disturb."""
+    """Whether a process holds the lock, by the kernel's list: taking it would disturb others."""
     try:
         stat = path.stat()
         told = LOCKS.read_text(encoding="ascii", errors="replace")
@@ -117,16 +134,8 @@ def _held(path: Path) -> bool:
     return any(place in line.split() and "FLOCK" in line for line in told.splitlines())
 
 
-def _troubles(folder: Path, topic: str, *, followed: bool) -> str:
-    """That a backup which runs is behind, and the last alarm; empty for neither."""
-    behind = read_status(folder, topic) if followed else None
-    alarm = _last_alarm(alarm_file(folder, topic))
-    late = "" if behind is None else bounded(str(behind), SHOWN)
-    return "; ".join(one for one in (late, alarm) if one)
-
-
-def _last_alarm(path: Path) -> str:
-    """The newest alarm, if it is not too old; empty for none."""
+def _last_alarm(path: Path) -> tuple[int | None, str]:
+    """When the newest alarm was raised and what it says, if it is recent; None and empty if not."""
     try:
         with open_regular(path) as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
@@ -134,6 +143,7 @@ def _last_alarm(path: Path) -> str:
         told = json.loads(last)
         at_ms, message = int(told["at_ms"]), str(told["message"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return ""
-    recent = now_ms() - at_ms < ALARM_MS
-    return f"alarm at {time_text(at_ms)}: {bounded(message, SHOWN)}" if recent else ""
+        return None, ""
+    if now_ms() - at_ms >= ALARM_MS:
+        return None, ""
+    return at_ms, f"alarm at {time_text(at_ms)}: {bounded(message, SHOWN)}"

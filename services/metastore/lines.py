@@ -1,8 +1,10 @@
-"""The lines of a backup file, ``key:value``, split as they were meant, and numbered as by grep -n.
+"""Reads and checks the lines of a backup file, ``key:value``, numbered as by grep -n.
 
-ksqlDB's own reader cuts at the first ':', wherever it is, and ends at a blank line
-(BackupReplayFile.readRecords). Here a key is a whole JSON string, so ':' within it is part of it,
-and what is blank, torn or null is told with its line number.
+ksqlDB's own reader splits a line at the first ':' and ends at a blank line
+(BackupReplayFile.readRecords). Here a key is a complete JSON string, so it may contain ':'; blank,
+torn and null lines are reported with their numbers. `producible_lines` selects lines for
+kafka-console-producer, with which KLIP-31 restores: it would split a key with ':' or a value with a
+line end into other commands. `checked` words its findings as ksqlDB's restore does.
 """
 
 from __future__ import annotations
@@ -12,16 +14,27 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
-from breakglass.services.metastore.command_id import EntityType
+from breakglass.services.errors import Refused
+from breakglass.services.metastore.command import (
+    VERSION,
+    Command,
+    IncompatibleCommand,
+    InvalidCommand,
+)
+from breakglass.services.metastore.command_id import CommandId, EntityType, InvalidCommandId
+from breakglass.services.regular_file import open_regular
+from breakglass.services.topic_backup.folder import storage_errors
+from breakglass.services.words.inert import bounded_bytes
 
 KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 COMMAND_KEY = re.compile(
-    rb'"(?:%b)/' % b"|".join(one.value.encode() for one in EntityType), re.IGNORECASE
+    rb'"(?:%b)/' % b"|".join(type_.value.encode() for type_ in EntityType), re.IGNORECASE
 )
-"""How the line of a command begins."""
+"""The start of a command's line."""
 MOST_JOINED = 16 * 1024 * 1024
-"""Bytes of lines that are looked at as one value with raw newlines."""
+"""Maximum bytes of lines that are read as one value with raw newlines."""
 
 
 class LineProblem(StrEnum):
@@ -29,42 +42,42 @@ class LineProblem(StrEnum):
 
     BLANK = "blank"
     TORN = "torn"
-    """It ends before its line end, or without a whole key and ':'."""
+    """The line lacks its line end, or a complete key and ':'."""
     NULL_KEY = "null key"
     NULL_VALUE = "null value"
     RAW_NEWLINES = "raw newlines"
-    """The value holds line ends of its own; it is kept whole, and ksqlDB would split it."""
+    """The value contains line ends; it is kept whole, but ksqlDB would split it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupLine:
-    """One line, or the several that are one value with raw newlines."""
+    """One line, or several lines that form one value with raw newlines."""
 
     number: int
-    """Of its first line in the file, from 1."""
+    """The number of the first line in the file, from 1."""
     start: int
-    """Its first byte in the file."""
+    """The position of the first byte in the file."""
     end: int
-    """One past its last byte, the line end included."""
+    """The position after the last byte, including the line end."""
     key: bytes
     value: bytes
     problem: LineProblem | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether it is a command: a key and a value."""
+        """Whether the line is a command: a key and a value."""
         return self.problem in (None, LineProblem.RAW_NEWLINES)
 
     @property
     def raw(self) -> bytes:
-        """Its bytes without the line end, as far as it was split."""
+        """The bytes without the line end, as far as they were split."""
         return self.key + b":" + self.value if self.problem is not LineProblem.BLANK else b""
 
 
 def split(line: bytes) -> tuple[bytes, bytes] | None:
-    """Key and value of one line without its end; None where there is no key followed by ':'.
+    """Key and value of one line without its end; None if there is no key followed by ':'.
 
-    A key that is no JSON string ends at the first ':'.
+    A key that is not a JSON string ends at the first ':'.
     """
     found = KEY.match(line)
     if found is not None:
@@ -77,10 +90,10 @@ def split(line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def read_lines(chunks: Iterable[bytes], first: int = 1, at: int = 0) -> Iterator[BackupLine]:
-    """Every line of *chunks*, which are lines with their ends as a binary file gives them.
+    """Every line of *chunks*, which are lines with their ends as a binary file yields them.
 
-    *first* is the number of the first line and *at* its first byte. Holds one line at a time, or
-    the lines of one value with raw newlines.
+    *first* is the number of the first line and *at* the position of its first byte. Keeps only one
+    line in memory, or the lines of one value with raw newlines.
     """
     held: _Held | None = None
     for number, line in enumerate(chunks, first):
@@ -95,7 +108,7 @@ def read_lines(chunks: Iterable[bytes], first: int = 1, at: int = 0) -> Iterator
 
 
 class _Held:
-    """Lines that may be one command; more than one only where the first is no whole JSON."""
+    """Lines that may form one command; more than one only if the first is not complete JSON."""
 
     def __init__(self, number: int, start: int, lines: list[bytes]) -> None:
         self._number = number
@@ -105,7 +118,7 @@ class _Held:
         self._open: bool | None = None
 
     def takes(self, line: bytes) -> bool:
-        """Take *line* as the next one of a value that is not whole yet, if it can be."""
+        """Add *line* to an incomplete value, if the line can belong to it."""
         if self._open is None:
             self._open = COMMAND_KEY.match(self._lines[0]) is not None and not self._whole()
         elif self._open and len(self._lines) > 1:
@@ -154,3 +167,140 @@ def _is_json(text: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def producible_lines(file: Path) -> Iterator[bytes]:
+    """The lines of *file*, after checking that all are producible; blank lines are left out.
+
+    Raises:
+        Refused: a line is not producible.
+        StorageError: it cannot be read.
+    """
+    with storage_errors(str(file)), open_regular(file) as data:
+        for line in read_lines(data):
+            problem = _problem(line)
+            if problem:
+                raise Refused(
+                    f"{file.name} line {line.number} {problem}, so kafka-console-producer would "
+                    "write another command: use `breakglass metastore restore` for this one"
+                )
+        data.seek(0)
+        yield from (line for line in data if line.strip())
+
+
+def _problem(line: BackupLine) -> str:
+    if line.problem is LineProblem.BLANK:
+        return ""
+    if line.problem is not None:
+        return f"is of the kind: {line.problem.value}"
+    if b":" in line.key:
+        return "has ':' in its name"
+    return "holds a carriage return" if b"\r" in line.key + line.value else ""
+
+
+SHOWN = 200
+"""Characters of a key or value that a message quotes."""
+
+
+class Finding(StrEnum):
+    """What is wrong with a line, classified by the remedy."""
+
+    LINE = "line"
+    """Not a line of ``key:value``: torn, or without key or value."""
+    BLANK = "blank"
+    INVALID_ID = "invalid id"
+    INVALID = "invalid command"
+    INCOMPATIBLE = "incompatible command"
+    """A command of a newer version: `--skip-incompatible` leaves it out."""
+    ENDS_CLUSTER = "terminates the cluster"
+    """A replay of the command ends the service and deletes its topics (M11)."""
+    UNREADABLE_BY_KSQLDB = "unreadable by ksqlDB"
+    """The id has '/' in the name, where ksqlDB's own CommandId.fromString splits it."""
+    RAW_NEWLINES = "raw newlines"
+    """ksqlDB's own restore would split it."""
+
+    @property
+    def prevents_restore(self) -> bool:
+        """Whether a restore must refuse the line, unless an option says how to handle it."""
+        return self not in (Finding.BLANK, Finding.UNREADABLE_BY_KSQLDB, Finding.RAW_NEWLINES)
+
+
+@dataclass(frozen=True, slots=True)
+class LineFinding:
+    """One finding about a line."""
+
+    line: int
+    finding: Finding
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLine:
+    """A line and its command."""
+
+    line: BackupLine
+    id: CommandId | None
+    command: Command | None
+    findings: tuple[LineFinding, ...] = ()
+
+
+def checked(lines: Iterable[BackupLine], newest: int = VERSION) -> Iterator[CheckedLine]:
+    """Each line with its findings; *newest* is the highest command version that is accepted."""
+    for line in lines:
+        yield _checked(line, newest)
+
+
+def _checked(line: BackupLine, newest: int) -> CheckedLine:
+    number = line.number
+    if line.problem is LineProblem.BLANK:
+        return _refused(line, Finding.BLANK, f"line {number} is blank")
+    if not line.usable:
+        return _refused(line, Finding.LINE, f"line {number} is {_state(line.problem)}")
+    try:
+        key = CommandId.from_json(line.key)
+    except InvalidCommandId as error:
+        told = f"Invalid CommandId string (line {number}): {_shown(line.key)} ({error})"
+        return _refused(line, Finding.INVALID_ID, told)
+    try:
+        command = Command.from_json(line.value, newest)
+    except IncompatibleCommand as error:
+        told = f"Incompatible Command string (line {number}): {_shown(line.key)} ({error})"
+        return _refused(line, Finding.INCOMPATIBLE, told, key)
+    except InvalidCommand as error:
+        told = f"Invalid Command string (line {number}): {_shown(line.value)} ({error})"
+        return _refused(line, Finding.INVALID, told, key)
+    return CheckedLine(line, key, command, tuple(_notes(line, key)))
+
+
+def _notes(line: BackupLine, key: CommandId) -> Iterator[LineFinding]:
+    number = line.number
+    if key.terminates_cluster:
+        told = f"line {number} terminates the cluster again when it is replayed"
+        yield LineFinding(number, Finding.ENDS_CLUSTER, told)
+    if not key.readable_by_ksqldb:
+        told = f"line {number} has '/' in its name, which ksqlDB cannot read: {_shown(line.key)}"
+        yield LineFinding(number, Finding.UNREADABLE_BY_KSQLDB, told)
+    if line.problem is LineProblem.RAW_NEWLINES:
+        told = f"line {number} is a value with raw newlines, which ksqlDB's restore splits"
+        yield LineFinding(number, Finding.RAW_NEWLINES, told)
+
+
+def _refused(
+    line: BackupLine, finding: Finding, message: str, key: CommandId | None = None
+) -> CheckedLine:
+    return CheckedLine(line, key, None, (LineFinding(line.number, finding, message),))
+
+
+def _state(problem: LineProblem | None) -> str:
+    return {
+        LineProblem.TORN: "torn: it has no whole key followed by ':', or no end",
+        LineProblem.NULL_KEY: "without a key",
+        LineProblem.NULL_VALUE: "without a value",
+    }.get(problem or LineProblem.TORN, "torn")
+
+
+def _shown(content: bytes) -> str:
+    return bounded_bytes(content, SHOWN)

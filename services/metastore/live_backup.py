@@ -1,7 +1,7 @@
 """The live backup of one command topic: compared from its beginning, then appended to.
 
-What `take` returned from is on disk; what a crash left out of a side file is noted again from the
-topic when the backup is continued.
+Records that `take` returned for are on disk. When the backup is continued, side entries that a
+crash lost are rebuilt from the topic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ConflictingRecord
-from breakglass.services.metastore.appender import Appender, side_of
+from breakglass.services.metastore.appender import Appender, find_tail, side_of
 from breakglass.services.metastore.events import (
     Begun,
     CommandDifference,
@@ -24,7 +24,6 @@ from breakglass.services.metastore.events import (
     Shorter,
     Tell,
 )
-from breakglass.services.metastore.names import BackupName, Style, new_name, newest
 from breakglass.services.metastore.private_files import (
     lock_file,
     locked,
@@ -34,14 +33,14 @@ from breakglass.services.metastore.private_files import (
 )
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restart import REBUILT, Ended, Restart
+from breakglass.services.metastore.settings import BackupName, Style, new_name, newest
 from breakglass.services.metastore.side_file import SideHeader
 from breakglass.services.metastore.side_reader import side_extent, stored_records
-from breakglass.services.metastore.tail import find_tail
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 
 COPIED_AT_ONCE = 1_000
-"""Commands of one group when a new file receives what it shares with the one before."""
+"""Commands in each group when a new file receives the commands shared with the old file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class BackedUpTopic:
 
 
 class LiveBackup:
-    """Holds the backups of one service in a folder; made by `open_backup`, under its lock."""
+    """The backups of one service in a folder, opened by `open_backup` under its lock."""
 
     def __init__(
         self,
@@ -87,23 +86,17 @@ class LiveBackup:
 
     @property
     def lines(self) -> int:
-        """Commands that the topic and the file have in common by now."""
+        """The number of commands that the topic and the file have in common so far."""
         if self._restart is not None:
             return self._restart.lines
         return 0 if self._appender is None else self._appender.lines
 
-    @property
-    def comparing(self) -> bool:
-        """Whether lines of the file are left to be compared."""
-        return self._restart is not None
-
     def take(self, records: Sequence[CommandRecord]) -> None:
-        """Compare *records*, the next of the topic, and put on disk what is new among them.
+        """Compare *records*, the next of the topic, and put the new records on disk.
 
         Raises:
-            ConflictingRecord: the topic is another than the backup, and that is not to be met
-                with a new file.
-            StorageError: a file cannot be written, or another program writes it.
+            ConflictingRecord: the topic differs from the backup, and a new file is not allowed.
+            StorageError: a file cannot be written, or another program writes to it.
         """
         rest = records
         if self._restart is not None:
@@ -112,7 +105,7 @@ class LiveBackup:
             self._append(rest)
 
     def reached_end(self) -> int:
-        """Tell what is left of the file when the topic has no more for now: so many lines."""
+        """The topic has no more commands for now: report and return the number of lines left."""
         restart = self._restart
         if restart is None:
             return 0
@@ -124,12 +117,12 @@ class LiveBackup:
         return missing
 
     def sync(self) -> None:
-        """Put the side file on disk, too; worth it whenever the topic is quiet."""
+        """Sync the side file to disk, too; worthwhile whenever the topic is quiet."""
         if self._appender is not None:
             self._appender.sync_side()
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         if self._restart is not None:
             self._restart.close()
         if self._appender is not None:
@@ -145,7 +138,7 @@ class LiveBackup:
         return Restart(data, side, self._header(), None if extent is None else extent.header)
 
     def _mend(self, data: Path, covered: int | None) -> None:
-        """Cut off what a killed writer left, or end its last line."""
+        """Cut off the remainder of a killed writer, or complete its last line."""
         with storage_errors(str(data)), open_regular(data) as file:
             tail = find_tail(file, covered)
         if not tail.cut and not tail.lacks_newline:
@@ -180,7 +173,7 @@ class LiveBackup:
         self._tell(Continued(str(self.name), position.lines))
 
     def _part(self, restart: Restart, difference: CommandDifference) -> None:
-        """Begin a new file with what both have, and keep the old one as it is."""
+        """Begin a new file with the common commands, and keep the old file unchanged."""
         before = str(self.name)
         if self._fail:
             raise ConflictingRecord(
@@ -202,12 +195,12 @@ class LiveBackup:
             self._begin()
         odd = self._write(records)
         self.appended += len(records)
-        for one in records if odd else ():
-            if one.problem:
-                self._tell(Flagged(str(self.name), one.offset, one.problem))
+        for record in records if odd else ():
+            if record.problem:
+                self._tell(Flagged(str(self.name), record.offset, record.problem))
 
     def _begin(self, difference: CommandDifference | None = None, before: str = "") -> None:
-        """Begin a file. Its side file comes first: the file itself is what makes it count."""
+        """Begin a file, its side file first: a backup counts once the file itself exists."""
         names = self._folder.names()
         name = new_name(names, self.origin.topic, self._style, self._now_ms())
         told = {} if difference is None else {"before": before, **asdict(difference)}
@@ -236,7 +229,7 @@ def open_backup(
     fail_on_difference: bool = False,
     now_ms: Callable[[], int] = now_ms,
 ) -> Iterator[LiveBackup]:
-    """The backup of *origin* in the folder *location*, to be fed the topic from its beginning.
+    """Open the backup of *origin* in the folder *location*; `take` gets the topic from its start.
 
     Raises:
         AlreadyRunning: another process backs up this service there.

@@ -1,4 +1,4 @@
-"""What the console shows of a ksqlDB service: metastore, history and backup. Reads only."""
+"""Reads what the console shows of a ksqlDB service: metastore, history and backup."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.metastore.alarms import dangers
-from breakglass.services.metastore.compared import CommandPair, ComparisonCounts, counted, pairs
 from breakglass.services.metastore.glance import behind_now
 from breakglass.services.metastore.lines import BackupLine, read_lines
 from breakglass.services.metastore.log.reader import AppliedCommand, Degraded, Replay
-from breakglass.services.metastore.log.topics import TopicsNow
 from breakglass.services.metastore.log.validator import inconsistencies
+from breakglass.services.metastore.log.writer import TopicsNow
 from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.names import newest, service_of
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.records import (
+    CommandPair,
+    CommandRecord,
+    ComparisonCounts,
+    counted,
+    pairs,
+)
+from breakglass.services.metastore.settings import newest, service_of
 from breakglass.services.metastore.topic_reader import LogCut, TopicReader
-from breakglass.services.metastore.topic_state import read_topic_state
+from breakglass.services.metastore.topic_state import dangers, read_topic_state
 from breakglass.services.model import Unknown
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
-LOOK_SECONDS = 20.0
 POLL_SECONDS = 0.05
 
 
@@ -41,14 +45,14 @@ class NewestBackup:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLook:
-    """One look at a service."""
+    """The result of one look at a service."""
 
     topic: str
     metastore: Metastore
     entries: tuple[AppliedCommand, ...]
     degraded: Degraded | None
     wrong: Mapping[str, str]
-    """By object: what is not as it was when it was created."""
+    """By object: what differs from when it was created."""
     alarms: tuple[str, ...]
     backup: NewestBackup | Unknown
     pairs: tuple[CommandPair, ...]
@@ -56,14 +60,14 @@ class ServiceLook:
 
 def command_topics(topics: Iterable[str]) -> tuple[str, ...]:
     """The command topics among *topics*."""
-    return tuple(sorted({one for one in topics if service_of(one) is not None}))
+    return tuple(sorted({topic for topic in topics if service_of(topic) is not None}))
 
 
 class ServiceWatch:
-    """Looks at one service again and again; what was read of its topic is read once."""
+    """Looks at one service repeatedly; each record of its topic is read only once."""
 
     def __init__(self, connection: Mapping[str, Any], topic: str, folder: Path) -> None:
-        """*connection* is confluent-kafka's; *folder* is where its backups are."""
+        """*connection* contains confluent-kafka's settings; *folder* contains its backups."""
         self.topic = topic
         self._connection = connection
         self._folder = folder
@@ -72,17 +76,17 @@ class ServiceWatch:
         self._begin()
 
     def close(self) -> None:
-        """End reading."""
+        """Stop reading."""
         if self._reader is not None:
             self._reader.__exit__(None, None, None)
             self._reader = None
 
     def look(self, client: ReadClient) -> ServiceLook:
-        """What is so now. Raises: Unreachable, NotAuthorized, ClusterError."""
-        deadline = Deadline.after(LOOK_SECONDS)
+        """The service's current state. Raises: Unreachable, NotAuthorized, ClusterError."""
+        deadline = Deadline.after(patience.COMMAND)
         client.describe(deadline)
         state = read_topic_state(client.sender, self.topic, deadline)
-        alarms = tuple([str(one) for one in dangers(state, self.topic, None)])
+        alarms = tuple([str(danger) for danger in dangers(state, self.topic, None)])
         if (behind := behind_now(self._folder, self.topic)) is not None:
             alarms = (f"the backup is {behind}", *alarms)
         if state is not None:
@@ -137,7 +141,7 @@ class ServiceWatch:
                 raise ClusterError(f"topic {self.topic} does not come to an end: try again")
 
     def _compared(self) -> tuple[NewestBackup | Unknown, tuple[CommandPair, ...]]:
-        """Both side by side; as before, where neither was changed since."""
+        """The comparison of topic and backup; the earlier result if neither has changed."""
         try:
             with storage_errors(str(self._folder)):
                 seen = self._newest(), len(self._records)
@@ -148,8 +152,8 @@ class ServiceWatch:
         return self._side_by_side
 
     def _newest(self) -> tuple[Path, int, int] | None:
-        """The newest backup, its length, and when it was written."""
-        names = [one.name for one in self._folder.iterdir()] if self._folder.is_dir() else []
+        """The newest backup, its size, and its modification time."""
+        names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
         name = newest(names, self.topic)
         if name is None:
             return None

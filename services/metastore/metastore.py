@@ -1,7 +1,7 @@
-"""The metastore that a command topic stands for: streams, tables, types and queries, rebuilt.
+"""Rebuilds the metastore from a command topic: streams, tables, types and queries.
 
-Commands are applied in their order and never judged: two replays of the same commands give the
-same metastore, whatever became of Kafka's topics meanwhile.
+Commands are applied in order and never validated: two replays of the same commands produce the same
+metastore, even if Kafka's topics have changed since.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from typing import Any
 from breakglass.services.metastore.command import Command, CommandPlan, Ddl, DdlKind, InvalidCommand
 from breakglass.services.metastore.command_id import MIGRATION, CommandId, EntityType
 from breakglass.services.metastore.statements.parsing import columns_of, parse
-from breakglass.services.metastore.statements.statement import ALL, Statement, StatementKind
-from breakglass.services.metastore.statements.tokens import InvalidStatement, tokens
+from breakglass.services.metastore.statements.statement import (
+    ALL,
+    InvalidStatement,
+    Statement,
+    StatementKind,
+    tokens,
+)
+
+NO_VERSION = 0
+"""In place of a version, for commands of servers that knew none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +34,14 @@ class StreamOrTable:
     name: str
     topic: str | None
     statement: str
-    """The one that made it."""
+    """The statement that created it."""
     offset: int
-    """Of the command that made it."""
+    """The offset of the command that created it."""
     columns: tuple[str, ...] = ()
-    """Names, as far as the command tells them."""
+    """Column names, as far as the command contains them."""
     read_only: bool = False
     query: str | None = None
-    """The id of the query that CREATE ... AS SELECT began."""
+    """The id of the query that CREATE ... AS SELECT started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +55,30 @@ class PersistentQuery:
     offset: int
     paused: bool = False
     creates: bool = False
-    """It came with its sink, and ends when that is dropped."""
+    """The query was created with its sink, and ends when the sink is dropped."""
 
 
 @dataclass(slots=True)
 class Metastore:
-    """What a server holds after some commands."""
+    """A server's metastore after some commands."""
 
     sources: dict[str, StreamOrTable] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     queries: dict[str, PersistentQuery] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    """What ALTER SYSTEM set."""
+    """The settings from ALTER SYSTEM."""
     next_query_number: int = 0
-    """Ends the id of the next query: one past the last command that changed objects."""
+    """The suffix of the next query's id: the offset after the last command that changed objects."""
     terminated: bool = False
-    """TERMINATE CLUSTER was the last word."""
-    migrated: bool = False
-    """The topic was moved elsewhere."""
+    """TERMINATE CLUSTER was the last command."""
+    newest_version: int | None = None
+    """The highest version of the commands; `NO_VERSION` where none has one, None before the first.
+
+    It tells which commands the servers can read, and is no part of the content.
+    """
 
     def snapshot(self) -> Metastore:
-        """A copy that changes alone."""
+        """An independent copy."""
         return replace(
             self,
             sources=dict(self.sources),
@@ -77,44 +88,47 @@ class Metastore:
         )
 
     def document(self) -> dict[str, Any]:
-        """All of it, in one order."""
+        """The complete content in a fixed order."""
         document = asdict(self)
+        del document["newest_version"]
         for name in ("sources", "types", "queries", "settings"):
             document[name] = dict(sorted(document[name].items()))
         return document
 
     @property
     def digest(self) -> str:
-        """The same for the same metastore: SHA-256 of `document`, in hex."""
+        """SHA-256 of `document` in hex; equal metastores have equal digests."""
         told = json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
         return sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
     def apply(self, offset: int, key: CommandId, command: Command) -> None:
-        """Do what the command at *offset* does. It is not asked whether it may.
+        """Apply the command at *offset* without validating it.
 
-        Raises: InvalidCommand for one without a plan whose statement cannot be understood: then
-            nothing was changed.
+        Raises: InvalidCommand for a command without a plan whose statement cannot be parsed;
+            nothing was changed then.
         """
-        plan = command.plan
+        plan, version = command.plan, command.version or NO_VERSION
         if key.type is EntityType.CLUSTER:
             self._cluster(key, command.statement)
         elif plan is not None:
             self._plan(offset, plan)
         else:
             self._statement(offset, command.statement)
+        if self.newest_version is None or version > self.newest_version:
+            self.newest_version = version
 
     def queries_of(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The ids of the queries that read a source, and of those that insert into it."""
-        readers = [one.id for one in self.queries.values() if name in one.sources]
-        writers = [one.id for one in self.queries.values() if one.sink == name and not one.creates]
+        """The ids of the queries that read a source, and of the queries that insert into it."""
+        readers = [query.id for query in self.queries.values() if name in query.sources]
+        writers = [
+            query.id for query in self.queries.values() if query.sink == name and not query.creates
+        ]
         return tuple(sorted(readers)), tuple(sorted(writers))
 
     def _cluster(self, key: CommandId, statement: str) -> None:
-        if key == MIGRATION:
-            self.migrated = True
-        elif key.terminates_cluster:
+        if key.terminates_cluster:
             self._terminate_cluster()
-        else:
+        elif key != MIGRATION:
             self._set(statement)
 
     def _terminate_cluster(self) -> None:
@@ -122,9 +136,9 @@ class Metastore:
         self.terminated = True
 
     def _set(self, statement: str) -> None:
-        """ALTER SYSTEM 'name' = 'value'."""
+        """Apply ALTER SYSTEM 'name' = 'value'."""
         try:
-            words = [one.text for one in tokens(statement) if one.text not in (";", "=")]
+            words = [token.text for token in tokens(statement) if token.text not in (";", "=")]
         except InvalidStatement as error:
             raise InvalidCommand(str(error)) from None
         if words[:2] != ["ALTER", "SYSTEM"] or len(words) != 4:
@@ -174,7 +188,7 @@ class Metastore:
     def _object(self, offset: int, text: str, statement: Statement) -> None:
         kind, name = statement.kind, statement.name
         if kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_AS):
-            # TopicCreateInjector names the topic as the object is named, quoted names as they are.
+            # TopicCreateInjector gives the topic the object's name; quoted names stay unchanged.
             topic = statement.topic or (name if kind is StatementKind.CREATE_AS else None)
             read_only = statement.read_only
             made = StreamOrTable(
@@ -197,7 +211,7 @@ class Metastore:
             )
 
     def query_id(self, statement: Statement) -> str:
-        """The id of the query that *statement* would begin now (QueryIdUtil.buildId)."""
+        """The id of the query that *statement* would start now (QueryIdUtil.buildId)."""
         own = statement.properties.get("QUERY_ID")
         if own is not None:
             return own.upper()
@@ -234,15 +248,15 @@ class Metastore:
 
     def _by_id(self, statement: Statement) -> None:
         wanted = [statement.name] if statement.name != ALL else list(self.queries)
-        for one in wanted:
-            query = self.queries.get(one)
+        for text in wanted:
+            query = self.queries.get(text)
             if query is None:
                 continue
             if statement.kind is StatementKind.TERMINATE:
                 self._terminate(query)
             else:
                 paused = statement.kind is StatementKind.PAUSE
-                self.queries[one] = replace(query, paused=paused)
+                self.queries[text] = replace(query, paused=paused)
 
     def _terminate(self, query: PersistentQuery) -> None:
         del self.queries[query.id]
@@ -252,7 +266,7 @@ class Metastore:
 
 
 def _columns(schema: object) -> tuple[str, ...]:
-    """The names of the columns of a plan's schema."""
+    """The column names of a plan's schema."""
     try:
         return columns_of(tokens(schema)) if isinstance(schema, str) else ()
     except InvalidStatement:

@@ -1,14 +1,13 @@
-"""Folders and files that only their owner may read: a backup holds what Kafka's ACLs hid."""
+"""Creates files that only their owner may read: a backup contains what Kafka's ACLs protect."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.file_lock import lock, open_lock_file
 from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
 
 FILE_MODE = 0o600
@@ -16,7 +15,7 @@ FOLDER_MODE = 0o700
 
 
 def private_folder(path: Path) -> LocalFolder:
-    """The folder at *path*, made for its owner alone with its parents; rights are set right.
+    """The folder at *path*, created with its parents for its owner alone; permissions are fixed.
 
     Raises: StorageError.
     """
@@ -31,7 +30,7 @@ def private_folder(path: Path) -> LocalFolder:
 
 
 def private_append(path: Path, at: int) -> LocalAppendFile:
-    """The file at *path*, made if it is missing and cut to *at* bytes, to be written on.
+    """Open the file at *path* for appending: created if missing, and truncated to *at* bytes.
 
     Raises: StorageError.
     """
@@ -45,7 +44,7 @@ def private_append(path: Path, at: int) -> LocalAppendFile:
 
 
 def fingerprint(path: Path) -> tuple[int, int]:
-    """Which file has that name, and how long it is: what another program's writing changes.
+    """The identity and size of the file at *path*; a write by another program changes them.
 
     Raises: StorageError.
     """
@@ -55,41 +54,35 @@ def fingerprint(path: Path) -> tuple[int, int]:
 
 
 def lock_file(location: Path, topic: str) -> Path:
-    """What whoever writes backups of *topic* to *location* holds a lock on."""
+    """The lock file that a writer of backups of *topic* in *location* must lock."""
     return location / f".{topic}.lock"
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file at *path*; the kernel frees it when the process ends.
+    """Lock the file at *path* for the block; the kernel releases it when the process ends.
 
     Raises:
-        AlreadyRunning: another process holds it.
-        StorageError: it cannot be used.
+        AlreadyRunning: another process has the lock.
+        StorageError: the file cannot be used.
     """
     with storage_errors(str(path)):
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, FILE_MODE)
+        descriptor = open_lock_file(path)
     try:
-        _take(descriptor, path)
+        lock(
+            descriptor,
+            lambda: (
+                f"{path.parent} is written by another backup of this service: leave that backup "
+                "running, or end it first."
+            ),
+            lambda reason: f"{path} cannot be locked ({reason}); use a local folder.",
+        )
         yield
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise AlreadyRunning(
-            f"{path.parent} is written by another backup of this service: one is enough, so leave "
-            "that one running or end it first."
-        ) from None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be locked ({error}); use a local folder.") from error
-
-
 def remove_if_there(path: Path) -> None:
-    """Remove a file that may be missing. Raises: StorageError."""
+    """Remove a file if it exists. Raises: StorageError."""
     with storage_errors(str(path)):
         path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The comparison of KLIP-31: each command of the topic with the next line, offsets ignored.
+"""Compares a backup with its topic at each start, as in KLIP-31, ignoring offsets.
 
-Beside it the side file is compared with what the topic tells of each command; one that is missing,
-short or of another topic is rebuilt from the topic while the lines are compared.
+The side file is compared with the topic too. A side file that is missing, short or from another
+topic is rebuilt from the topic while the lines are compared.
 """
 
 from __future__ import annotations
@@ -24,46 +24,44 @@ from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.words.inert import bounded_bytes
 
 REBUILT = ".new"
-"""Behind the name of a side file that is being rebuilt."""
+"""The suffix of a side file that is being rebuilt."""
 SHOWN = 60
-"""Characters of a difference that are told."""
+"""Maximum characters of a difference in a message."""
 GROUP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class AppendPosition:
-    """Where a backup is written on."""
+    """Where the next command is appended to a backup."""
 
     lines: int
-    """Commands it has."""
+    """The number of commands in the backup."""
     data_end: int
     side_end: int
     chain: Chain
-    newlines: int
-    """Line ends in it."""
 
 
 class Ended(Enum):
     """Why a comparison ended without a difference."""
 
     BACKUP = auto()
-    """There is no next line: the command is new."""
+    """The backup has no next line: the command is new."""
 
 
 class Compared(NamedTuple):
-    """What came of comparing some commands."""
+    """The result of comparing some commands."""
 
     same: int
-    """So many of the first are as the next lines are."""
+    """The number of leading commands that equal the next lines."""
     outcome: Ended | CommandDifference | None
-    """What comes behind those; None where all are the same."""
+    """The result after these commands; None if all are equal."""
 
 
 class Restart:
-    """Goes through a backup as the topic is read from its beginning."""
+    """Compares a backup from its beginning while the topic is read."""
 
     def __init__(self, data: Path, side: Path, header: SideHeader, kept: SideHeader | None) -> None:
-        """*header* is what the side file should begin with, *kept* what it does."""
+        """*header* is the expected header of the side file, *kept* its actual header."""
         with storage_errors(str(data)):
             self._data = open_regular(data)
         self._data_path, self._side_path = data, side
@@ -81,7 +79,7 @@ class Restart:
             self._rebuild = _Rebuild(side, header)
 
     def close(self) -> None:
-        """Give the files back; what was not finished is taken away."""
+        """Close the files; an incomplete side file is removed."""
         self._data.close()
         if self._kept is not None:
             self._kept.close()
@@ -90,7 +88,7 @@ class Restart:
             self._rebuild = None
 
     def take(self, records: Sequence[CommandRecord]) -> Compared:
-        """Compare *records* with the next lines, all at once as long as they are the same."""
+        """Compare *records* with the next lines, all together as long as they are equal."""
         block = block_of(records)
         pieces = [bytes(piece) for piece in block.pieces()]
         if all(self._data.read(len(piece)) == piece for piece in pieces):
@@ -117,7 +115,7 @@ class Restart:
         return Compared(same, self._difference(records[same]) if found else Ended.BACKUP)
 
     def _next(self, at: int, size: int) -> bytes:
-        """So many bytes from *at*, blank lines before them as well; empty at the end."""
+        """The next bytes from *at*, including leading blank lines; empty at the end."""
         self._data.seek(at)
         blank = 0
         while (line := self._data.readline()) and not line.strip():
@@ -128,12 +126,12 @@ class Restart:
         return self._data.read(blank + size)
 
     def rest(self) -> int:
-        """Lines that no command of the topic was compared with."""
+        """Lines that were compared with no command of the topic."""
         self._data.seek(self._at)
         return sum(1 for line in self._data if line.strip())
 
     def finish(self) -> AppendPosition:
-        """Where the backup goes on, once every line was found in the topic."""
+        """Where the backup is continued, once every line was found in the topic."""
         if self._kept is not None and self._rebuild is None and not self._kept.whole:
             self._rebuild = self._rebuilt_so_far()
         if self._rebuild is not None:
@@ -142,16 +140,16 @@ class Restart:
         else:
             assert self._kept is not None
             chain, side_end = self._kept.chain, self._kept.end
-        return AppendPosition(self.lines, self._at, side_end, chain, self._newlines)
+        return AppendPosition(self.lines, self._at, side_end, chain)
 
     def prefix(self) -> tuple[Path, Path, int]:
-        """The backup, a side file of it, and how many of their commands the topic has, too."""
+        """The backup, its side file, and the number of their commands that the topic also has."""
         if self._rebuild is None:
             return self._data_path, self._side_path, self.lines
         return self._data_path, self._rebuild.flushed(), self.lines
 
     def _same(self, noted: Noted, held: Sequence[bytes]) -> None:
-        """The backup has *held* of the next commands, which are noted like that."""
+        """The next lines *held* are equal: compare the side file with *noted*, or rebuild it."""
         if not len(noted):
             return
         if self._rebuild is None:
@@ -199,7 +197,7 @@ class Restart:
 
 
 class _Kept:
-    """The side file as it is, compared with what the topic tells."""
+    """The existing side file, compared with the topic."""
 
     def __init__(self, side: Path) -> None:
         with storage_errors(str(side)):
@@ -217,11 +215,11 @@ class _Kept:
 
     @property
     def whole(self) -> bool:
-        """Whether every group that was begun was gone through to its end."""
+        """Whether every group was compared to its end."""
         return self._group is None
 
     def matches(self, noted: Noted) -> bool:
-        """Whether the next commands are noted like that; after False it is of no use."""
+        """Whether the next commands have these entries; after False the side file is useless."""
         at = 0
         while at < len(noted):
             if self._group is None:
@@ -242,7 +240,7 @@ class _Kept:
 
 
 class _Rebuild:
-    """A side file that is written anew, beside the one that it will replace."""
+    """A new side file next to the file that it will replace."""
 
     def __init__(self, side: Path, header: SideHeader) -> None:
         self._side = side
@@ -263,7 +261,7 @@ class _Rebuild:
         return self._path
 
     def put_in_place(self) -> int:
-        """Make it the side file; returns its length."""
+        """Replace the side file; returns its length."""
         self._flush()
         self._file.sync()
         self._file.close()

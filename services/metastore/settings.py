@@ -1,17 +1,95 @@
-"""What ksql-server.properties says of backups: KLIP-31's two spellings, and what was shipped."""
+"""Reads backup settings from ksql-server.properties, and names command topics and backups.
+
+Supports two styles: KLIP-31's, and the style that ksqlDB shipped.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
-from breakglass.services.connection.properties import Properties, read_properties
+from breakglass.services.connection.properties import Properties
 from breakglass.services.errors import BadConnectionSettings
-from breakglass.services.metastore.names import Style, command_topic
+
+KLIP_END = ".bak"
+SHIPPED_BEGIN = "backup_"
+
+
+class Style(StrEnum):
+    """How backup files are named."""
+
+    KLIP = "klip"
+    """``<topic>_<seconds>.bak``, as in KLIP-31."""
+    SHIPPED = "shipped"
+    """``backup_<topic>_<milliseconds>``, as ksqlDB writes it (CommandTopicBackupImpl)."""
+
+    @property
+    def unit_ms(self) -> int:
+        """The unit of the number in the name, in milliseconds."""
+        return 1000 if self is Style.KLIP else 1
+
+
+def command_topic(service_id: str) -> str:
+    """The command topic of a service (ReservedInternalTopics.toKsqlInternalTopic)."""
+    return f"_confluent-ksql-{service_id}_command_topic"
+
+
+def service_of(topic: str) -> str | None:
+    """The service of a command topic; None for any other topic."""
+    inner = topic.removeprefix("_confluent-ksql-").removesuffix("_command_topic")
+    return inner if command_topic(inner) == topic else None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BackupName:
+    """The name of a backup file; the newest name is the greatest."""
+
+    stamp_ms: int
+    """When the backup was begun, according to its name."""
+    style: Style
+    topic: str
+
+    def __str__(self) -> str:
+        number = self.stamp_ms // self.style.unit_ms
+        if self.style is Style.KLIP:
+            return f"{self.topic}_{number}{KLIP_END}"
+        return f"{SHIPPED_BEGIN}{self.topic}_{number}"
+
+
+def parse_name(name: str, topic: str) -> BackupName | None:
+    """The parts of *name*, if it names a backup of *topic* in either style."""
+    for style, begin, end in (
+        (Style.KLIP, f"{topic}_", KLIP_END),
+        (Style.SHIPPED, f"{SHIPPED_BEGIN}{topic}_", ""),
+    ):
+        if not (name.startswith(begin) and name.endswith(end)):
+            continue
+        number = name[len(begin) : len(name) - len(end)]
+        if number.isascii() and number.isdigit() and int(number) > 0:
+            return BackupName(int(number) * style.unit_ms, style, topic)
+    return None
+
+
+def newest(names: Iterable[str], topic: str) -> BackupName | None:
+    """The backup of *topic* that is continued: the newest."""
+    return max(filter(None, (parse_name(name, topic) for name in names)), default=None)
+
+
+def new_name(names: Iterable[str], topic: str, style: Style, now_ms: int) -> BackupName:
+    """An unused name that is newer than all others, so that the next run continues it."""
+    last = newest(names, topic)
+    unit = style.unit_ms
+    stamp = now_ms - now_ms % unit
+    if last is not None and last.stamp_ms >= stamp:
+        stamp = (last.stamp_ms // unit + 1) * unit
+    return BackupName(stamp, style, topic)
+
 
 ENABLE = ("ksql.enable.metastore.backup", "ksql.metastore.enable.backup")
-"""KLIP-31 names the setting in both ways."""
+"""KLIP-31 uses both names for this setting."""
 LOCATION = "ksql.metastore.backup.location"
 SERVICE_ID = "ksql.service.id"
 DEFAULT_SERVICE_ID = "default_"
@@ -25,19 +103,19 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 @dataclass(frozen=True, slots=True)
 class MetastoreSettings:
-    """A ksqlDB service and where its backups go."""
+    """A ksqlDB service and the location of its backups."""
 
     service_id: str = DEFAULT_SERVICE_ID
     location: Path | None = None
     """None: the user's data folder."""
     enabled: bool = True
     why: str = ""
-    """Which setting decides, in words, where one was read."""
+    """The setting that decides, in words, if a setting was read."""
     style: Style = Style.KLIP
-    """Of new files."""
+    """The style of new files."""
     replicas: int = 1
     min_insync: int | None = None
-    """None: as the brokers have it."""
+    """None: the brokers' default."""
     persistent_prefix: str = DEFAULT_PERSISTENT_PREFIX
 
     @property
@@ -46,19 +124,14 @@ class MetastoreSettings:
         return command_topic(self.service_id)
 
 
-def read_settings(path: Path) -> MetastoreSettings:
-    """Read a server's properties file. Raises: BadConnectionSettings."""
-    return settings_of(read_properties(path))
-
-
 def settings_of(properties: Properties) -> MetastoreSettings:
-    """What *properties* say.
+    """The settings in *properties*.
 
-    KLIP-31 has a switch and a location; ksqlDB as it was shipped has the location alone, which
-    is the switch as well.
+    KLIP-31 has a switch and a location; ksqlDB as shipped has only the location, which is also the
+    switch.
 
-    Raises: BadConnectionSettings for spellings that contradict each other, a value that is none,
-        and a location that is a URL.
+    Raises: BadConnectionSettings for contradictory spellings, an invalid value, and a location
+        that is a URL.
     """
     location = properties.text(LOCATION)
     told = _switch(properties)
@@ -90,8 +163,8 @@ def _switch(properties: Properties) -> tuple[str, bool] | None:
     return told[0]
 
 
-def local_folder(text: str, properties: Properties | None = None, key: str = "--location") -> Path:
-    """A folder of this machine, for a file system of others is written by several servers.
+def local_folder(text: str, properties: Properties | None = None, key: str = "--store") -> Path:
+    """A local folder: several servers would write to a shared file system.
 
     Raises: BadConnectionSettings for a URL.
     """
@@ -104,7 +177,7 @@ def local_folder(text: str, properties: Properties | None = None, key: str = "--
 
 
 def default_folder() -> Path:
-    """Where backups go that no setting places: the user's data folder."""
+    """The folder for backups when no setting names one: the user's data folder."""
     import platformdirs
 
     return platformdirs.user_data_path("breakglass") / "metastore"

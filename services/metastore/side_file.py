@@ -1,4 +1,4 @@
-"""What a backup's line cannot hold, in a file beside it: offset, time, headers, and a hash chain.
+"""The side file of a backup: offset, time and headers of each command, and a hash chain.
 
 ::
 
@@ -6,13 +6,14 @@
     {"n":2,"b":512,"o":[12,14],"t":[1593540976000,1593540976000],"s":[302,210],"k":[24,19],
      "x":[3632233996,2405603159],"h":{"1":[["name","<base64>"]]},"c":"<64 hex digits>"}
 
-Behind the header one line a group of commands that were written at once: how many they are, the
-byte of the backup behind the last of them, and of each its offset, its timestamp in milliseconds,
-the bytes of its line (with blank lines before it), of its key, and the CRC-32C of its line; headers
-of those that have some, and under ``"z"`` which of key and value are null. ``c`` of the first line
-is the SHA-256 of that line before ``,"c"``; ``c`` of a group is the SHA-256 of the one above (32
-bytes), the group before ``,"c"``, and the SHA-256 of the bytes of the backup that it stands for. A
-line that was changed, taken out or put in breaks the chain there, and its CRC-32C tells which.
+Each line after the header describes a group of commands that were written together. ``n`` is the
+number of commands, ``b`` the end of the last command in the backup. The lists have for each
+command its offset ``o``, its timestamp ``t`` in milliseconds, the size ``s`` of its line (with
+leading blank lines), the size ``k`` of its key, and the CRC-32C ``x`` of its line; ``h`` has the
+headers, and ``z`` says which keys and values are null. ``c`` of the header is the SHA-256 of the
+line before ``,"c"``. ``c`` of a group is the SHA-256 of the previous ``c`` (32 bytes), the group's
+line before ``,"c"``, and the SHA-256 of the group's bytes in the backup. A line that was changed,
+removed or inserted breaks the chain there, and its CRC-32C shows which line.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from google_crc32c import value as crc32c
 from pydantic_core import to_json
 
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
-from breakglass.services.metastore.record_json import parse_json
+from breakglass.services.metastore.command_id import parse_json
 from breakglass.services.metastore.records import CommandRecord, Headers
 
 SCHEMA = 1
 SUFFIX = ".side"
-"""Behind the name of the backup. ksqlDB passes over it: what follows its prefix is no number."""
+"""The suffix after the backup's name. ksqlDB ignores the file: its name ends in no number."""
 COLUMNS = "otskx"
-"""Names of the lists of a group: those of the fields of `Noted`, in their order."""
+"""Names of a group's lists: the fields of `Noted`, in order."""
 _BLANKS = re.compile(rb"(?:[ \t\r]*\n)*")
 _SEALED = re.compile(rb',"c":"[0-9a-f]{64}"\}\n')
 _SEAL = len(b',"c":""}\n') + 64
@@ -46,14 +47,14 @@ _EXTENT = re.compile(rb'\{"n":(\d{1,18}),"b":(\d{1,18}),')
 
 @dataclass(frozen=True, slots=True)
 class SideHeader:
-    """What holds for every line of a backup."""
+    """The header of a side file, valid for all lines of the backup."""
 
     topic: str
     topic_id: str
     cluster_id: str
     created_ms: int
     diverged: dict[str, Any] = field(default_factory=dict)
-    """The first difference to the backup before this one, where that is why it was begun."""
+    """The first difference from the previous backup, if a difference started this backup."""
 
     def prefix(self) -> bytes:
         """The line before its digest."""
@@ -61,20 +62,20 @@ class SideHeader:
 
 
 class SideEntry(NamedTuple):
-    """What is noted of one command."""
+    """The side file's entry for one command."""
 
     offset: int
     timestamp_ms: int | None
     end: int
-    """One past the last byte of its line in the backup."""
+    """The end of its line in the backup, exclusive."""
     key_size: int
-    """Bytes of its key."""
+    """Size of its key in bytes."""
     headers: Headers = ()
     null_key: bool = False
     null_value: bool = False
 
     def record(self, line: bytes) -> CommandRecord:
-        """The record again; *line* is what the backup has of it, blank lines before it too."""
+        """The record; *line* is its line in the backup, including leading blank lines."""
         begin = _BLANKS.match(line)
         text = line[begin.end() if begin else 0 : -1]
         key, value = text[: self.key_size], text[self.key_size + 1 :]
@@ -88,25 +89,25 @@ class SideEntry(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What is noted of commands that follow each other, a list for each of their fields."""
+    """Entries of consecutive commands, with a list for each field."""
 
     offsets: list[int]
     times: list[int | None]
     sizes: list[int]
-    """Bytes of each line, with blank lines before it."""
+    """Size of each line in bytes, including leading blank lines."""
     key_sizes: list[int]
     checks: list[int]
     """CRC-32C of each line."""
     headers: dict[int, Headers]
-    """By place in these lists, of those that have some."""
+    """By index in these lists, for commands with headers."""
     nulls: dict[int, str]
-    """``k``, ``v`` or both, of those that are null."""
+    """``k``, ``v`` or both, for commands with a null key or value."""
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def part(self, start: int, end: int) -> Noted:
-        """Those from *start* to *end*, which is not among them."""
+        """The entries from *start* to *end*, exclusive."""
         if start == 0 and end >= len(self):
             return self
         return Noted(
@@ -120,7 +121,7 @@ class Noted(NamedTuple):
         )
 
     def prefix(self, end: int) -> bytes:
-        """Their line before its digest; *end* is the byte of the backup behind them."""
+        """Their line before its digest; *end* is the end of the group in the backup."""
         told = b",".join(
             b'"%b":%b' % (name.encode(), to_json(column))
             for name, column in zip(COLUMNS, self[:5], strict=True)
@@ -137,7 +138,7 @@ class Noted(NamedTuple):
         return begin + (b"," + _open_json(rest)[1:] if rest else b"")
 
     def entries(self, begin: int) -> Iterator[SideEntry]:
-        """One by one; *begin* is the byte of the backup where they begin."""
+        """The entries one by one; *begin* is the start of the group in the backup."""
         for at, end in enumerate(accumulate(self.sizes)):
             null = self.nulls.get(at, "")
             yield SideEntry(
@@ -152,17 +153,17 @@ class Noted(NamedTuple):
 
 
 def note(records: Sequence[CommandRecord], lines: Sequence[bytes]) -> Noted:
-    """What is noted of *records*, of which the backup has *lines*.
+    """The entries of *records*, whose lines in the backup are *lines*.
 
-    A million of them are noted while a disk takes their lines, so it goes field by field.
+    Works field by field, because it builds a million entries while the disk writes their lines.
     """
-    keys = [one.key for one in records]
+    keys = [record.key for record in records]
     no_key = [at for at, key in enumerate(keys) if key is None]
     no_value = [at for at, one in enumerate(records) if one.value is None]
-    some_headers = any(one.headers for one in records)
+    some_headers = any(record.headers for record in records)
     return Noted(
-        [one.offset for one in records],
-        [one.timestamp_ms for one in records],
+        [record.offset for record in records],
+        [record.timestamp_ms for record in records],
         list(map(len, lines)),
         [len(key or b"") for key in keys],
         list(map(crc32c, lines)),
@@ -172,32 +173,32 @@ def note(records: Sequence[CommandRecord], lines: Sequence[bytes]) -> Noted:
 
 
 class Chain:
-    """The digest so far; makes the lines of a side file, one after the other."""
+    """The running digest; seals the lines of a side file in order."""
 
     def __init__(self, digest: bytes = b"") -> None:
         self._digest = digest
 
     @classmethod
     def behind(cls, sealed: bytes) -> Chain:
-        """The chain that goes on behind the line *sealed*, which is whole."""
+        """The chain after the complete line *sealed*."""
         return cls(bytes.fromhex(sealed[-67:-3].decode("ascii")))
 
     @property
     def digest(self) -> str:
-        """Of everything up to here: noted elsewhere, it proves that nothing was changed since."""
+        """The digest up to here: a copy kept elsewhere proves that nothing was changed since."""
         return self._digest.hex()
 
     def seal(self, prefix: bytes, held: bytes = b"") -> bytes:
-        """The whole line of the side file for *prefix*.
+        """The complete line of the side file for *prefix*.
 
-        *held* is the SHA-256 of what it stands for of the backup; empty for the header.
+        *held* is the SHA-256 of the corresponding bytes of the backup; empty for the header.
         """
         self._digest = sha256(self._digest + prefix + held).digest()
         return b'%b,"c":"%b"}\n' % (prefix, self._digest.hex().encode())
 
 
 def digest_of(held: Iterable[bytes | memoryview]) -> bytes:
-    """What `Chain.seal` takes for these bytes of the backup; threads may make it side by side."""
+    """The digest of these backup bytes for `Chain.seal`; threads may compute it in parallel."""
     digest = sha256()
     for piece in held:
         digest.update(piece)
@@ -205,13 +206,13 @@ def digest_of(held: Iterable[bytes | memoryview]) -> bytes:
 
 
 def unseal(line: bytes) -> bytes | None:
-    """The prefix of a sealed line; None where it is torn or no such line."""
+    """The prefix of a sealed line; None if the line is torn or invalid."""
     begin, seal = line[:-_SEAL], line[-_SEAL:]
     return begin if begin and _SEALED.fullmatch(seal) else None
 
 
 def extent_of(prefix: bytes) -> tuple[int, int] | None:
-    """How many commands a group has, and the byte of the backup behind them; None: no group."""
+    """The number of commands in a group, and its end in the backup; None: not a group."""
     found = _EXTENT.match(prefix)
     return None if found is None else (int(found[1]), int(found[2]))
 
@@ -243,7 +244,7 @@ def read_header(line: bytes, where: str) -> SideHeader:
 
 
 def read_group(prefix: bytes) -> Noted | None:
-    """One group; None where the bytes are none."""
+    """A group; None if the bytes are not a group."""
     document = _document(prefix)
     if document is None:
         return None
@@ -261,7 +262,7 @@ def read_group(prefix: bytes) -> Noted | None:
 
 
 def _column(told: object, *, unknown: bool) -> list[Any]:
-    """A list of whole numbers, null among them where that may be."""
+    """A list of integers, with null where it is allowed."""
     kinds = {int, type(None)} if unknown else {int}
     if not isinstance(told, list) or not set(map(type, told)) <= kinds:
         raise ValueError("no list of whole numbers")

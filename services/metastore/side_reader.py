@@ -1,4 +1,4 @@
-"""Reading a side file beside its backup: how much of the backup it stands for, and each command."""
+"""Reads a side file next to its backup: how much of the backup it covers, and each command."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from breakglass.services.topic_backup.folder import storage_errors
 
 @dataclass(frozen=True, slots=True)
 class SideExtent:
-    """How far a side file is whole."""
+    """The complete part of a side file."""
 
     header: SideHeader
     entries: int
-    """Commands that it notes."""
+    """The number of commands with an entry."""
     covered: int
-    """Bytes of the backup that they are."""
+    """The number of backup bytes that the entries cover."""
 
 
 def side_header(path: Path) -> SideHeader | None:
-    """The first line of the side file at *path*; None where there is none that can be read."""
+    """The header of the side file at *path*; None if it is missing or unreadable."""
     try:
         with storage_errors(str(path)), open_regular(path) as file:
             return read_header(file.readline(), str(path))
@@ -44,7 +44,7 @@ def side_header(path: Path) -> SideHeader | None:
 
 
 def side_extent(path: Path) -> SideExtent | None:
-    """What the side file at *path* holds; None where there is none that can be read."""
+    """The extent of the side file at *path*; None if it is missing or unreadable."""
     try:
         with storage_errors(str(path)), open_regular(path) as file:
             header = read_header(file.readline(), str(path))
@@ -60,7 +60,7 @@ def side_extent(path: Path) -> SideExtent | None:
 
 
 def groups(side: BinaryIO) -> Iterator[tuple[Noted, bytes]]:
-    """Each group from where *side* stands, with its line; ends before one that is torn."""
+    """Each group from the position of *side*, with its line; ends before a torn group."""
     for line in side:
         prefix = unseal(line)
         noted = None if prefix is None else read_group(prefix)
@@ -70,18 +70,18 @@ def groups(side: BinaryIO) -> Iterator[tuple[Noted, bytes]]:
 
 
 class Stored(NamedTuple):
-    """Commands of one group, with what the backup has of each."""
+    """Commands of one group, with the bytes of each in the backup."""
 
     noted: Noted
     held: list[bytes]
     begin: int
-    """The byte of the backup where they begin."""
+    """The start of the commands in the backup."""
 
 
 def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored]:
-    """The first *count* commands of *side*, by groups, with the bytes of *data* that they are.
+    """The first *count* commands of *side* by groups, with their bytes in *data*.
 
-    Ends before a group that is torn, and before a command whose bytes are not there.
+    Ends before a torn group, and before a command whose bytes are missing.
     """
     side.seek(0)
     side.readline()
@@ -103,12 +103,12 @@ def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored
 def stored_commands(
     data: BinaryIO, side: BinaryIO, count: int
 ) -> Iterator[tuple[SideEntry, bytes]]:
-    """The same command by command."""
+    """The same commands one by one."""
     for noted, held, begin in stored_groups(data, side, count):
         yield from zip(noted.entries(begin), held, strict=True)
 
 
 def stored_records(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[CommandRecord]:
-    """The same as the records that they were."""
+    """The same commands as records."""
     for entry, held in stored_commands(data, side, count):
         yield entry.record(held)

@@ -1,6 +1,8 @@
-"""Where a backup that follows a topic stands, in a small file beside it that others read.
+"""Files next to a backup that other processes read: its current status, and its alarms.
 
-``<topic>.status.json`` keeps its length, so what it says can change on a disk that is full.
+``<topic>.status.json`` keeps its length, so that it can be updated on a full disk.
+``<topic>.alarms.jsonl`` has one JSON object for each line: a ksqlDB server corrects the topic's
+settings on start, so without the file the evidence of an alarm would be lost.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ import json
 import os
 from pathlib import Path
 
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
 from breakglass.services.lag import Behind
 from breakglass.services.metastore.private_files import FILE_MODE
+from breakglass.services.metastore.topic_state import Alarm
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 from breakglass.services.words.inert import bounded
@@ -19,16 +23,16 @@ from breakglass.services.words.inert import bounded
 SCHEMA = 1
 BYTES = 2048
 SHOWN = 300
-"""Characters of a reason."""
+"""Maximum characters of a reason."""
 
 
 def status_file(location: Path, topic: str) -> Path:
-    """Where the status of a topic's backup is kept."""
+    """The path of a topic's backup status."""
     return location / f"{topic}.status.json"
 
 
 def write_status(location: Path, topic: str, behind: Behind | None) -> None:
-    """Say since when the backup is *behind*; None: it is not. Raises: StorageError."""
+    """Write since when the backup is *behind*; None: it is not behind. Raises: StorageError."""
     path = status_file(location, topic)
     document: dict[str, object] = {"schema": SCHEMA, "state": "behind" if behind else "following"}
     if behind is not None:
@@ -45,7 +49,7 @@ def write_status(location: Path, topic: str, behind: Behind | None) -> None:
 
 
 def read_status(location: Path, topic: str) -> Behind | None:
-    """Since when the backup is behind; None where it is not, or nobody wrote what it is."""
+    """Since when the backup is behind; None if it is not behind, or if the status is unknown."""
     try:
         with open_regular(status_file(location, topic)) as file:
             told = json.loads(file.read(BYTES))
@@ -54,3 +58,27 @@ def read_status(location: Path, topic: str) -> Behind | None:
         return Behind(int(told["since_ms"]), str(told["reason"]))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
+
+
+def alarm_file(location: Path, topic: str) -> Path:
+    """The path of a topic's alarms."""
+    return location / f"{topic}.alarms.jsonl"
+
+
+def note_alarm(location: Path, topic: str, alarm: Alarm) -> None:
+    """Append *alarm*, and wait until it is on disk. Raises: StorageError."""
+    path = alarm_file(location, topic)
+    document = {
+        "at_ms": now_ms(),
+        "danger": alarm.danger.value,
+        "message": alarm.message,
+        **alarm.evidence,
+    }
+    with storage_errors(str(path)):
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(path, flags, FILE_MODE)
+        try:
+            os.write(descriptor, json.dumps(document).encode() + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

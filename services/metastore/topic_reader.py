@@ -1,35 +1,51 @@
-"""Reads a command topic from its beginning: committed commands, in their order, batch by batch."""
+"""Reads the committed commands of a command topic in order, by polls or by whole fetches.
+
+Whole fetches yield commands as columns of the broker's answer. The consumer reads what this cannot:
+batches of older message formats, damaged batches, and everything after a broker that did not
+answer.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     AuthenticationFailed,
     ClusterError,
+    LogTruncated,
     NotAuthorized,
     NotNow,
+    TopicRecreated,
     Unreachable,
 )
+from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.topic_state import PARTITION
+from breakglass.services.metastore.topic_state import PARTITION, TopicState
+from breakglass.services.model import TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
+    from breakglass.services.metastore.columns import CommandColumns
+    from breakglass.services.pipeline.batches.converting import FetchedBatches
+
+
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
 BATCH = 10_000
-"""Commands that are taken at once: one sync of the backup for all of them."""
-RESOLVE_SECONDS = 15.0
+"""Commands that are taken together: the backup syncs once for all of them."""
 
 TRANSIENT = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
-"""What librdkafka goes on trying by itself."""
+"""Errors that librdkafka retries on its own."""
 REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"})
 PASSING = frozenset(
     {
@@ -49,33 +65,33 @@ PASSING = frozenset(
         "OFFSET_NOT_AVAILABLE",
     }
 )
-"""What is over once another leader is known, or the topic is there."""
+"""Errors that end once a new leader is known, or the topic exists."""
 
 
 class LogCut(ClusterError):
-    """The next offset is not in the log any more: it was deleted, or the topic is another."""
+    """The next offset is no longer in the log: records were deleted, or the topic was replaced."""
 
     passes = True
 
 
 @dataclass(frozen=True, slots=True)
 class PolledCommands:
-    """What one `poll` got."""
+    """The result of one `poll`."""
 
     records: Sequence[CommandRecord]
     at_end: bool
-    """Everything that was committed when it was asked for has been read."""
+    """All records that were committed at the time of the poll have been read."""
     next_offset: int
-    """Where reading goes on, behind transaction markers and aborted commands too."""
+    """The next offset to read, after transaction markers and aborted commands."""
     leader_epoch: int = -1
-    """The newest in which any of the records was written; -1 where the log has none."""
+    """The newest leader epoch of the records; -1 if the log has no epochs."""
 
 
 class TopicReader:
-    """A consumer in no group, which commits nothing."""
+    """A consumer without a group, which commits nothing."""
 
     def __init__(self, connection: Mapping[str, Any], topic: str, start: int | None = None) -> None:
-        """*connection* is confluent-kafka's; *start* the first offset, or where the log begins."""
+        """*connection* has confluent-kafka's settings; *start* is an offset, or the log start."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
         self._topic = topic
@@ -107,10 +123,10 @@ class TopicReader:
         self._consumer.close()
 
     def poll(self, seconds: float, most: int = BATCH) -> PolledCommands:
-        """What came within *seconds*, at most *most* commands.
+        """The commands of the next *seconds*, at most *most* commands.
 
         Raises:
-            LogCut: the log does not have the next offset any more.
+            LogCut: the log no longer contains the next offset.
             NotAuthorized: READ on the topic is missing.
             Unreachable: the brokers do not answer.
             ClusterError: any other error.
@@ -134,9 +150,9 @@ class TopicReader:
         return PolledCommands(tuple(records), at_end, self._next, epoch)
 
     def position(self) -> int:
-        """Where reading goes on: behind markers and aborted commands, as soon as it passed them.
+        """The next offset to read, after markers and aborted commands that were passed.
 
-        librdkafka knows none before it polled (M9).
+        librdkafka knows no position before the first poll (M9).
         """
         from confluent_kafka import TopicPartition
 
@@ -146,7 +162,7 @@ class TopicReader:
     def _failed(self, error: KafkaError) -> None:
         name = error.name()
         if name == "GROUP_AUTHORIZATION_FAILED":
-            # The client looks for the coordinator of its group, which it never joins.
+            # The client looks up the coordinator of its group, although it never joins the group.
             return
         if name == "_AUTO_OFFSET_RESET":
             raise LogCut(
@@ -167,10 +183,10 @@ class TopicReader:
         raise kind(f"topic {self._topic} cannot be read ({error.str()}): try again")
 
     def _fail_in_time(self, error: KafkaError) -> None:
-        """Wait for what librdkafka tries again by itself, though not for ever."""
+        """Let librdkafka retry, but only until a deadline."""
         now = time.monotonic()
         self._failing_since = self._failing_since or now
-        if now - self._failing_since > RESOLVE_SECONDS:
+        if now - self._failing_since > patience.CONSUMER:
             raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")
 
 
@@ -190,3 +206,97 @@ def _record(message: Message) -> CommandRecord:
         timestamp if kind else None,
         tuple(headers) if headers else (),
     )
+
+
+WORTHWHILE = 20_000
+"""The number of offsets from which on fetches are worth the start of NumPy and Arrow."""
+FOR_COLUMNS = ("numpy", "pyarrow")
+"""Packages of the extra `pipeline`; without them the consumer reads everything."""
+NO_END = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StableLog:
+    """The range that whole fetches read: committed commands in ``[start, end)``."""
+
+    topic: str
+    topic_id: str
+    leader: int
+    leader_epoch: int
+    start: int
+    end: int
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether whole fetches should read the log."""
+        return worthwhile(self.end - self.start)
+
+
+def worthwhile(offsets: int) -> bool:
+    """Whether the range is long enough for whole fetches, and their packages are installed."""
+    return offsets >= WORTHWHILE and all(map(find_spec, FOR_COLUMNS))
+
+
+def stable_log(topic: str, state: TopicState) -> StableLog | None:
+    """The log of *topic* that consumers can read now; None if a part of it is unknown."""
+    start, end = state.log_start, state.stable_end
+    if state.leader is None or isinstance(start, Unknown) or isinstance(end, Unknown):
+        return None
+    return StableLog(topic, state.topic_id, state.leader, state.leader_epoch, start, end)
+
+
+def whole_fetches(client: ReadClient, log: StableLog) -> Generator[PolledCommands, None, None]:
+    """The commands of *log*, as far as whole fetches can read them.
+
+    Raises:
+        LogCut: the topic was replaced, or its log was truncated during the read.
+    """
+    if not log.worthwhile:
+        return
+    from breakglass.services.pipeline.batches.reader import BatchReader
+    from breakglass.services.pipeline.batches.varints import NotByColumns
+
+    reader = BatchReader(
+        client,
+        TopicPartition(log.topic, PARTITION),
+        UUID(log.topic_id),
+        log.leader,
+        log.leader_epoch,
+        seconds=patience.LOOK,
+    )
+    at = log.start
+    try:
+        with closing(reader.fetches(at, log.end)) as fetches:
+            for fetched in fetches:
+                for batch in _batches(fetched, at):
+                    at = batch.next_offset
+                    yield batch
+    except (LogTruncated, TopicRecreated) as error:
+        raise LogCut(str(error)) from error
+    except (NotByColumns, ClusterError, Unreachable):
+        return
+
+
+def commands_in(fetched: FetchedBatches, start: int) -> Iterator[CommandColumns]:
+    """The committed commands of *fetched* from the offset *start* on; never an empty batch.
+
+    Raises:
+        NotByColumns: the consumer must read them.
+        MalformedMessage: the bytes are not record batches.
+    """
+    from breakglass.services.metastore.columns import CommandColumns
+    from breakglass.services.pipeline.batches.converting import columns_in
+
+    for columns in columns_in(fetched, start, NO_END):
+        yield CommandColumns.of(columns)
+
+
+def _batches(fetched: FetchedBatches, start: int) -> Iterator[PolledCommands]:
+    """The commands of *fetched*; the last batch's next offset follows all of *fetched*."""
+    last = fetched.last
+    before: Sequence[CommandRecord] = ()
+    for commands in commands_in(fetched, start):
+        if before:
+            yield PolledCommands(before, False, before[-1].offset + 1, last.epoch)
+        before = commands
+    yield PolledCommands(before, False, max(start, last.next_offset), last.epoch)

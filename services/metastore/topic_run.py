@@ -1,9 +1,9 @@
-"""One command topic read into its backup, through every fault of the cluster that passes.
+"""Reads one command topic into its backup, through every temporary fault of the cluster.
 
-Before each batch is written the leader is asked which topic it serves (M4): what was read from a
-topic that was created anew never gets behind the commands of the one before. After every fault and
-every change of the leader the topic is read from its beginning and compared with the file: a log
-that an election cut back differs, and nothing of it is appended to what was read before the cut.
+Before each write the leader is asked which topic it serves (M4), so that commands of a recreated
+topic are never appended to the backup of the old topic. After every fault and every change of the
+leader, the topic is compared with the file from its beginning: a log that an election truncated
+differs, and none of its commands are appended to the file.
 """
 
 from __future__ import annotations
@@ -14,54 +14,56 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
 from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import persist
+from breakglass.services.kafka.wire.deadline import Deadline, persist
 from breakglass.services.lag import LagAlarm
-from breakglass.services.metastore.alarms import log_cut
 from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
 from breakglass.services.metastore.events import Begun, CaughtUp, Event, Shorter, Tell
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup
-from breakglass.services.metastore.names import newest
+from breakglass.services.metastore.settings import newest
 from breakglass.services.metastore.side_file import SUFFIX
 from breakglass.services.metastore.side_reader import side_header
-from breakglass.services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
+from breakglass.services.metastore.topic_reader import (
+    LogCut,
+    PolledCommands,
+    TopicReader,
+    stable_log,
+    whole_fetches,
+)
 from breakglass.services.metastore.topic_state import (
     TopicState,
+    log_cut,
     read_topic_state,
     stable_end,
     topic_id_at,
 )
 from breakglass.services.metastore.watch import MetastoreWatch
-from breakglass.services.metastore.whole_fetches import stable_log, whole_fetches
 from breakglass.services.model import Unknown, known
 from breakglass.services.topic_backup.folder import LocalFolder
 
 POLL_SECONDS = 0.1
-ASK_SECONDS = 10.0
-LEADER_SECONDS = 2.0
-"""How long the leader may take to say which topic it serves; then the others are asked."""
 AT_MOST = 10_000
-"""Commands of one group."""
+"""Commands in each group."""
 QUIET_SECONDS = 1.0
-"""So long after the last command the side file is put on disk, too."""
+"""Delay after the last command before the side file is synced, too."""
 BEHIND_SECONDS = 2.0
-"""So long nobody may know whether everything was read; then the backup is behind."""
+"""Delay without knowledge of the log end before the backup counts as behind."""
 
 
 class TopicChanged(ClusterError):
-    """The topic is another one than a moment ago, is gone, or is led by another broker."""
+    """The topic was replaced or deleted, or another broker leads it now."""
 
     passes = True
 
 
 class TopicRun:
-    """Reads one topic to its end, or for as long as it is to be followed."""
+    """Reads one topic to its end, or follows it."""
 
     def __init__(
         self,
@@ -82,20 +84,20 @@ class TopicRun:
         self._stopped = stopped
         self._cluster_id = ""
         self._compared = ""
-        """The topic that was found whole in the backup by this run."""
+        """The topic that this run has compared completely with the backup."""
         self._appended = 0
         self._good_at = time.monotonic()
         self.outcome = BackupOutcome()
 
     def through(self) -> None:
-        """Go on through what passes, where the topic is followed.
+        """Continue after temporary faults, if the topic is followed.
 
         Raises:
-            WrongCluster: the addresses lead to another cluster by now.
-            NotAuthorized, AuthenticationFailed, StorageError, ConflictingRecord: nothing but the
-                operator ends that.
+            WrongCluster: the addresses now lead to another cluster.
+            NotAuthorized, AuthenticationFailed, StorageError, ConflictingRecord: only the operator
+                can end the fault.
         """
-        self._cluster_id = self._client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        self._cluster_id = self._client.describe(Deadline.after(patience.REQUEST)).cluster_id
         self._watch.expect(backed_up_id(self._job.topic, self._job.location))
         if self._job.follow:
             persist(self._once, self._lag.behind, self._stopped)
@@ -109,7 +111,7 @@ class TopicRun:
             ) from None
 
     def _once(self) -> None:
-        """Compare the whole topic with the backup, and append for as long as nothing happens."""
+        """Compare the whole topic with the backup, then append until something changes."""
         self._watch.check()
         self._require_same_cluster()
         state = self._state()
@@ -139,7 +141,7 @@ class TopicRun:
                 self._appended += backup.appended
 
     def _read_at_once(self, backup: LiveBackup, state: TopicState) -> int | None:
-        """Take what can be read by whole fetches; returns where to read on, None: from the start.
+        """Take what whole fetches can read; returns the next offset, or None: the log start.
 
         Raises: TopicChanged, LogCut.
         """
@@ -160,15 +162,15 @@ class TopicRun:
         return position
 
     def _require_same_cluster(self) -> None:
-        found = self._client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        found = self._client.describe(Deadline.after(patience.REQUEST)).cluster_id
         require_same_cluster(self._cluster_id, found)
 
     def _state(self) -> TopicState | None:
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.REQUEST)
         return read_topic_state(self._client.sender, self._job.topic, deadline)
 
     def _told(self, event: Event, state: TopicState) -> None:
-        """Tell it on. A topic that was whole in the backup, and is not any more, was cut."""
+        """Forward the event. A topic that was complete in the backup and now differs was cut."""
         self._tell(event)
         differs = isinstance(event, Shorter) or (isinstance(event, Begun) and event.difference)
         if differs and self._compared == state.topic_id:
@@ -201,20 +203,20 @@ class TopicRun:
                 return
 
     def _take(self, backup: LiveBackup, batch: PolledCommands, state: TopicState) -> None:
-        """Write *batch* if it is of the log that the backup was compared with."""
+        """Write *batch* if it is from the log that was compared with the backup."""
         self._require_same_topic(state)
         if batch.leader_epoch > state.leader_epoch:
             raise _moved(state.leader, batch.leader_epoch)
         backup.take(batch.records)
 
     def _stable_end(self, state: TopicState) -> int | None:
-        """Where the log ends for consumers; None while a new leader does not know yet.
+        """The log end for consumers; None while a new leader does not know it yet.
 
-        Before it knows, it lets consumers read less than the leader before it did.
+        Until then, the new leader lets consumers read less than the former leader did.
         """
         if state.leader is None:
             return None
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.REQUEST)
         found = stable_end(self._client.sender, self._job.topic, state.leader, deadline)
         if isinstance(found, OffsetError) and found.code == OFFSET_NOT_AVAILABLE:
             return None
@@ -228,7 +230,7 @@ class TopicRun:
         self._tell(CaughtUp(self.outcome.file, self.outcome.commands, next_offset))
 
     def _judge(self, state: TopicState, position: int, *, caught_up: bool) -> None:
-        """Take note of whether everything was read. Raises TopicChanged under another leader."""
+        """Record whether everything was read. Raises TopicChanged if the leader has changed."""
         seen = self._watch.newest
         if seen is not None and seen.leader is not None and seen.leader_epoch > state.leader_epoch:
             raise _moved(seen.leader, seen.leader_epoch)
@@ -240,7 +242,7 @@ class TopicRun:
             self._lag.behind(reason)
 
     def _lack(self, seen: TopicState | None, position: int, *, caught_up: bool) -> str:
-        """Why it is not known that everything was read; empty where it is."""
+        """Why it is unknown whether everything was read; empty if everything was read."""
         if self._watch.blind_seconds > BEHIND_SECONDS:
             return f"the topic cannot be looked at ({self._watch.reason or 'no answer'})"
         if seen is None:
@@ -253,15 +255,15 @@ class TopicRun:
         return ""
 
     def _require_same_topic(self, state: TopicState) -> None:
-        """Return if the leader serves the topic that was begun with. Raises: TopicChanged."""
+        """Return if the leader serves the topic of the run's start. Raises: TopicChanged."""
         topic, sender = self._job.topic, self._client.sender
         try:
             if state.leader is None:
                 raise ClusterError("the topic has no leader: wait until it has one")
-            found = topic_id_at(sender, topic, state.leader, Deadline.after(LEADER_SECONDS))
+            found = topic_id_at(sender, topic, state.leader, Deadline.after(patience.LOOK))
         except BreakglassError:
-            # That broker may be down while another leads now.
-            now = read_partitions(sender, Deadline.after(ASK_SECONDS), [topic])
+            # That broker may be down while another broker leads now.
+            now = read_partitions(sender, Deadline.after(patience.REQUEST), [topic])
             found = str(now[0].topic_id) if now else None
         if found != state.topic_id:
             raise TopicChanged(f"topic {topic} is gone, or was created again")
@@ -274,7 +276,7 @@ class TopicRun:
 
 
 def _position(reader: TopicReader, batch: PolledCommands) -> int:
-    """Where reading goes on, behind everything that consumers do not get."""
+    """The next offset to read, after everything that consumers cannot see."""
     return max(batch.next_offset, reader.position())
 
 
@@ -287,8 +289,8 @@ def _moved(leader: int | None, epoch: int) -> TopicChanged:
 
 
 def backed_up_id(topic: str, location: Path) -> str | None:
-    """The id of the topic that the newest backup in *location* is of."""
-    name = newest([one.name for one in location.iterdir()], topic)
+    """The id of the topic in the newest backup in *location*."""
+    name = newest([path.name for path in location.iterdir()], topic)
     if name is None:
         return None
     header = side_header(location / f"{name}{SUFFIX}")

@@ -1,7 +1,7 @@
-"""One transaction after the other under one transactional id, with errors that say what is known.
+"""Writes transactions under one transactional id, with errors that say what is known.
 
-Only in armed sessions. The producer fences whoever had the id before (`init`), and is fenced by
-whoever takes it next: then nothing of what it had not committed will ever be seen.
+Only in armed sessions. The producer fences the former producer with the id (`init`), and the next
+producer fences it: no record that it had not committed ever becomes visible.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
-SECONDS = 30.0
 TRANSACTION_MS = 900_000
-"""The longest that brokers allow by default (transaction.max.timeout.ms)."""
+"""The greatest timeout that brokers allow by default (transaction.max.timeout.ms)."""
 
 FENCED = frozenset(
     {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"}
@@ -44,15 +44,15 @@ BUSY = frozenset(
 )
 
 GIVEN_UP = frozenset({"_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL", "_STATE"})
-"""What the client says of records whose transaction has failed already: mostly, it was fenced."""
+"""The client's error for records of a failed transaction; mostly the producer was fenced."""
 
 
 class Fenced(ClusterError):
-    """Another writer took the transactional id: what was not committed is gone."""
+    """Another producer took the transactional id: uncommitted records are lost."""
 
 
 class TransactionFailed(ClusterError):
-    """The transaction can only be aborted; nothing of it will be seen."""
+    """The transaction can only be aborted; none of its records become visible."""
 
 
 class Transactions:
@@ -64,9 +64,9 @@ class Transactions:
         transactional_id: str,
         *,
         timeout_ms: int = TRANSACTION_MS,
-        seconds: float = SECONDS,
+        seconds: float = patience.COMMAND,
     ) -> None:
-        """*connection* is confluent-kafka's; *seconds* is what each step may take."""
+        """*connection* contains confluent-kafka's settings; *seconds* is the time for each step."""
         from confluent_kafka import Producer
 
         self.id = transactional_id
@@ -86,7 +86,7 @@ class Transactions:
         self._producer: Producer = Producer({**connection, **settings}, logger=LOG)
 
     def init(self) -> None:
-        """Take the id from whoever has it; an open transaction of theirs is aborted.
+        """Take the id from its former producer, whose open transaction is aborted.
 
         Raises:
             NotAuthorized: WRITE on the transactional id is missing.
@@ -103,7 +103,8 @@ class Transactions:
         """Write *records* and wait for all of them; returns their offsets.
 
         Raises:
-            Fenced, NotAuthorized, TimedOut, ClusterError: then `abort` is all that is left.
+            Fenced, NotAuthorized, TimedOut, ClusterError: the transaction can only be aborted
+                (`abort`).
         """
         self._offsets.clear()
         self._error = None
@@ -113,11 +114,11 @@ class Transactions:
         return [self._offsets[number] for number in range(len(records))]
 
     def commit(self) -> None:
-        """Commit. What is committed can be read a moment later, not at once (M2).
+        """Commit. Committed records become readable a moment later, not immediately (M2).
 
         Raises:
-            OutcomeUnknown: any error: even fencing leaves it open whether it was committed (M1).
-                The log tells, once somebody has taken the id and read to its end.
+            OutcomeUnknown: any error: even after fencing the outcome is unknown (M1). The log shows
+                it, once a producer has taken the id and read to the log end.
         """
         from confluent_kafka import KafkaException
 
@@ -131,7 +132,7 @@ class Transactions:
             ) from None
 
     def commit_again(self) -> bool:
-        """Ask the same producer again how its commit went (M1); False: it cannot tell."""
+        """Ask the same producer for the outcome of its commit (M1); False: it does not know."""
         try:
             self.commit()
         except OutcomeUnknown:
@@ -188,9 +189,9 @@ class Transactions:
             self._failed(doing, behind(told))
 
     def _behind(self, error: KafkaError) -> KafkaError:
-        """Why the transaction failed, where *error* only says that it did.
+        """Why the transaction failed, if *error* only says that it failed.
 
-        The client refuses to commit one of which records were given up, and then names the cause.
+        The client refuses to commit a transaction with failed records, and then names the cause.
         """
         from confluent_kafka import KafkaException
 
@@ -207,12 +208,12 @@ class Transactions:
 
 
 def _cause(error: BaseException) -> KafkaError | None:
-    """The KafkaError in an exception; a Python callback hides it in a SystemError (M10)."""
+    """The KafkaError in an exception; a Python callback wraps it in a SystemError (M10)."""
     from confluent_kafka import KafkaError
 
-    for one in (error, error.__cause__, error.__context__):
-        if one is not None and one.args and isinstance(one.args[0], KafkaError):
-            return one.args[0]
+    for exception in (error, error.__cause__, error.__context__):
+        if exception is not None and exception.args and isinstance(exception.args[0], KafkaError):
+            return exception.args[0]
     return None
 
 

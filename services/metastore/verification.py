@@ -1,4 +1,4 @@
-"""Whether a backup is what it was when it was written: its lines, and the hash chain beside it."""
+"""Checks that a backup is unchanged since it was written: its lines, and their hash chain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 from google_crc32c import value as crc32c
 
 from breakglass.services.errors import BreakglassError
-from breakglass.services.metastore.lines import read_lines
+from breakglass.services.metastore.lines import Finding, LineFinding, checked, read_lines
 from breakglass.services.metastore.side_file import (
     SUFFIX,
     Chain,
@@ -22,51 +22,50 @@ from breakglass.services.metastore.side_file import (
     read_header,
     unseal,
 )
-from breakglass.services.metastore.validation import Finding, LineFinding, checked
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
 MOST_TOLD = 1_000
-"""Findings that are kept; the rest is counted."""
+"""Maximum number of findings that are listed; further findings are counted."""
 
 
 @dataclass(slots=True)
 class MetastoreVerification:
-    """What was found in one backup."""
+    """The findings in one backup."""
 
     file: str
     bytes: int = 0
     commands: int = 0
-    """Lines that are a key and a value."""
+    """Lines that have a key and a value."""
     findings: list[LineFinding] = field(default_factory=list)
     untold: int = 0
-    """Findings beyond the first `MOST_TOLD`."""
+    """Findings after the first `MOST_TOLD`."""
     side: str = ""
-    """What keeps the side file from being read; empty when it was read."""
+    """Why the side file cannot be read; empty if it was read."""
     header: SideHeader | None = None
     noted: int = 0
-    """Commands that the side file stands for."""
+    """Commands that the side file covers."""
     unnoted_bytes: int = 0
-    """Of the backup, behind the last that the side file stands for."""
+    """Bytes of the backup after the part that the side file covers."""
     changed: list[int] = field(default_factory=list)
-    """Lines that are not what they were when they were written."""
+    """Lines that were changed after they were written."""
     missing: int = 0
-    """Commands that the side file notes behind the end of the backup."""
+    """Commands in the side file after the end of the backup."""
     digest: str = ""
-    """The end of the chain; the same as one noted elsewhere means that nothing was changed."""
+    """The end of the chain: it equals a copy kept elsewhere only if nothing was changed."""
 
     @property
     def whole(self) -> bool:
-        """Whether every line is a command, and the same as it was as far as that was noted."""
-        broken = any(one.finding.prevents_restore for one in self._weighty())
+        """Whether every line is a command, and is unchanged as far as the side file covers it."""
+        broken = any(finding.finding.prevents_restore for finding in self._weighty())
         return not (broken or self.untold or self.changed or self.missing)
 
     def _weighty(self) -> Iterator[LineFinding]:
-        return (one for one in self.findings if one.finding is not Finding.ENDS_CLUSTER)
+        return (finding for finding in self.findings if finding.finding is not Finding.ENDS_CLUSTER)
 
 
 def verify_backup(path: Path) -> MetastoreVerification:
-    """Read the backup at *path* wholly, and its side file where there is one.
+    """Read the complete backup at *path*, and its side file if it exists.
 
     Raises: StorageError.
     """
@@ -79,9 +78,9 @@ def verify_backup(path: Path) -> MetastoreVerification:
 
 
 def _verify_lines(data: BinaryIO, verified: MetastoreVerification) -> None:
-    for one in checked(read_lines(data)):
-        verified.commands += one.line.usable
-        for finding in one.findings:
+    for line in checked(read_lines(data)):
+        verified.commands += line.line.usable
+        for finding in line.findings:
             if len(verified.findings) < MOST_TOLD:
                 verified.findings.append(finding)
             else:
@@ -101,7 +100,7 @@ def _verify_chain(data: BinaryIO, side: Path, verified: MetastoreVerification) -
 def _verify_entries(
     data: BinaryIO, side: BinaryIO, first: bytes, verified: MetastoreVerification
 ) -> None:
-    """Each group is checked against the digest above it, so one change breaks no other group."""
+    """Each group is checked against the digest before it, so a change breaks only its own group."""
     at = data.seek(0)
     line, above = 1, first
     if Chain().seal(unseal(first) or b"") != first:
@@ -126,7 +125,7 @@ def _verify_entries(
 
 
 def _verify_group(noted: Noted, held: bytes, line: int, verified: MetastoreVerification) -> None:
-    """Tell which lines of a group are not what was noted; its first, where all of them are."""
+    """Report the lines of a group that differ from their entries; its first if none differs."""
     at, found = 0, False
     for size, check in zip(noted.sizes, noted.checks, strict=True):
         one = held[at : at + size]
@@ -139,7 +138,7 @@ def _verify_group(noted: Noted, held: bytes, line: int, verified: MetastoreVerif
         line += one.count(b"\n")
         at += size
     if not found:
-        # Its lines are what was noted of them, so its entry in the side file is not.
+        # The lines match their entries, so the group's line in the side file was changed.
         _changed(verified, line - held.count(b"\n"))
 
 

@@ -1,7 +1,8 @@
-"""Looks at a command topic every fifth of a second, on a client of its own, and raises alarms.
+"""Checks a command topic five times a second on a separate client, and raises alarms.
 
-The one who reads the topic waits in long fetches and notices nothing of settings, deletion or
-recreation (M4, M5); this does within a look or two, and says each alarm once until it changes.
+The topic's reader waits in long fetches and does not notice changed settings, deletion or
+recreation (M4, M5). This watch notices them within one or two looks, and reports each alarm once
+until it changes.
 """
 
 from __future__ import annotations
@@ -11,23 +12,27 @@ import time
 from types import TracebackType
 from typing import Self
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.metastore.alarms import Alarm, Danger, dangers
 from breakglass.services.metastore.events import Tell
-from breakglass.services.metastore.topic_state import TopicState, read_topic_state
+from breakglass.services.metastore.topic_state import (
+    Alarm,
+    Danger,
+    TopicState,
+    dangers,
+    read_topic_state,
+)
 from breakglass.services.session import ReadAccess
 
 EVERY_SECONDS = 0.2
-LOOK_SECONDS = 1.0
-"""How long one look may take."""
 BLIND_SECONDS = 2.0
-"""Without an answer for so long, that is an alarm itself."""
+"""Seconds without an answer after which an alarm is raised."""
 
 
 class MetastoreWatch:
-    """While entered, a thread that looks at the topic and tells alarms as they arise."""
+    """While entered, a thread that checks the topic and reports alarms."""
 
     def __init__(self, access: ReadAccess, topic: str, tell: Tell) -> None:
         self._access = access
@@ -40,13 +45,13 @@ class MetastoreWatch:
         self._stop = threading.Event()
         self._heard = time.monotonic()
         self.newest: TopicState | None = None
-        """What was seen last; None where there is no topic, and before the first look."""
+        """The last state; None if the topic does not exist, and before the first look."""
         self.reason = ""
-        """Why the last look saw nothing; empty where it did."""
+        """Why the last look failed; empty if it succeeded."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="metastore-watch", daemon=True)
         self.alarms = 0
-        """Told so far."""
+        """The number of reported alarms."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,24 +64,24 @@ class MetastoreWatch:
         trace: TracebackType | None,
     ) -> None:
         self._stop.set()
-        self._thread.join(LOOK_SECONDS + 1)
+        self._thread.join(patience.ALARM + 1)
 
     def expect(self, topic_id: str | None) -> None:
-        """The topic is to have this id from now on."""
+        """Expect the topic to have this id from now on."""
         self._expected = topic_id
 
     def check(self) -> None:
-        """Raise what ended the watch before its time: nobody is to trust one that is blind."""
+        """Raise the error that ended the watch, so that nobody relies on a dead watch."""
         if self._failure is not None:
             raise self._failure
 
     @property
     def blind_seconds(self) -> float:
-        """How long the topic could not be looked at."""
+        """Seconds since the topic was last checked successfully."""
         return time.monotonic() - self._heard
 
     def add(self, alarm: Alarm) -> None:
-        """Tell an alarm that somebody else has found, once, and count it."""
+        """Report an alarm from elsewhere, once, and count it."""
         with self._lock:
             if alarm not in self._added:
                 self._added.add(alarm)
@@ -84,22 +89,22 @@ class MetastoreWatch:
                 self._tell(alarm)
 
     def judge(self, state: TopicState | None) -> None:
-        """Tell what is wrong with *state* and was not told yet."""
+        """Report the dangers of *state* that were not reported yet."""
         self._heard = time.monotonic()
         self.newest, self.reason = state, ""
         self._raise(set(dangers(state, self._topic, self._expected)))
 
     def _raise(self, found: set[Alarm]) -> None:
         with self._lock:
-            fresh = sorted(found - self._raised, key=lambda one: list(Danger).index(one.danger))
+            fresh = sorted(found - self._raised, key=lambda alarm: list(Danger).index(alarm.danger))
             self._raised = found
             self.alarms += len(fresh)
-            for one in fresh:
-                self._tell(one)
+            for alarm in fresh:
+                self._tell(alarm)
 
     @property
     def raised(self) -> frozenset[Alarm]:
-        """What is wrong now."""
+        """The current dangers."""
         return frozenset(self._raised)
 
     def _run(self) -> None:
@@ -114,8 +119,8 @@ class MetastoreWatch:
             try:
                 if client is None:
                     client = self._access.client("breakglass-metastore-watch")
-                    client.describe(Deadline.after(LOOK_SECONDS))
-                state = read_topic_state(client.sender, self._topic, Deadline.after(LOOK_SECONDS))
+                    client.describe(Deadline.after(patience.ALARM))
+                state = read_topic_state(client.sender, self._topic, Deadline.after(patience.ALARM))
             except BreakglassError as error:
                 self.reason = str(error)
                 self._blind(str(error))
@@ -130,7 +135,7 @@ class MetastoreWatch:
     def _blind(self, reason: str) -> None:
         silent = self.blind_seconds
         if silent >= BLIND_SECONDS and not any(
-            one.danger is Danger.WATCH_BLIND for one in self._raised
+            alarm.danger is Danger.WATCH_BLIND for alarm in self._raised
         ):
             alarm = Alarm(
                 Danger.WATCH_BLIND,

@@ -6,23 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.generations import Generation, following, latest, set_aside
 from breakglass.services.pipeline.report import BackupReport, PartitionReport, TopicReport
-from breakglass.services.pipeline.resume_point import CopyStretch, diverged, other_log, stretch
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
+    CopyStretch,
     PartitionSource,
     TopicSource,
     WantedTopics,
+    diverged,
+    other_log,
     read_sources,
+    stretch,
 )
 from breakglass.services.pipeline.topic_copy import TopicCopy
 from breakglass.services.recovery.group_reset import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history
-from breakglass.services.topic_backup.assembling import Assembler, assembling
+from breakglass.services.topic_backup.assembler import Assembler, assembling
 from breakglass.services.topic_backup.manifest import read_manifest
 
 
@@ -98,9 +102,6 @@ def _reported(todo: CopyStretch) -> PartitionReport:
     return report
 
 
-ASK_SECONDS = 60.0
-
-
 def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
     """Back up the *wanted* topics. A topic that fails does not stop the others.
 
@@ -108,7 +109,7 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
         UsageError: a named topic does not exist.
         Unreachable, NotAuthorized: the cluster does not answer, or an ACL is missing.
     """
-    sources = read_sources(run.client, wanted, Deadline.after(ASK_SECONDS), partial=True)
+    sources = read_sources(run.client, wanted, Deadline.after(patience.JOB), partial=True)
     standing = _groups(run, sources)
     report = BackupReport(unread_groups=_unread(standing))
     run.meter.total = sum(
@@ -162,7 +163,7 @@ def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch
 
 def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
     """The offsets that every group has committed on the topics."""
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     brokers = run.client.describe(deadline).brokers
     wanted = {partition.partition for topic in sources for partition in topic.partitions}
     asked = [broker.id for broker in brokers if broker.fenced is not True]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def repeating(call: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Call *call* every *seconds* seconds in a thread of its own, until the block ends.
+    """Call *call* every *seconds* seconds in a separate thread, until the block ends.
 
     A call that raises StorageError is skipped: files appear and vanish while a job runs.
     """
@@ -50,7 +50,7 @@ def repeating(call: Callable[[], None], seconds: float) -> Iterator[None]:
 
 
 OFFSETS_A_JOB = 2_000_000
-"""Of each partition: a killed run repeats at most this many offsets."""
+"""The maximum number of offsets of each partition in a job, which a killed run repeats."""
 
 Tell = Callable[[CopyProgress], None]
 
@@ -78,7 +78,7 @@ class Meter:
 
     tell: Tell
     total: int = 0
-    """Offsets of all topics."""
+    """The number of offsets of all topics."""
     _done: int = field(default=0, init=False)
     _bytes: int = field(default=0, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
@@ -115,7 +115,7 @@ class BackupRun:
     settings: BackupSettings
     meter: Meter
     budget: Budget | None = None
-    """Shared by jobs that keep to one rate, one after the other."""
+    """Shared by successive jobs that keep to one rate."""
     side_by_side: int | None = None
     """The number of runs that share the cores. None: no other run."""
 

@@ -1,7 +1,7 @@
-"""A leader's log, batch by batch, with the outcome of each transaction.
+"""Reads a leader's log batch by batch, with the outcome of each transaction, without Spark.
 
-Read without Spark, to explain missing offsets and to copy what is too small for a job. Supports
-every message format.
+It explains missing offsets, and copies ranges that are too small for a job. It supports every
+message format.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import EvidenceChanged, TimedOut
 from breakglass.services.kafka.wire.broker_errors import (
     OFFSET_OUT_OF_RANGE,
     cluster_error,
     retriable,
 )
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
@@ -32,7 +32,6 @@ NO_SESSION = -1
 FETCH_VERSION = 12
 """The last version that uses topic names instead of topic ids."""
 CHUNK_BYTES = 1024 * 1024
-REQUEST_SECONDS = 30.0
 WAIT_MS = 500
 
 
@@ -101,13 +100,13 @@ class CommittedLog:
                     yield record
 
     def _fetch(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
-        return until(Deadline.after(REQUEST_SECONDS), lambda: self._ask(position, size))
+        return until(Deadline.after(patience.FETCH), lambda: self._ask(position, size))
 
     def _ask(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
         from kafka.protocol.consumer import FetchResponse
 
         # A fresh deadline for each request: a request cut short would hide the last answer.
-        deadline = Deadline.after(REQUEST_SECONDS)
+        deadline = Deadline.after(patience.FETCH)
         answer = self.sender.call(
             self.leader,
             _request(self.partition, position, size),

@@ -48,7 +48,7 @@ LISTED = 100
 
 @dataclass(slots=True)
 class Differences:
-    """How a stretch of a topic differs from the backup. Offsets are offsets of the backup."""
+    """How a stretch of a topic differs from the backup. All offsets are the backup's."""
 
     partition: int
     first: int = -1
@@ -90,7 +90,7 @@ class StretchComparison:
         *,
         alone: bool = True,
     ) -> None:
-        """*offsets* is required for a restored topic."""
+        """Compare with *stored*; *offsets* is required for a restored topic."""
         self.found = Differences(partition)
         self._stored = stored
         self._offsets = offsets
@@ -137,7 +137,7 @@ class StretchComparison:
             self._each(chunk, run)
 
     def _each(self, chunk: RecordChunk, run: RecordRun) -> None:
-        """Record by record."""
+        """Compare record by record."""
         self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
         self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
         both, ours, theirs = np.intersect1d(chunk.offsets, run.offsets, return_indices=True)
@@ -207,14 +207,14 @@ class CompareWork:
     """Compares ranges in tasks, as a `RangeWork`."""
 
     stored: Mapping[int, Sequence[StoredSegment]]
-    """By partition."""
+    """The stored segments by partition."""
     maps: Mapping[int, OffsetMap] | None = None
     """The offset maps of a restored topic, by partition."""
     alone: bool = True
     """Whether the restore should be the only writer of the topic."""
 
     def __call__(
-        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
+        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
     ) -> Iterator[str]:
         """The `Differences` of one range, as JSON; every attempt finds the same."""
         del attempt
@@ -223,7 +223,7 @@ class CompareWork:
         comparison = StretchComparison(
             number, self.stored.get(number, ()), offsets, alone=self.alone
         )
-        with closing(chunks_in(client, wanted, patience)) as chunks:
+        with closing(chunks_in(client, wanted, seconds)) as chunks:
             for chunk in chunks:
                 comparison.take(chunk)
         yield comparison.found.to_json()

@@ -1,10 +1,9 @@
-"""Continuous backup: a stream of micro-batches, and regular runs between them.
+"""Backs up topics continuously: a stream of micro-batches, and regular runs beside it.
 
-The stream copies records as producers write them. A run reads everything again: new and deleted
-topics and partitions, logs that were cut or recreated, deletions by retention, offsets of groups.
-Both start where the manifest ends, so neither repeats the work of the other; the next run does what
-the stream cannot do. Faults of the cluster and a full disk pass: the backup reports that it lags,
-and continues.
+The stream copies records as producers write them. A run also finds new and deleted topics and
+partitions, truncated or recreated logs, deletions by retention, and offsets of groups. Both start
+where the manifest ends, so neither repeats the work of the other. Transient errors of the cluster
+and a full disk do not end the backup: it reports that it lags, and continues.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, NotNow, Unreachable, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import LagAlarm
@@ -39,7 +39,6 @@ EVERY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 SHAPE_SECONDS = 1.0
 """How often the topics and partitions are compared with those of the last run."""
-ASK_SECONDS = 30.0
 OVERDUE_SECONDS = 10.0
 """A run that is this much overdue makes the backup lag."""
 
@@ -53,14 +52,14 @@ class Followed:
 
     runs: int = 0
     batches: int = 0
-    """Of the stream."""
+    """Number of batches of the stream."""
     records: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Of copying."""
+    """Time spent copying."""
     missing: dict[str, int] = field(default_factory=dict)
     partitions: int = 0
-    """At the last run."""
+    """Number of partitions at the last run."""
     failures: list[str] = field(default_factory=list)
     """Topics that the last run could not back up."""
 
@@ -85,9 +84,10 @@ def follow(
 ) -> Followed:
     """Back up the *wanted* topics continuously, with a run *every* so often, until *stop*.
 
-    *begin* makes each run and each batch with its meter. *told* gets the report of each, one at a
-    time, from different threads. Transient errors do not end the backup: the next run asks the
-    cluster again and retries failed topics. *lag* is notified when a lag starts and ends.
+    *begin* makes each run and each batch with its meter. The report callback gets the report of
+    each, one at a time, from different threads. Transient errors do not end the backup: the next
+    run asks the cluster again and retries failed topics. *lag* is notified when a lag starts and
+    ends.
 
     Raises:
         UsageError: a named topic does not exist.
@@ -251,7 +251,7 @@ class _Following:
     def _look(self) -> Shape:
         client = self._begun().client
         names = () if self.wanted.pattern else self.wanted.names
-        states = client.partitions(names, Deadline.after(ASK_SECONDS))
+        states = client.partitions(names, Deadline.after(patience.COMMAND))
         chosen = set(self.wanted.choose({state.partition.topic for state in states}))
         return frozenset(
             (state.partition, state.topic_id, state.leader is not None)

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from breakglass.services import patience
 from breakglass.services.divergence.address import parse_address
-from breakglass.services.divergence.align import PairKind, RecordPair
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import (
+    Comparison,
+    HunkTotals,
+    PairKind,
+    RecordPair,
+    Run,
+    runs,
+)
 from breakglass.services.divergence.entry import RecordEntry, RecordField
-from breakglass.services.divergence.hunks import HunkTotals
-from breakglass.services.divergence.opening import Opener
-from breakglass.services.divergence.pairing import compare
-from breakglass.services.divergence.runs import Run, runs
+from breakglass.services.divergence.opening import Opener, compare
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.spark_job import answers, packed, unpacked
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 
 LEAST_ADDRESSES = 1_000
 """The minimum size of a part: each part opens both sources again."""
-DESCRIBE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class CountedSides:
         def client() -> Any:
             assert self.access is not None
             made = stack.enter_context(self.access.reading())
-            made.describe(Deadline.after(DESCRIBE_SECONDS))
+            made.describe(Deadline.after(patience.COMMAND))
             return made
 
         return compare(

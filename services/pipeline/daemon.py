@@ -1,8 +1,8 @@
 """The process from which Spark forks its Python workers; it imports their modules once.
 
-Spark's own daemon imports nothing, so each worker spends more than a second of processor time on
-the same imports before its first record. Arrow and NumPy survive a fork; NumPy's threads, which we
-do not need, are disabled.
+Spark's own daemon imports nothing, so each worker needs more than a second of processor time for
+the same imports before its first record. Arrow and NumPy survive a fork; NumPy's threads, which
+are not needed, are disabled.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ import numpy as np
 from breakglass.services.errors import EvidenceChanged, PipelineError
 from breakglass.services.model import EpochHistory, Unknown
 from breakglass.services.pipeline.committed_log import CommittedBatch, CommittedLog
-from breakglass.services.topic_backup.addition import Missing, NewSegment
 from breakglass.services.topic_backup.folder import Folder, storage_errors
-from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.part import Missing, NewSegment, SegmentPart
 from breakglass.services.topic_backup.segment_index import ENTRY
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import MAX_GAPS, EpochStart, Gap, GapReason

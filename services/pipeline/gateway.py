@@ -1,7 +1,7 @@
-"""Spark's JVM on this machine, started directly, and the files where it logs.
+"""Starts Spark's JVM on this machine directly, and chooses the files for its logs.
 
-Spark's own scripts first run a second JVM to build this JVM's command, and PySpark looks for the
-answer ten times a second. The scripts are used where the environment configures how Spark starts.
+Spark's own scripts first run a second JVM to build this JVM's command, and PySpark polls for the
+answer ten times a second. The scripts are used only if the environment configures Spark's start.
 """
 
 from __future__ import annotations

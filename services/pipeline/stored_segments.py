@@ -1,4 +1,4 @@
-"""Committed records of one partition as arrays, segment by segment.
+"""Reads committed records of one partition as arrays, segment by segment.
 
 Files in a local folder are mapped (`MappedSegment`); all others are read by range
 (`FetchedSegment`).

@@ -1,21 +1,23 @@
-"""A stream of micro-batches: each copies and commits the new records of all topics in one job.
+"""Streams micro-batches: each copies and commits the new records of all topics in one job.
 
 The stream asks the leaders for new records every second; a leader that does not answer delays no
-other. The manifests say where the partitions continue: a batch copies only what follows the last
-commit. If the job of a batch fails, each topic is copied separately, as a run does, so that a
-failing topic does not stop the others.
+other. A batch copies only what follows the last commit in the manifests. If the job of a batch
+fails, each topic is copied separately, as in a run, so that a failing topic does not stop the
+others.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.leader_ends import ask_brokers
 from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
@@ -24,20 +26,15 @@ from breakglass.services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.backup import OpenTopic, begun, opened
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.batches.log_range import divided, range_of
 from breakglass.services.pipeline.batches.tasks import copy_by_tasks
 from breakglass.services.pipeline.report import BackupReport, TopicReport
-from breakglass.services.pipeline.resume_point import CopyStretch
 from breakglass.services.pipeline.session import jvm_errors
-from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.pipeline.source import CopyStretch, WantedTopics, read_sources
 from breakglass.services.topic_backup.part import SegmentPart
-
-BATCH_ASK_SECONDS = 60.0
-PATIENCE_SECONDS = 10.0
-"""Seconds that a job waits for a leader, before each topic is copied separately."""
 
 BatchRanges = Mapping[TopicPartition, tuple[int, int]]
 """New offsets ``[start, end)`` by partition; never empty."""
@@ -52,7 +49,7 @@ def back_up_batch(run: BackupRun, batch: BatchRanges) -> BackupReport:
         StorageError: a folder cannot be unlocked.
     """
     names = tuple(sorted({partition.topic for partition in batch}))
-    sources = read_sources(run.client, WantedTopics(names), Deadline.after(BATCH_ASK_SECONDS))
+    sources = read_sources(run.client, WantedTopics(names), Deadline.after(patience.JOB))
     run.meter.total = sum(end - start for start, end in batch.values())
     report = BackupReport(topics=[begun(run, source) for source in sources])
     with ExitStack() as stack:
@@ -111,7 +108,7 @@ def _parts(
     try:
         with jvm_errors("copying a batch"):
             ranges = divided(whole, run.cores())
-            return copy_by_tasks(run, ranges, cluster_id, targets, PATIENCE_SECONDS)
+            return copy_by_tasks(run, ranges, cluster_id, targets, patience.LEADERLESS)
     except BreakglassError:
         # Whatever the error: the separate copies find it again and report it by topic.
         return None
@@ -119,15 +116,13 @@ def _parts(
 
 TRIGGER_SECONDS = 1.0
 """How often the stream asks for new records."""
-ASK_SECONDS = 5.0
-"""How long a broker may take to answer."""
 
 Ends = Mapping[TopicPartition, int]
 """The next offset of each partition."""
 
 
 class Stream:
-    """Runs in a thread of its own while its block is open."""
+    """Runs in a separate thread while its block is open."""
 
     def __init__(
         self, run: BackupRun, ends: Ends, each: Callable[[BatchRanges], None], trigger: float
@@ -193,36 +188,33 @@ class Stream:
         except BreakglassError:
             # The next run asks the same and reports the error.
             return {}
-        found: dict[TopicPartition, int] = {}
-        for leader, epochs in self._led.items():
-            found |= self._ends_on(leader, epochs)
+        answers = ask_brokers(self._led, self._listed)
+        found = {
+            partition: end.offset
+            for partition, end in answers.items()
+            if isinstance(end, ListedOffset)
+        }
         if found.keys() != self._ends.keys():
             self._led = {}
         return found
 
-    def _ends_on(self, leader: int, epochs: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _listed(
+        self, leader: int, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ListedOffset | Unknown]:
         """The stable ends that *leader* reports; none of partitions that it no longer leads."""
-        try:
-            answer = list_offsets(
-                self._run.client.sender,
-                leader,
-                epochs,
-                LATEST,
-                Deadline.after(ASK_SECONDS),
-                replica_id=LEADER_ONLY,
-                leader_epochs=epochs,
-                isolation_level=READ_COMMITTED,
-            )
-        except BreakglassError:
-            return {}
-        return {
-            partition: end.offset
-            for partition, end in answer.items()
-            if isinstance(end, ListedOffset)
-        }
+        return list_offsets(
+            self._run.client.sender,
+            leader,
+            partitions,
+            LATEST,
+            Deadline.after(patience.BRIEF),
+            replica_id=LEADER_ONLY,
+            leader_epochs=self._led[leader],
+            isolation_level=READ_COMMITTED,
+        )
 
     def _leaders(self) -> dict[int, dict[TopicPartition, int]]:
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.BRIEF)
         topics = sorted({partition.topic for partition in self._ends})
         self._run.client.describe(deadline)
         led: dict[int, dict[TopicPartition, int]] = {}

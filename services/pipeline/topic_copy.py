@@ -1,4 +1,4 @@
-"""Copies and commits one topic: parts, reasons of missing offsets, a last check, the commit."""
+"""Copies and commits one topic: copies parts, explains missing offsets, checks the log, commits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from breakglass.services import patience
 from breakglass.services.errors import ClusterError, LogBeginsLater, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
@@ -15,24 +16,31 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.gaps import found_gaps, new_segments
 from breakglass.services.pipeline.part_writer import PartTarget
 from breakglass.services.pipeline.report import PartitionReport, TopicReport
-from breakglass.services.pipeline.resume_point import CopyStretch, cut_since, end_epoch
 from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import (
+    CopyStretch,
     PartitionSource,
     TopicSource,
     WantedTopics,
+    cut_since,
+    end_epoch,
     read_sources,
 )
-from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
-from breakglass.services.topic_backup.assembling import Assembler
-from breakglass.services.topic_backup.part import SegmentPart, part_index_of, run_place_of
+from breakglass.services.topic_backup.assembler import Assembler
+from breakglass.services.topic_backup.part import (
+    Addition,
+    Missing,
+    NewSegment,
+    SegmentPart,
+    part_index_of,
+    run_place_of,
+)
 from breakglass.services.topic_backup.segment_index import ENTRY
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 
-ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5
 WATCH_STORE_SECONDS = 5.0
-"""In an object store each look is one request or several."""
+"""How often an object store is polled: each poll is one request or several."""
 ATTEMPTS = 5
 """How often a range is restarted because retention overtook the reader."""
 
@@ -126,7 +134,7 @@ class TopicCopy:
 
     def _now(self, stretches: Iterable[CopyStretch]) -> TopicSource | None:
         """The topic and the partitions of *stretches* now; None if the topic is gone."""
-        deadline, numbers = Deadline.after(ASK_SECONDS), {stretch.number for stretch in stretches}
+        deadline, numbers = Deadline.after(patience.JOB), {stretch.number for stretch in stretches}
         try:
             return read_sources(
                 self._run.client, WantedTopics((self._source.name,)), deadline, numbers

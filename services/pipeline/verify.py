@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from breakglass.services import patience
 from breakglass.services.errors import UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
@@ -19,8 +20,6 @@ from breakglass.services.pipeline.stored_segments import (
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.manifest import TopicManifest
 from breakglass.services.topic_backup.summary import PartitionSummary
-
-ASK_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -88,7 +87,7 @@ def verify_content(
         UsageError: the topic does not exist, or one of its partitions cannot be read.
         PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     (source,) = read_sources(run.client, WantedTopics((against,)), deadline)
     for number, reason in source.unread.items():
         raise UsageError(f"{against}-{number} cannot be read ({reason}): verify it later.")

@@ -1,7 +1,7 @@
-"""Groups that committed past the end of a recovered log, and putting them back to it (R19).
+"""Groups that committed past the end of a recovered log, and moving them back to its end (R19).
 
-Nothing is lost by it: such a group reads nothing until its offset is valid again, and where
-it goes then is otherwise left to each consumer's auto.offset.reset.
+Moving a group loses nothing. A group whose offset is past the end reads nothing until the offset
+is valid again; otherwise each consumer's auto.offset.reset decides where the group resumes.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from breakglass.services.recovery.execution.record import ExecutionJournal
 
 STEP = "commit group offsets"
 RESTORE_STEP = "restore group offsets"
-"""Of a topic's restore, which may give a group its first offset there."""
+"""The step of a topic's restore, which may give a group its first offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """One committed offset to be put elsewhere."""
+    """A committed offset to be moved."""
 
     group: str
     partition: TopicPartition
     committed: int | None
-    """Where it stands; the move is refused when it stands elsewhere by then. None: nowhere."""
+    """The present offset; if it has changed by then, the move is refused. None: not committed."""
     to: int | None
-    """None: it is to stand nowhere, as before its first commit."""
+    """The new offset; None: the offset is removed, as before its first commit."""
 
     @property
     def back(self) -> OffsetMove:
@@ -58,7 +58,7 @@ class MoveResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MovedOffset:
-    """What became of a move."""
+    """The result of a move."""
 
     move: OffsetMove
     result: MoveResult
@@ -67,7 +67,7 @@ class MovedOffset:
 
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
-    """Where groups stand, and who coordinates each."""
+    """Committed offsets of groups, and the coordinator of each."""
 
     offsets: GroupOffsets
     coordinators: Mapping[str, int]
@@ -112,7 +112,7 @@ def moves_of(view: JournalView) -> tuple[OffsetMove, ...]:
 
 
 def _made(step: JournalStep, partition: TopicPartition) -> bool:
-    """Whether the move was made, or may have been: then the group's own offset tells."""
+    """Whether the move was made, or may have been: then the group's own offset decides."""
     outcome = step.outcomes.get(partition)
     return outcome is None or outcome.result in (MoveResult.MOVED, MoveResult.UNKNOWN)
 
@@ -131,11 +131,11 @@ def read_standing(
     for broker in brokers:
         committed = read_committed(client.sender, broker, wanted, deadline)
         hidden += committed.hidden
-        told = committed.offsets
-        if isinstance(told, Unknown):
-            unread[broker] = told.reason
+        offsets_read = committed.offsets
+        if isinstance(offsets_read, Unknown):
+            unread[broker] = offsets_read.reason
             continue
-        for partition, groups in told.items():
+        for partition, groups in offsets_read.items():
             offsets.setdefault(partition, {}).update(groups)
             coordinators.update(dict.fromkeys(groups, broker))
     return GroupStanding(offsets, coordinators, unread, tuple(map(describing, sorted(hidden))))
@@ -202,7 +202,10 @@ def _commit(
         ended = [_ended(move, errors[move.partition], now) for move in moves]
     journal.outcome(
         request,
-        {one.move.partition: {"result": one.result.value, "reason": one.reason} for one in ended},
+        {
+            moved.move.partition: {"result": moved.result.value, "reason": moved.reason}
+            for moved in ended
+        },
     )
     return ended
 
@@ -210,7 +213,7 @@ def _commit(
 def _send(
     client: GroupClient, coordinator: int, moves: Sequence[OffsetMove], deadline: Deadline
 ) -> dict[TopicPartition, str]:
-    """Commit offsets, and remove those that are to be nowhere; an error in words for each."""
+    """Commit and remove offsets; gives an error in words for each."""
     group = moves[0].group
     commits = {move.partition: move.to for move in moves if move.to is not None}
     removed = [move.partition for move in moves if move.to is None]
@@ -221,13 +224,13 @@ def _send(
 def _committed(
     read: ReadClient, coordinator: int, moves: Sequence[OffsetMove], seconds: float
 ) -> dict[TopicPartition, int] | Unknown:
-    """Where the group of *moves* stands now, as far as its coordinator tells."""
+    """The committed offsets of the group of *moves* now; Unknown without its coordinator."""
     wanted = {move.partition for move in moves}
-    told = read_group_offsets(read.sender, coordinator, wanted, Deadline.after(seconds))
-    if isinstance(told, Unknown):
-        return told
+    current = read_group_offsets(read.sender, coordinator, wanted, Deadline.after(seconds))
+    if isinstance(current, Unknown):
+        return current
     group = moves[0].group
-    return {partition: groups[group] for partition, groups in told.items() if group in groups}
+    return {partition: groups[group] for partition, groups in current.items() if group in groups}
 
 
 def _changed(move: OffsetMove, now: int | None | Unknown) -> MovedOffset:

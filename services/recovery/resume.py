@@ -1,7 +1,7 @@
 """Taking up a journal again: what is left is finished under the guards of any election, or undone.
 
 The journal may be a colleague's. What it announced without an outcome may or may not have
-happened: the cluster is asked, and the journal told.
+happened: the cluster is asked, and the answer journalled.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from breakglass.services import patience
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST
 from breakglass.services.kafka.read_client import ReadClient
@@ -25,7 +26,7 @@ from breakglass.services.recovery.execution.record import (
     UNDONE,
     ExecutionJournal,
 )
-from breakglass.services.recovery.execution.restore_order import restore_orders
+from breakglass.services.recovery.execution.restore_order import restore_orders, undo_orders
 from breakglass.services.recovery.execution.run import Recovery, Rescue
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
@@ -33,8 +34,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     order_left,
 )
-from breakglass.services.recovery.execution.undo_order import undo_orders
-from breakglass.services.recovery.triage import SNAPSHOT_SECONDS, judge
+from breakglass.services.recovery.triage import judge
 from breakglass.services.recovery.unfinished import (
     JournalledPartition,
     Remains,
@@ -48,38 +48,38 @@ from breakglass.services.recovery.unfinished import (
 
 @dataclass(frozen=True, slots=True)
 class JournalSurvey:
-    """A journal, and what the cluster says now of all that it is about."""
+    """A journal, and what the cluster says now of its partitions."""
 
     view: JournalView
     snapshot: ClusterSnapshot
     remains: Remains
-    """As the metadata has it: what there is to undo."""
+    """What is left by the metadata alone: what an undo works on."""
     evidence: Mapping[TopicPartition, PartitionEvidence]
     """Read now, of the partitions without leader."""
     native: NativeRpc
 
     @property
     def to_finish(self) -> Remains:
-        """The same, without elections that would cost another price than was agreed to."""
+        """What is left, without elections whose price is no longer the one that was agreed to."""
         return unless_dearer(self.remains, self.evidence)
 
 
 def survey(
     client: ReadClient, view: JournalView, duration: float, native_choice: str = AUTO
 ) -> JournalSurvey:
-    """Find out what is left of *view*; brokers have *duration* seconds to tell their logs.
+    """Find out what is left of *view*; brokers have *duration* seconds to report their logs.
 
     Raises:
         Unreachable: no broker serves the cluster's metadata.
         WrongCluster: the journal is of another cluster.
     """
-    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics_of(view))
+    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics_of(view))
     left = remains(view, snapshot)
-    wanted = {one.partition for one in left.targets}
-    offline = [one for one in snapshot.offline if one.partition in wanted]
+    wanted = {target.partition for target in left.targets}
+    offline = [state for state in snapshot.offline if state.partition in wanted]
     if not offline:
         return JournalSurvey(view, snapshot, left, {}, STOCK)
-    designees = {one.partition: one.designee for one in left.targets}
+    designees = {target.partition: target.designee for target in left.targets}
     *_, found = judge(
         client,
         snapshot,
@@ -88,13 +88,13 @@ def survey(
         native_choice,
         chosen=lambda evidence: designees.get(evidence.partition),
     )
-    evidence = {one.partition: one.evidence for one in found.assessments}
+    evidence = {assessment.partition: assessment.evidence for assessment in found.assessments}
     return JournalSurvey(view, snapshot, left, evidence, found.native)
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """What a resumed journal is carried on with; *recovery* writes into that journal.
+    """Continues a resumed journal; *recovery* writes into that journal.
 
     Both ways are iterated to their end, or stop between two batches when `Recovery.stop` says
     so; `ended_as` says how the journal records that.
@@ -115,14 +115,14 @@ class Resume:
     def undo(self) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Put the order back of partitions still without leader, where it is what was written.
 
-        Elections are not undone: what has a leader is told as refused.
+        Elections are not undone: a partition that has a leader is reported as refused.
         """
         found = self.survey.remains
         self._settle()
         yield from self._undo(found)
 
     def _settle(self) -> None:
-        states = {one.partition: one for one in self.survey.snapshot.partitions}
+        states = {state.partition: state for state in self.survey.snapshot.partitions}
         self._note(settlements(self.survey.view, states))
 
     def _note(self, settled: Iterator[Settlement]) -> None:
@@ -132,7 +132,7 @@ class Resume:
     def _confirm(self, led: Sequence[JournalledPartition]) -> tuple[PartitionOutcome, ...]:
         """The designees' own word (R6), then the orders that are still ours."""
         limits, observer = self.recovery.limits, self._observer
-        targets = [one.target for one in led]
+        targets = [part.target for part in led]
         confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
         self._note(confirmations(self.survey.view, confirmed))
         restored = self._restore(tuple(confirmed.values()), led)
@@ -141,9 +141,13 @@ class Resume:
     def _restore(
         self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]
     ) -> tuple[PartitionOutcome, ...]:
-        """*batch* with the orders put back that were written before, and nobody put back yet."""
-        ours = {one.target.partition for one in parts if one.ours}
-        kept = tuple(one for one in batch if one.partition in ours and one.order_restored is None)
+        """*batch*, with orders put back that were written before and still stand."""
+        ours = {part.target.partition for part in parts if part.ours}
+        kept = tuple(
+            outcome
+            for outcome in batch
+            if outcome.partition in ours and outcome.order_restored is None
+        )
         restored = restore_orders(
             self.recovery.client,
             self._observer,
@@ -151,8 +155,8 @@ class Resume:
             kept,
             Deadline.after(self.recovery.limits.read),
         )
-        by_partition = {one.partition: one for one in restored}
-        return tuple(by_partition.get(one.partition, one) for one in batch)
+        by_partition = {outcome.partition: outcome for outcome in restored}
+        return tuple(by_partition.get(outcome.partition, outcome) for outcome in batch)
 
     def _finish(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
         if found.done:
@@ -179,23 +183,25 @@ class Resume:
         """*batch*, saying of which the order stands that was written before this was resumed."""
         ours = {part.target.partition for part in parts if part.ours}
         return tuple(
-            order_left(one) if one.partition in ours and one.order_restored is None else one
-            for one in batch
+            order_left(outcome)
+            if outcome.partition in ours and outcome.order_restored is None
+            else outcome
+            for outcome in batch
         )
 
     def _undo(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
-        online = [one.target for one in found.led] + [one.target for one in found.done]
+        online = [part.target for part in found.led] + [part.target for part in found.done]
         rest = iter([*found.targets, *online])
         while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
             if self.recovery.stop():
                 yield tuple(
-                    PartitionOutcome(one, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
-                    for one in batch
+                    PartitionOutcome(target, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
+                    for target in batch
                 )
                 continue
             limits = self.recovery.limits
-            only = {one.partition for one in batch}
-            topics = sorted({one.topic for one in only})
+            only = {target.partition for target in batch}
+            topics = sorted({partition.topic for partition in only})
             reading = self.recovery.client.reading()
             snapshot = reading.snapshot(Deadline.after(limits.read), topics, only)
             yield undo_orders(
@@ -213,7 +219,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutRescued:
-    """A rescue of all but what has been saved already."""
+    """A rescue without the partitions that were saved already."""
 
     rescue: Rescue
     rescued: Collection[TopicPartition]
@@ -224,7 +230,7 @@ class _WithoutRescued:
     def save(
         self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
     ) -> Mapping[TopicPartition, str]:
-        unsaved = [one for one in targets if one.partition not in self.rescued]
+        unsaved = [target for target in targets if target.partition not in self.rescued]
         return self.rescue.save(unsaved, journal)
 
 
@@ -233,7 +239,7 @@ def topics_of(view: JournalView) -> list[str]:
     named = set(view.plan.items) if view.plan is not None else set()
     for step in view.steps:
         named.update(step.items)
-    return sorted({one.topic for one in named})
+    return sorted({partition.topic for partition in named})
 
 
 def ended_as(

@@ -1,12 +1,17 @@
-"""Reads a cluster and judges its offline partitions: what every front end starts with."""
+"""Reads a cluster and judges its offline partitions: what every front end starts with.
+
+From the judgement follow the partitions that a recovery elects, and those it leaves, each with
+the reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
-from breakglass.services.contents_effort import Effort
+from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import (
@@ -20,11 +25,12 @@ from breakglass.services.kafka.wire.native_rpc import (
 from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition
 from breakglass.services.recovery.evidence.contents import Chosen, ContentsReading, nobody
 from breakglass.services.recovery.evidence.gather import Evidence, gather
+from breakglass.services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.judgement.assessment import Assessment
-from breakglass.services.recovery.judgement.circumstances import Circumstances
-from breakglass.services.recovery.judgement.verdict import assess
-
-SNAPSHOT_SECONDS = 10.0
+from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.judgement.verdict import assess_all
+from breakglass.services.session import Effort
 
 Wanted = Callable[[PartitionState], bool]
 
@@ -41,8 +47,8 @@ class Triage:
 
     @cached_property
     def assessments(self) -> tuple[Assessment, ...]:
-        """One for each partition of the evidence, in its order; judged when first asked for."""
-        return tuple(assess(one, self.circumstances) for one in self.evidence.partitions)
+        """An assessment for each partition of the evidence; judged when first asked for."""
+        return tuple(assess_all(self.evidence.partitions, self.circumstances))
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -50,12 +56,15 @@ class Triage:
 
     @property
     def final(self) -> bool:
-        """No broker is waited for any more."""
-        return not self.evidence.awaited
+        """No broker is waited for any more, and no contents are still to be read."""
+        return not self.evidence.awaited and not self.contents_due
 
     def assessment(self, partition: TopicPartition) -> Assessment | None:
         """The judgement of *partition*, if it was read."""
-        return next((one for one in self.assessments if one.partition == partition), None)
+        return next(
+            (assessment for assessment in self.assessments if assessment.partition == partition),
+            None,
+        )
 
 
 def triage(
@@ -77,8 +86,8 @@ def triage(
     Raises:
         Unreachable: no broker serves the cluster's metadata.
     """
-    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
-    partitions = [one for one in snapshot.offline if wanted(one)]
+    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics)
+    partitions = [state for state in snapshot.offline if wanted(state)]
     yield from judge(client, snapshot, partitions, duration, native_choice, gone, contents=contents)
 
 
@@ -101,33 +110,154 @@ def judge(
     what the others said is yielded before the contents are read, and again after.
     """
     deadline = Deadline.after(duration)
-    native = _native_rpc(client, partitions, native_choice, deadline)
-    reading = ContentsReading(client, contents, chosen, stop)
-    for evidence in gather(client, snapshot, partitions, deadline, native, stop):
-        circumstances = Circumstances(
+
+    def circumstances(evidence: Evidence) -> Circumstances:
+        return Circumstances(
             snapshot.quorum,
             deadline_passed=not evidence.awaited,
             ruled_out=dict.fromkeys(gone, "declared gone"),
         )
-        found = replace(evidence, partitions=reading.applied(evidence.partitions))
-        if evidence.awaited:
-            due = frozenset(reading.due(found.complete))
-            yield Triage(found, circumstances, native, due)
+
+    yield from read_and_judge(
+        client,
+        snapshot,
+        partitions,
+        deadline,
+        native=offered_native(client, partitions, native_choice, deadline),
+        contents=ContentsReading(client, contents, chosen, stop),
+        circumstances=circumstances,
+        stop=stop,
+    )
+
+
+def read_and_judge(
+    client: ReadClient,
+    snapshot: ClusterSnapshot,
+    partitions: Sequence[PartitionState],
+    deadline: Deadline,
+    *,
+    native: NativeRpc,
+    contents: ContentsReading,
+    circumstances: Callable[[Evidence], Circumstances],
+    stop: Callable[[], bool],
+    unasked: Mapping[int, str] = MappingProxyType({}),
+    groups: GroupBounds | None = None,
+    contents_last: bool = False,
+) -> Iterator[Triage]:
+    """Read the replicas of *partitions* until *deadline* and judge them: `judge` and every watch.
+
+    *contents* reads the replicas that would be elected, and knows which it read before.
+    *circumstances* are those of evidence that was just read. Brokers of *unasked* are silent for
+    the reason given; *groups* are bounds that are read already. With *contents_last* evidence of
+    which all but the contents is known is yielded before the contents are read, too.
+    """
+    told = gather(
+        client, snapshot, partitions, deadline, native, stop, unasked=unasked, groups=groups
+    )
+    for evidence in told:
+        found = replace(evidence, partitions=contents.applied(evidence.partitions))
+        now = circumstances(evidence)
+        heard = found.complete if evidence.awaited else found.partitions
+        due = frozenset(contents.due(heard))
+        if evidence.awaited or (due and contents_last):
+            yield Triage(found, now, native, due)
             if not due:
                 continue
-            reading.read(found.complete)
-            found = replace(found, partitions=reading.applied(found.partitions))
-        else:
-            found = replace(found, partitions=reading.read(found.partitions))
-        yield Triage(found, circumstances, native)
+        contents.read(heard)
+        yield Triage(replace(found, partitions=contents.applied(found.partitions)), now, native)
 
 
-def _native_rpc(
+def offered_native(
     client: ReadClient, partitions: Sequence[PartitionState], choice: str, deadline: Deadline
 ) -> NativeRpc:
+    """What the brokers offer of KIP-1275's requests, asked about the first of *partitions*."""
     if not partitions:
         return SWITCHED_OFF if native_key(choice) is None else STOCK
     first = partitions[0]
     return find_native_rpc(
         client.sender, choice, first.topic_id, first.partition.partition, deadline
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A partition that is not elected automatically."""
+
+    partition: TopicPartition
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetChoice:
+    """What to elect, and what to leave to the operator."""
+
+    targets: tuple[ElectionTarget, ...]
+    left: tuple[Left, ...]
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All partitions that were decided about."""
+        elected = (target.partition for target in self.targets)
+        return frozenset((*elected, *(left.partition for left in self.left)))
+
+
+def recommended(found: Triage, without: Collection[TopicPartition] = ()) -> TargetChoice:
+    """Elect the recommended replica of every partition whose evidence is complete (R15).
+
+    Partitions of *without* have been dealt with. While brokers may still answer, partitions
+    with replicas on them are in neither list, nor are those whose contents are still to be read.
+    """
+    complete = {evidence.partition for evidence in found.evidence.complete} - found.contents_due
+    ready = [
+        assessment
+        for assessment in found.assessments
+        if assessment.partition in complete and assessment.partition not in without
+    ]
+    return TargetChoice(
+        targets=tuple(_target(assessment) for assessment in ready if assessment.automatable),
+        left=tuple(_left(assessment) for assessment in ready if not assessment.automatable),
+    )
+
+
+def _target(assessment: Assessment) -> ElectionTarget:
+    if assessment.designee is None:
+        raise ValueError(f"{assessment.partition} has no designee")
+    return target_of(assessment.evidence, assessment.designee, assessment.ranking)
+
+
+def _left(assessment: Assessment) -> Left:
+    reasons = assessment.barriers or assessment.reasons
+    return Left(assessment.partition, f"{assessment.verdict}: {'; '.join(reasons)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Named partitions, or all that are offline."""
+
+    snapshot: ClusterSnapshot
+    offline: tuple[PartitionState, ...]
+    online: tuple[PartitionState, ...]
+    """Named, but they have a leader: a success."""
+    missing: tuple[TopicPartition, ...]
+    """Named, but the cluster has no such partition."""
+
+
+def select(client: ReadClient, named: Sequence[TopicPartition] | None) -> Selection:
+    """Sort *named* partitions, each list in their order; None: every offline one.
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+        NotAuthorized: a named topic may not be described.
+    """
+    topics = sorted({partition.topic for partition in named or ()})
+    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics)
+    if named is None:
+        return Selection(snapshot, snapshot.offline, (), ())
+    states = {state.partition: state for state in snapshot.partitions}
+    found = [states[partition] for partition in named if partition in states]
+    return Selection(
+        snapshot,
+        tuple(state for state in found if state.offline),
+        tuple(state for state in found if not state.offline),
+        tuple(partition for partition in named if partition not in states),
     )

@@ -15,71 +15,70 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.choice import Left
 from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
-from breakglass.services.recovery.execution.prepare import live_beside
 from breakglass.services.recovery.execution.record import target_of_item
-from breakglass.services.recovery.execution.restore_order import RESTORE, still_ours
+from breakglass.services.recovery.execution.restore_order import RESTORE, UNDO, still_ours
 from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
+    live_beside,
 )
-from breakglass.services.recovery.execution.undo_order import UNDO
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.plan.check import more_unread
-from breakglass.services.recovery.rescue.journalled import SAVED
-from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.rescue.rescue import SAVED
+from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
+from breakglass.services.recovery.triage import Left
 
 FOUND = "found when it was resumed"
 
 
 @dataclass(frozen=True, slots=True)
 class JournalledPartition:
-    """One partition of a journalled plan, and how far it came as far as the journal knows."""
+    """A partition of a journalled plan, and how far it came by its journal."""
 
     target: ElectionTarget
     price: str
-    """What was agreed to be lost; empty in a plan that does not say."""
+    """The loss that was agreed to; empty in a plan without it."""
     abandons: tuple[int, ...]
     """Brokers whose unread logs it was agreed to give up."""
     unread_at_least: int | Unknown
-    """What those held at least, as far as was known."""
+    """What the abandoned logs had at least, as far as was known."""
     gone: tuple[int, ...]
     """Brokers that were declared gone."""
     reordered: bool
     """An order was announced: it may have been written."""
     elected: bool
-    """The designee was seen to lead, by its own word."""
+    """The designee itself confirmed that it leads."""
     rescued: bool
-    """What its election cuts off has been saved."""
+    """The records that the election cuts off were saved."""
     ours: bool = False
     """The order that was written still stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What is left of a journalled plan, by what is to be done about it."""
+    """What is left of a journalled plan, by what remains to be done."""
 
     offline: tuple[JournalledPartition, ...] = ()
-    """Without leader: to be elected, or undone."""
+    """Partitions without leader: to be elected, or undone."""
     led: tuple[JournalledPartition, ...] = ()
-    """Led by the designee: to be confirmed, and their order put back where it is ours."""
+    """Partitions that the designee leads: to be confirmed, and their order put back if ours."""
     done: tuple[PartitionOutcome, ...] = ()
-    """Nothing is left to do."""
+    """Outcomes of partitions that are done."""
     left: tuple[Left, ...] = ()
-    """Neither can be finished nor is done: what an operator has to look at."""
+    """Partitions that an operator has to look at: neither done nor to be finished."""
 
     @property
     def targets(self) -> tuple[ElectionTarget, ...]:
         """What is to be elected."""
-        return tuple(one.target for one in self.offline)
+        return tuple(part.target for part in self.offline)
 
     @property
     def rescued(self) -> frozenset[TopicPartition]:
         """Partitions of `offline` that need no second rescue."""
-        return frozenset(one.target.partition for one in self.offline if one.rescued)
+        return frozenset(part.target.partition for part in self.offline if part.rescued)
 
 
 def remains(view: JournalView, snapshot: ClusterSnapshot) -> Remains:
@@ -96,16 +95,16 @@ def remains(view: JournalView, snapshot: ClusterSnapshot) -> Remains:
             f"{snapshot.cluster_id}: connect to the cluster that it was written for"
         )
     parts, left = _parts(view)
-    states = {one.partition: one for one in snapshot.partitions}
-    placed = [_place(one, states.get(one.target.partition)) for one in parts]
+    states = {state.partition: state for state in snapshot.partitions}
+    placed = [_place(part, states.get(part.target.partition)) for part in parts]
     return Remains(
-        offline=tuple(one for some in placed for one in some.offline),
-        led=tuple(one for some in placed for one in some.led),
-        done=tuple(one for some in placed for one in some.done),
+        offline=tuple(part for some in placed for part in some.offline),
+        led=tuple(part for some in placed for part in some.led),
+        done=tuple(part for some in placed for part in some.done),
         left=(
             *left,
             *_unsettled_preferred(view, states),
-            *(one for some in placed for one in some.left),
+            *(part for some in placed for part in some.left),
         ),
     )
 
@@ -115,16 +114,16 @@ def unless_dearer(found: Remains, evidence: Mapping[TopicPartition, PartitionEvi
 
     *evidence* is read now, of every partition that is offline.
     """
-    fresh = tuple(_seen_again(one, evidence.get(one.target.partition)) for one in found.offline)
+    fresh = tuple(_seen_again(part, evidence.get(part.target.partition)) for part in found.offline)
     changed = {
-        one.target.partition: reason
-        for one in found.offline
-        if (reason := _dearer(one, evidence.get(one.target.partition)))
+        part.target.partition: reason
+        for part in found.offline
+        if (reason := _dearer(part, evidence.get(part.target.partition)))
     }
     return replace(
         found,
-        offline=tuple(one for one in fresh if one.target.partition not in changed),
-        left=(*found.left, *(Left(one, reason) for one, reason in changed.items())),
+        offline=tuple(part for part in fresh if part.target.partition not in changed),
+        left=(*found.left, *(Left(partition, reason) for partition, reason in changed.items())),
     )
 
 
@@ -137,11 +136,11 @@ def consented(view: JournalView) -> bool:
     if view.plan is None:
         return False
     given = [
-        one
-        for one in view.entries
-        if one.kind is EntryKind.CONSENT
-        and one.seq > view.plan.seq
-        and one.payload.get("elects", True)
+        entry
+        for entry in view.entries
+        if entry.kind is EntryKind.CONSENT
+        and entry.seq > view.plan.seq
+        and entry.payload.get("elects", True)
     ]
     return len(given) >= int(view.plan.payload.get("consents", 1))
 
@@ -159,7 +158,7 @@ Settlement = tuple[int, dict[TopicPartition, Details]]
 def settlements(
     view: JournalView, states: Mapping[TopicPartition, PartitionState]
 ) -> Iterator[Settlement]:
-    """What became of steps without a known outcome, as the metadata shows it now.
+    """The outcomes of unsettled steps, as the metadata shows them now.
 
     An election whose designee leads is left out, for metadata is not confirmation (R6), and so
     are steps of other kinds.
@@ -177,7 +176,7 @@ def settlements(
 def confirmations(
     view: JournalView, outcomes: Mapping[TopicPartition, PartitionOutcome]
 ) -> Iterator[Settlement]:
-    """What became of elections without a known outcome, as their designees say now."""
+    """The outcomes of unsettled elections, as their designees report them now."""
     for step in view.unsettled:
         if step.name in _ELECTIONS:
             items: dict[TopicPartition, Details] = {
@@ -206,7 +205,7 @@ def _parts(view: JournalView) -> tuple[tuple[JournalledPartition, ...], tuple[Le
 def _target(partition: TopicPartition, items: Collection[Details]) -> ElectionTarget | None:
     """The target that the plan describes, or any request of it."""
     read = (target_of_item(partition, item) for item in items)
-    return next((one for one in read if one is not None), None)
+    return next((value for value in read if value is not None), None)
 
 
 def _part(
@@ -234,7 +233,7 @@ def _brokers(item: Details, name: str) -> tuple[int, ...]:
     listed = item.get(name, ())
     if not isinstance(listed, list | tuple):
         return ()
-    return tuple([one for one in listed if isinstance(one, int)])
+    return tuple([broker for broker in listed if isinstance(broker, int)])
 
 
 def _unsettled_preferred(
@@ -250,7 +249,7 @@ def _unsettled_preferred(
 
 
 def _place(part: JournalledPartition, state: PartitionState | None) -> Remains:
-    """One part where it belongs."""
+    """*part*, in the list where it belongs."""
     target = part.target
     if state is None or state.topic_id != target.topic_id:
         return _leaving(part, "the topic is gone: nothing is left to recover")
@@ -294,7 +293,7 @@ def _seen_again(
 ) -> JournalledPartition:
     """*part* with the brokers that are live now, at whose price it is judged again.
 
-    One whose price was agreed to as unknown is not judged again: who came back since is a
+    A partition whose price was agreed to as unknown is not judged again: who came back since is a
     stranger to that consent.
     """
     if evidence is None or not _priced(part):
@@ -326,7 +325,7 @@ def _priced(part: JournalledPartition) -> bool:
 
 
 def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState | None) -> str:
-    """The result of *step* for *partition*; empty where the metadata does not tell."""
+    """The result of *step* for *partition*; empty where the metadata does not show it."""
     item = step.items[partition]
     if state is None:
         return ""

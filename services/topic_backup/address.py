@@ -1,9 +1,10 @@
-"""Backups by the address an operator types: ``URL/TOPIC/PARTITION``."""
+"""Opens topic backups by the address that an operator types: ``URL/TOPIC/PARTITION``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.errors import UsageError
@@ -13,7 +14,7 @@ from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.mending import MendedPartition, mend
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
-from breakglass.services.topic_backup.reindex import Reindexed, reindex
+from breakglass.services.topic_backup.reindex import Reindexed, reindex, segments_of
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.store.key import Key
 from breakglass.services.topic_backup.store.store import Store, open_store
@@ -28,7 +29,7 @@ def partition_of(
     """A reader of the partition at *address*.
 
     Raises:
-        UsageError: nothing is backed up there, or it is encrypted and there is no *key*.
+        UsageError: there is no backup at *address*, or it is encrypted and *key* is None.
         MalformedInput, UnsupportedSchema: the topic's manifest cannot be read.
         DamagedBackup: a committed segment is missing.
     """
@@ -49,13 +50,36 @@ def partition_of(
     return PartitionReader(folder, number, committed, max_record_bytes=max_record_bytes)
 
 
-def reindex_all(address: str, key: Key | None = None) -> tuple[Reindexed, ...]:
-    """Rebuild the indexes of the topic at *address*, or of its one partition named there.
+@dataclass(frozen=True, slots=True)
+class IndexesAt:
+    """The indexes of a topic, or of one partition, by its address."""
+
+    folder: Folder
+    topic: str
+    partitions: tuple[int, ...]
+
+    def segments(self) -> dict[int, tuple[str, ...]]:
+        """The names of the segments with records, by partition."""
+        return {number: segments_of(self.folder, number) for number in self.partitions}
+
+    def rebuild(self) -> tuple[Reindexed, ...]:
+        """Rebuild the indexes.
+
+        Raises:
+            AlreadyRunning: a backup is writing to the folder.
+            StorageError: an index cannot be written.
+        """
+        with self.folder.lock():
+            return tuple(
+                result for number in self.partitions for result in reindex(self.folder, number)
+            )
+
+
+def indexes_at(address: str, key: Key | None = None) -> IndexesAt:
+    """The indexes of the topic at *address*, or of the one partition that it names.
 
     Raises:
-        UsageError: nothing is backed up there, or it is encrypted and there is no *key*.
-        AlreadyRunning: a backup writes there.
-        StorageError: an index cannot be written.
+        UsageError: there is no backup at *address*, or it is encrypted and *key* is None.
     """
     topic, last = _split(address)
     one = int(last) if _NUMBER.fullmatch(last) and not _holds_topic(address, key) else None
@@ -66,27 +90,27 @@ def reindex_all(address: str, key: Key | None = None) -> tuple[Reindexed, ...]:
         raise UsageError(
             f"{folder.where()} holds nothing of that, only of partitions: {_list(held)}."
         )
-    with folder.lock():
-        return tuple(result for number in numbers for result in reindex(folder, number))
+    _, name = _split(address if one is None else topic)
+    return IndexesAt(folder, name, tuple(numbers))
 
 
 def mend_at(address: str, to: Path, key: Key | None = None) -> tuple[MendedPartition, ...]:
-    """Write a mended copy of the topic at *address* below *to*; nothing is changed there.
+    """Write a mended copy of the topic at *address* below *to*; the original stays unchanged.
 
-    Raises: as `mend`; UsageError where nothing is backed up there.
+    Raises: as `mend`; UsageError if there is no backup at *address*.
     """
     _, name = _split(address)
     return mend(_topic_folder(address, key), name, to)
 
 
 def _split(address: str) -> tuple[str, str]:
-    """What stands before the last slash, and behind it."""
+    """Split *address* at its last slash."""
     before, slash, last = address.rstrip("/").rpartition("/")
     return (before or slash or "."), last
 
 
 def _place(address: str, key: Key | None) -> tuple[Store, str]:
-    """The store and the name of the folder at *address*."""
+    """The store at *address* and the folder's name in it."""
     root, name = _split(address)
     return open_store(root, key), name
 
@@ -95,7 +119,7 @@ def _topic_folder(address: str, key: Key | None) -> Folder:
     """The existing folder of a topic.
 
     Raises:
-        UsageError: there is none at *address*, or its name is no topic's.
+        UsageError: there is no folder at *address*, or its name is not valid for a topic.
     """
     store, name = _place(address, key)
     if not store.names(name):
@@ -106,14 +130,14 @@ def _topic_folder(address: str, key: Key | None) -> Folder:
 
 
 def _partitions(folder: Folder) -> list[int]:
-    """The partitions that a folder holds something of."""
+    """The partitions that have files in *folder*."""
     manifest = None if folder.original else read_manifest(folder)
-    committed = {one.partition for one in manifest.partitions} if manifest else set()
+    committed = {partition.partition for partition in manifest.partitions} if manifest else set()
     return sorted(committed.union(listing(folder.names())))
 
 
 def _holds_topic(address: str, key: Key | None) -> bool:
-    """Whether a topic's folder lies at *address*, for a topic's name may be a number."""
+    """Whether *address* is a topic's folder; a topic's name may be a number, like a partition."""
     store, name = _place(address, key)
     names = store.names(name)
     return has_manifest(names) or bool(listing(names))

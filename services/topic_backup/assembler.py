@@ -1,7 +1,7 @@
-"""The backup of one topic while tasks elsewhere write its segments: put in place, committed.
+"""Assembles the backup of one topic from segments that tasks write elsewhere.
 
-Tasks write parts beside the others (`topic_backup.part`). Here they get their names, indexes
-learn of them, and the manifest comes last. Nothing of a part is read or copied.
+Tasks write parts beside the segments (`topic_backup.part`). The assembler renames the parts,
+updates the indexes and writes the manifest last. It does not read or copy the records.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from breakglass.services.topic_backup import partition_index, pending
-from breakglass.services.topic_backup.addition import Addition, NewSegment, extended, placed
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
 from breakglass.services.topic_backup.layout import (
     PartitionFiles,
     partition_index_name,
@@ -31,20 +32,20 @@ from breakglass.services.topic_backup.manifest import (
     says_more,
     write_manifest,
 )
+from breakglass.services.topic_backup.part import Addition, NewSegment, extended, placed
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
 from breakglass.services.topic_backup.reindex import write_partition_index
 from breakglass.services.topic_backup.resume import oldest_missing, resume
+from breakglass.services.topic_backup.segment_bytes import appended, fits
 from breakglass.services.topic_backup.segment_reader import MAGIC
-from breakglass.services.topic_backup.small_segment import appended, fits
-from breakglass.services.topic_backup.summary import (
-    PartitionSummary,
-    SegmentSummary,
-)
-from breakglass.services.topic_backup.topic_claim import claim
+from breakglass.services.topic_backup.store.runs_assembler import RunsAssembler
+from breakglass.services.topic_backup.store.runs_folder import RunsFolder
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.topic_writer import claim
 
 
 class TopicAssembler:
-    """Assembles the folder of one topic, alone: the folder is locked until `close`."""
+    """Assembles one topic's folder as its only writer; the folder is locked until `close`."""
 
     def __init__(
         self,
@@ -56,10 +57,10 @@ class TopicAssembler:
         """Open or create the folder at *path*.
 
         Raises:
-            UsageError: the folder is of another topic, or of this one before it was deleted and
-                created again.
-            WrongCluster: the folder is of another cluster.
-            AlreadyRunning: another process writes there.
+            UsageError: the folder belongs to another topic, or to this topic before it was deleted
+                and created again.
+            WrongCluster: the folder belongs to another cluster.
+            AlreadyRunning: another process is writing to the folder.
             MalformedInput, UnsupportedSchema: the folder's manifest cannot be read.
             StorageError: the folder cannot be written.
         """
@@ -70,7 +71,7 @@ class TopicAssembler:
             self.identity, self._found = claimed.identity, claimed.found
             self._partitions: dict[int, PartitionSummary] = {}
             self._noted: dict[str, int | None] = {}
-            """Files that change until the next commit, with the sizes they had before."""
+            """The sizes of changed files before this run's first change; cleared by a commit."""
             self._resources = stack.pop_all()
 
     def __enter__(self) -> TopicAssembler:
@@ -86,14 +87,14 @@ class TopicAssembler:
 
     @property
     def run(self) -> str:
-        """What tells the files of one job from all others; another one each time it is read."""
+        """A prefix that is unique to the files of one job; every access returns a new one."""
         return secrets.token_hex(8)
 
     def partition(self, number: int) -> PartitionSummary:
-        """What the folder holds of one partition, made whole when it is first asked for.
+        """The content of one partition, which the first call restores to a consistent state.
 
         Raises:
-            DamagedBackup: its files are not what was committed.
+            DamagedBackup: the partition's files differ from the last commit.
             StorageError: a file cannot be written.
         """
         if number not in self._partitions:
@@ -101,15 +102,15 @@ class TopicAssembler:
         return self._partitions[number]
 
     def add(self, additions: Sequence[Addition]) -> None:
-        """Put new segments behind what there is; a run that is killed then leaves no trace.
+        """Append new segments; if the run is killed before `commit`, the next run removes them.
 
         Raises:
-            StorageError: a file cannot be put in place.
+            StorageError: a file cannot be renamed.
         """
-        if any(one.segments for one in additions):
-            self._note(name for one in additions for name in self._changed_by(one))
-        for one in additions:
-            self._add(one)
+        if any(addition.segments for addition in additions):
+            self._note(name for addition in additions for name in self._changed_by(addition))
+        for addition in additions:
+            self._add(addition)
 
     def _add(self, new: Addition) -> None:
         held = self.partition(new.partition)
@@ -127,11 +128,11 @@ class TopicAssembler:
         """The files that an addition may change."""
         last = self.partition(new.partition).segments[-1]
         yield from _files(last.prefix)
-        for one in new.segments:
-            yield from _files(segment_prefix(new.partition, one.part.first_offset))
+        for segment in new.segments:
+            yield from _files(segment_prefix(new.partition, segment.part.first_offset))
 
     def _note(self, names: Iterable[str]) -> None:
-        """Note the files *names* as they are, before they are changed for the first time."""
+        """Record the current sizes of the files *names* before they change for the first time."""
         new = {name: self.folder.size(name) for name in names if name not in self._noted}
         if new:
             self._noted |= new
@@ -139,15 +140,16 @@ class TopicAssembler:
 
     @property
     def changed(self) -> bool:
-        """Whether a commit would say anything new."""
+        """Whether a commit would change the manifest."""
         return says_more(self.committed, self.identity, self._partitions)
 
     def commit(self) -> TopicManifest:
-        """Make names and indexes durable, then put the manifest in place.
+        """Make names and indexes durable, then replace the manifest.
 
         Raises:
-            StorageError: something could not be made durable; the last commit still stands.
+            StorageError: something could not be made durable; the last commit remains valid.
         """
+        # The manifest comes last: it must name only files whose names are durable.
         self._write_empty()
         self.folder.sync()
         for number, summary in self._partitions.items():
@@ -161,7 +163,7 @@ class TopicAssembler:
         return manifest
 
     def close(self) -> None:
-        """Remove parts that were not taken, and give the folder back."""
+        """Remove the parts that were not used, and unlock the folder."""
         try:
             self.folder.remove_leftovers()
         finally:
@@ -175,7 +177,7 @@ class TopicAssembler:
         found = resume(self.folder, number, committed, files.segments)
         gone = oldest_missing(committed, found.segments)
         segments = gone + _as_known(found.segments, committed) or (_empty(number),)
-        known = [one for one in (found.next_offset, _next(committed)) if one is not None]
+        known = [number for number in (found.next_offset, _next(committed)) if number is not None]
         log = committed.batch_log if committed else None
         next_offset = max(known, default=None)
         same = committed is not None and committed.next_offset == next_offset
@@ -183,9 +185,13 @@ class TopicAssembler:
         return PartitionSummary(number, next_offset, segments, log, epoch)
 
     def _untouched(self, committed: PartitionSummary, files: PartitionFiles) -> bool:
-        """Whether the folder holds exactly what was committed, as far as sizes tell."""
-        held = {one.start_offset: one.prefix for one in files.segments if one.has_records}
-        wanted = {one.start_offset: one for one in committed.segments}
+        """Whether the folder contains exactly what was committed, judged by file sizes."""
+        held = {
+            segment.start_offset: segment.prefix
+            for segment in files.segments
+            if segment.has_records
+        }
+        wanted = {segment.start_offset: segment for segment in committed.segments}
         if not wanted or held.keys() != wanted.keys():
             return False
         return all(
@@ -195,20 +201,20 @@ class TopicAssembler:
         )
 
     def _write_empty(self) -> None:
-        """Write the first segments of partitions without records, which have to be there."""
+        """Write the first segment of each empty partition; the format requires one."""
         empty = [
-            one.segments[0]
-            for one in self._partitions.values()
-            if not one.segments[0].count
-            and self.folder.size(records_name(one.segments[0].prefix)) is None
+            partition.segments[0]
+            for partition in self._partitions.values()
+            if not partition.segments[0].count
+            and self.folder.size(records_name(partition.segments[0].prefix)) is None
         ]
-        self._note(name for one in empty for name in _files(one.prefix))
-        for one in empty:
-            for name in _files(one.prefix):
+        self._note(name for summary in empty for name in _files(summary.prefix))
+        for summary in empty:
+            for name in _files(summary.prefix):
                 self.folder.replace(name, [MAGIC])
 
     def _place(self, new: NewSegment, empty: SegmentSummary | None) -> SegmentSummary:
-        """Give a part its name: that of an *empty* segment before it, whose place it takes."""
+        """Rename a part to a segment; it replaces an *empty* segment before it."""
         start = empty.start_offset if empty is not None else new.part.first_offset
         prefix = segment_prefix(new.part.partition, start)
         self.folder.rename(new.part.records, records_name(prefix))
@@ -216,13 +222,15 @@ class TopicAssembler:
         return placed(new, prefix, start, empty)
 
     def _index(self, number: int, summary: PartitionSummary) -> None:
-        """Bring the partition index up to date, where it is not."""
+        """Update the partition index if it is out of date."""
         there = [
-            one
-            for one in summary.segments
-            if self.folder.size(records_name(one.prefix)) is not None
+            segment
+            for segment in summary.segments
+            if self.folder.size(records_name(segment.prefix)) is not None
         ]
-        wanted = [partition_index.SegmentEntry(one.prefix, one.start_offset) for one in there]
+        wanted = [
+            partition_index.SegmentEntry(summary.prefix, summary.start_offset) for summary in there
+        ]
         size = len(partition_index.encode(wanted))
         before = self.committed.partition(number) if self.committed else None
         name = partition_index_name(number)
@@ -236,7 +244,7 @@ def _files(prefix: str) -> tuple[str, str]:
 
 
 def _empty(number: int) -> SegmentSummary:
-    """The first segment, which is there even when the partition is empty."""
+    """The first segment, which exists even if the partition is empty."""
     digest = hashlib.sha256(MAGIC).hexdigest()
     return SegmentSummary(segment_prefix(number, 0), 0, len(MAGIC), digest)
 
@@ -244,14 +252,54 @@ def _empty(number: int) -> SegmentSummary:
 def _as_known(
     found: Sequence[SegmentSummary], committed: PartitionSummary | None
 ) -> tuple[SegmentSummary, ...]:
-    """The segments *found*; of those that somebody else went on with the epochs are not known."""
+    """The segments *found*; leader epochs are unknown where another writer extended a segment."""
     known = committed.segments if committed else ()
-    counts = {one.start_offset: one.count for one in known}
+    counts = {summary.start_offset: summary.count for summary in known}
     return tuple(
-        one if counts.get(one.start_offset) == one.count else replace(one, epochs=())
-        for one in found
+        summary
+        if counts.get(summary.start_offset) == summary.count
+        else replace(summary, epochs=())
+        for summary in found
     )
 
 
 def _next(committed: PartitionSummary | None) -> int | None:
     return committed.next_offset if committed else None
+
+
+class Assembler(Protocol):
+    """Takes the parts that tasks wrote, and commits them."""
+
+    @property
+    def folder(self) -> Folder:
+        """The folder that contains the parts."""
+
+    @property
+    def run(self) -> str:
+        """A prefix that is unique to the files of one job; every access returns a new one."""
+
+    def partition(self, number: int, /) -> PartitionSummary:
+        """The content of one partition."""
+
+    def add(self, additions: Sequence[Addition], /) -> None:
+        """Append new segments."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit would change the manifest."""
+
+    def commit(self) -> TopicManifest:
+        """Commit everything that was added."""
+
+
+def assembling(
+    folder: Folder, identity: TopicIdentity, max_segment_bytes: int
+) -> AbstractContextManager[Assembler]:
+    """An assembler for the topic in *folder*, until the end of the ``with`` block.
+
+    Raises: as `TopicAssembler` and `RunsAssembler`.
+    """
+    if isinstance(folder, RunsFolder):
+        return RunsAssembler(folder, identity, max_segment_bytes=max_segment_bytes)
+    assert isinstance(folder, LocalFolder)
+    return TopicAssembler(folder.path, identity, max_segment_bytes=max_segment_bytes)

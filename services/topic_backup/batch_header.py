@@ -60,15 +60,15 @@ CONTROL_MASK = 0x20
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """Everything of a batch but its records."""
+    """The fields of a batch without its records."""
 
     base_offset: int
     last_offset: int
     leader_epoch: int
-    """The epoch that wrote it; this is what ranks (R8)."""
+    """The epoch of the leader that wrote the batch, by which logs are ranked (R8)."""
     crc: int
     compression: int
-    """By its number, which may be one that is not known."""
+    """The codec's number, which may be unknown."""
     timestamp_type: TimestampType
     base_timestamp: int
     max_timestamp: int
@@ -80,11 +80,11 @@ class BatchHeader:
     transactional: bool
     control: bool
     count: int
-    """Records in it; compaction can leave 0."""
+    """Number of records; compaction can leave 0."""
     position: int
-    """Byte of the fetched bytes where it begins."""
+    """Where the batch begins in the fetched bytes."""
     size: int
-    """Bytes, header included."""
+    """Size in bytes, with the header."""
     magic: int = MAGIC
     """The message format."""
 
@@ -93,7 +93,7 @@ class BatchHeader:
         return self.last_offset + 1
 
     def sequence(self, offset: int) -> int | None:
-        """The producer's sequence number of the record at *offset*; None where it has none."""
+        """The producer's sequence number of the record at *offset*; None if it has none."""
         if self.base_sequence < 0:
             return None
         return (self.base_sequence + offset - self.base_offset) & 0x7FFFFFFF
@@ -105,27 +105,28 @@ class Fetched:
 
     headers: tuple[BatchHeader, ...]
     cut_batch: int | None
-    """Size of a batch whose end was cut off, if that much is known; a fetch of that many bytes
-    has it whole."""
+    """Size of the incomplete batch at the end, if known; a fetch of that many bytes returns it
+    whole.
+    """
     cut_bytes: int
-    """Bytes at the end that are no whole batch."""
+    """Bytes at the end that are not a complete batch."""
 
 
 OlderHeader = Callable[[bytes, int, int, str], BatchHeader]
-"""Reads a message of format 0 or 1: of which bytes, where it begins, its size, how to name it."""
+"""Reads a format 0 or 1 message; takes the bytes, its position, its size and a name for errors."""
 SMALLEST_MESSAGE = 26
-"""Bytes of a message of format 0 without key and value."""
+"""Size of a format 0 message without key and value."""
 
 
 def read_headers(data: bytes, where: str, older: OlderHeader | None = None) -> Fetched:
-    """The headers of the batches in *data*, without looking into them.
+    """Read the headers of the batches in *data* without decoding records.
 
-    Brokers cut the last batch off where the size limit falls: that is no error. *where* names
-    broker and partition for messages. Messages of format 0 and 1 are left to *older*.
+    Brokers cut the last batch off at the fetch's size limit, so an incomplete last batch is not an
+    error. *where* names broker and partition for messages. *older* reads formats 0 and 1.
 
     Raises:
-        MalformedMessage: a batch of another message format than 2 (without *older*), or of none
-            that there is; lengths that cannot be.
+        MalformedMessage: a batch has an unknown message format, or an older one without *older*;
+            or a length is invalid.
     """
     headers: list[BatchHeader] = []
     position = 0
@@ -142,7 +143,7 @@ def read_headers(data: bytes, where: str, older: OlderHeader | None = None) -> F
 def _batch_size(data: bytes, position: int, where: str, *, older: bool) -> int:
     _, length = struct.unpack_from(">qi", data, position)
     size = LENGTH_END + int(length)
-    # Without its magic a batch is cut, and may be of any format.
+    # Without its magic byte, the batch is incomplete and may have any format.
     magic = data[position + MAGIC_AT] if position + MAGIC_AT < len(data) else 0 if older else MAGIC
     if magic > MAGIC or (magic < MAGIC and not older):
         raise MalformedMessage(

@@ -1,7 +1,7 @@
-"""The state of each rescued batch, one JSON object a line, for what the format cannot hold.
+"""Logs the state of each rescued batch as JSON lines, because the format has no place for it.
 
-Leader epoch, producer, sequence, transaction flags and markers decide whether a record of a
-truncated tail was committed. The file's name is none that readers of the original look at.
+The leader epoch, producer, sequence, transaction flags and markers decide whether a record of a
+truncated tail was committed. Kafka Backup's readers ignore the file's name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BatchState:
     leader_epoch: int
     count: int
     crc: int
-    """Of the batch as it was on the broker."""
+    """The batch's CRC on the broker."""
     compression: int
     producer_id: int
     producer_epoch: int
@@ -42,7 +42,7 @@ class BatchState:
 
     @classmethod
     def of(cls, batch: RecordBatch) -> BatchState:
-        """The state of *batch*; an emptied control batch has the marker `unknown`."""
+        """The state of *batch*; a control batch without records has the marker `unknown`."""
         header, marker = batch.header, batch.marker
         name = marker.type.name.lower() if marker else "unknown" if header.control else None
         return cls(
@@ -62,7 +62,7 @@ class BatchState:
 
 
 class BatchLog:
-    """Appends batch states; a batch that is already logged is passed over."""
+    """Appends batch states, and skips a batch that is already logged."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class BatchLog:
         committed: BatchLogSummary | None,
         next_offset: int | None,
     ) -> None:
-        """Create the log, or go on with it.
+        """Create the log or continue it.
 
-        Lines behind *committed* are kept up to *next_offset*, where records will be written
-        next; a torn line, and lines of batches no record of which was kept, are cut off.
+        Lines after *committed* stay up to *next_offset*, where the next record will be written. An
+        incomplete line is cut off, and so are lines of batches whose records were all cut off.
 
         Raises:
-            DamagedBackup: less was found than was committed, or other bytes.
+            DamagedBackup: the file is shorter than was committed, or has other bytes.
         """
         self._name = batch_log_name(partition)
         self._digest = hashlib.sha256()
@@ -98,7 +98,7 @@ class BatchLog:
         self._count(line, state)
 
     def sync(self) -> None:
-        """Make what was logged durable."""
+        """Make all logged batches durable."""
         if self._waiting:
             self._file.write(bytes(self._waiting))
             self._waiting.clear()
@@ -108,7 +108,7 @@ class BatchLog:
         self._file.close()
 
     def summary(self) -> BatchLogSummary:
-        """The log as it is now: `sync` before committing it."""
+        """The current state of the log; call `sync` before committing it."""
         return BatchLogSummary(self._size, self._digest.hexdigest(), self._batches)
 
     def _take_in(self, folder: Folder, committed: BatchLogSummary | None, next_offset: int) -> None:
@@ -135,10 +135,10 @@ class BatchLog:
 def read_batch_log(
     folder: Folder, partition: int, committed: BatchLogSummary
 ) -> Iterator[BatchState]:
-    """The committed batch states of *partition*, in the order of their offsets.
+    """The committed batch states of *partition*, in offset order.
 
     Raises:
-        DamagedBackup: fewer whole lines than were committed.
+        DamagedBackup: the file has fewer complete lines than were committed.
     """
     where = folder.where(batch_log_name(partition))
     count = 0
@@ -155,7 +155,7 @@ def read_batch_log(
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes, BatchState]]:
-    """Whole lines and what they say; ends at the first that says nothing."""
+    """Complete lines with their states; stops at the first line that cannot be parsed."""
     while True:
         line = file.readline(MAX_LINE_BYTES)
         state = _parse(line)

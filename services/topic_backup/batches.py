@@ -1,4 +1,4 @@
-"""Record batches as a broker sends them (message format v2), decoded to records.
+"""Decodes record batches, as a broker sends them (message format v2), to records.
 
 ::
 
@@ -12,15 +12,13 @@
       HeaderCount    => varint
       Headers        => [HeaderKey varint length, bytes; HeaderValue varint length (-1), bytes]
 
-Source: DefaultRecord.java. What comes from the network is hostile: lengths are compared with what
-is there before anything is read, checksums before anything is decompressed, and decompression
-has a bound.
+Source: DefaultRecord.java. Bytes from the network are not trusted: lengths are checked before
+reading, checksums before decompressing, and decompression is bounded.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -29,7 +27,6 @@ from breakglass.services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
     BatchHeader,
-    read_headers,
 )
 from breakglass.services.topic_backup.compression import Compression, decompress
 from breakglass.services.topic_backup.record import MAX_HEADERS, Headers, Record, TimestampType
@@ -44,15 +41,15 @@ CONTROL_VALUE = struct.Struct(
 )
 
 SMALLEST_RECORD = 7
-"""A record without key, value and headers."""
+"""Size of a record without key, value and headers."""
 SMALLEST_HEADER = 2
 
 MAX_BATCH_BYTES = 256 * 1024 * 1024
-"""No batch is decompressed to more."""
+"""Maximum decompressed size of a batch."""
 
 
 class ControlType(IntEnum):
-    """What a control record says (ControlRecordType.java)."""
+    """The type of a control record (ControlRecordType.java)."""
 
     ABORT = 0
     COMMIT = 1
@@ -70,7 +67,7 @@ class Marker:
 
     type: ControlType
     coordinator_epoch: int | None
-    """Of the transaction coordinator; None for other control records."""
+    """The transaction coordinator's epoch; None for other control records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +77,16 @@ class RecordBatch:
     header: BatchHeader
     records: tuple[Record, ...]
     marker: Marker | None
-    """Of a control batch, whose records are not data."""
-
-
-def decode_batches(
-    data: bytes, where: str, *, max_batch_bytes: int = MAX_BATCH_BYTES
-) -> Iterator[RecordBatch]:
-    """The whole batches of *data*, each checked and decompressed when it is its turn.
-
-    Raises:
-        MalformedMessage: as `read_headers`; a CRC that differs; bytes that are no records.
-    """
-    for header in read_headers(data, where).headers:
-        yield decode_batch(data, header, where, max_batch_bytes=max_batch_bytes)
+    """The marker of a control batch, whose records are not data."""
 
 
 def decode_batch(
     data: bytes, header: BatchHeader, where: str, *, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> RecordBatch:
-    """One batch of *data*, whose *header* was read before.
+    """Decode the batch of *data* that *header* describes.
 
     Raises:
-        MalformedMessage: a CRC that differs; bytes that are no records.
+        MalformedMessage: the CRC differs, or the bytes are not records.
     """
     spot = f"{where}, batch at offset {header.base_offset}"
     _check_crc(data, header, spot)
@@ -125,7 +110,7 @@ def _check_crc(data: bytes, header: BatchHeader, spot: str) -> None:
 
 
 def _marker(records: tuple[Record, ...]) -> Marker | None:
-    """What a control batch says; compaction can have emptied it."""
+    """The marker of a control batch; None if compaction removed its record."""
     if not records:
         return None
     key, value = records[0].key or b"", records[0].value or b""
@@ -139,7 +124,7 @@ def _marker(records: tuple[Record, ...]) -> Marker | None:
 
 
 class _Records:
-    """Walks over the records of one batch; `position` is the next byte to be read."""
+    """Parses the records of one batch; `position` is the next byte to read."""
 
     def __init__(self, content: bytes, header: BatchHeader, spot: str) -> None:
         self._content = content
@@ -211,7 +196,7 @@ class _Records:
         return content
 
     def _varint(self, bits: int = 32) -> int:
-        """A zigzag number of up to *bits* bits."""
+        """Read a zigzag-encoded number of up to *bits* bits."""
         content, position, end = self._content, self._position, self._end
         if position < end and content[position] < 0x80:
             self._position = position + 1

@@ -1,4 +1,4 @@
-"""The topics that a place of backups holds, each with its generations."""
+"""Lists the topics in a backup location, each with its generations."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class HeldTopic:
     generation: int
     store: Store = field(compare=False)
     found_as: str = field(default="", compare=False)
-    """The folder's name, where it was listed."""
+    """The folder's name in the listing."""
 
     @property
     def name(self) -> str:
-        """Of the folder: ``orders``, ``orders~2``."""
+        """The folder's name: ``orders``, ``orders~2``."""
         return self.found_as or folder_name(self.topic, self.generation)
 
     @property
@@ -40,33 +40,33 @@ class HeldTopic:
 
     @property
     def folder(self) -> Folder:
-        """The folder. Raises UsageError when it is encrypted and there is no key."""
+        """The folder. Raises UsageError if it is encrypted and there is no key."""
         return self.store.folder(self.name)
 
 
 def held_topics(store: Store, topics: Collection[str] = ()) -> list[HeldTopic]:
-    """Every generation of *topics*, of all topics when none is named, by name and number.
+    """Every generation of *topics*, or of all topics if empty, sorted by name and number.
 
     Raises:
-        UsageError: there is no such place, or nothing is backed up of a named topic.
-        StorageError: the place cannot be listed.
+        UsageError: the location does not exist, or a named topic has no backup.
+        StorageError: the location cannot be listed.
     """
     if isinstance(store, LocalStore) and not store.path.is_dir():
         raise UsageError(f"{store.where()} is no folder: name the folder of a backup.")
     named = generations(name for name in store.folders() if _is_held(store, name))
     found = sorted(HeldTopic(topic, number, store, name) for name, (topic, number) in named.items())
-    absent = sorted(set(topics) - {one.topic for one in found})
+    absent = sorted(set(topics) - {topic.topic for topic in found})
     if absent or not found:
         what = ", ".join(absent) or "any topic"
         raise UsageError(
             f"{store.where()} holds no backup of {what}: check the folder and the names."
         )
-    return [one for one in found if not topics or one.topic in topics]
+    return [topic for topic in found if not topics or topic.topic in topics]
 
 
 def newest(held: Collection[HeldTopic]) -> list[HeldTopic]:
-    """The last generation of each topic, by name."""
-    last = {one.topic: one for one in sorted(held)}
+    """The latest generation of each topic, sorted by name."""
+    last = {topic.topic: topic for topic in sorted(held)}
     return [last[topic] for topic in sorted(last)]
 
 

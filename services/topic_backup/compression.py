@@ -1,8 +1,8 @@
-"""The codecs of record batches, with a bound on what may come out of them.
+"""Decompresses the codecs of record batches, with a limit on the output's size.
 
-Snappy comes as Java producers frame it (xerial: a header, then blocks with their lengths) or as
-one raw block; LZ4 and Zstandard as frames. Before Kafka 0.10 the checksum in the head of LZ4's
-frames was wrong (KAFKA-3160). Source: CompressionType.java and the codecs beside it.
+Snappy is either framed as by Java producers (xerial: a header, then length-prefixed blocks) or one
+raw block; LZ4 and Zstandard are frames. Producers before Kafka 0.10 wrote a wrong checksum in the
+header of LZ4 frames (KAFKA-3160). Source: CompressionType.java and its codecs.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ XERIAL_HEADER = struct.Struct(
 BLOCK_LENGTH = struct.Struct(">i")
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_WITH_SIZE = 0x08
-"""In the first byte after the magic: the size of the content follows the second byte."""
+"""Flag in the first byte after the magic: the content's size follows the second byte."""
 LZ4_SIZE_BYTES = 8
 
 FIRST_GUESS = 16
-"""How many times larger the output is taken to be, before it is tried with more."""
+"""Initial guess for the ratio of output to input; it grows if the output does not fit."""
 
 
 class Compression(IntEnum):
-    """By the number in a batch's attributes."""
+    """The codecs, by their number in a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -41,10 +41,10 @@ class Compression(IntEnum):
 
 
 def decompress(number: int, data: bytes, limit: int, spot: str) -> bytes:
-    """*data* decompressed by the codec of that *number*, to *limit* bytes at most.
+    """Decompress *data* with codec *number* to at most *limit* bytes.
 
     Raises:
-        MalformedMessage: an unknown codec, bytes that are not its, or more than *limit*.
+        MalformedMessage: the codec is unknown, the bytes are invalid, or *limit* is exceeded.
     """
     import cramjam
 
@@ -71,9 +71,10 @@ class _Codec(Protocol):
 
 
 def _stream(codec: _Codec, data: bytes, limit: int) -> bytes:
-    """Decompress into buffers that grow up to *limit*: the size is not known before.
+    """Decompress into buffers that grow up to *limit*, because the output's size is unknown.
 
-    The codec fails when the buffer is full, so a bomb costs the limit and no more.
+    The codec fails when the buffer is full, so a decompression bomb uses no more memory than
+    *limit*.
     """
     from cramjam import DecompressionError
 
@@ -123,9 +124,9 @@ def _snappy_block(block: bytes, limit: int) -> bytes:
 
 
 def with_right_checksum(frame: bytes) -> bytes:
-    """The LZ4 *frame* with the checksum of its head as the codec wants it.
+    """The LZ4 *frame* with the header checksum that the codec expects.
 
-    What is no frame is left as it is, for the codec to refuse.
+    Bytes that are not a frame are returned unchanged; the codec rejects them.
     """
     begin = len(LZ4_MAGIC)
     if not frame.startswith(LZ4_MAGIC) or len(frame) <= begin + 2 + LZ4_SIZE_BYTES:
@@ -140,7 +141,7 @@ _WORD_BYTES = 4
 
 
 def _xxh32(content: bytes) -> int:
-    """XXH32 of fewer than 16 bytes, with the seed 0."""
+    """XXH32 of fewer than 16 bytes, with seed 0."""
     first, second, third, fourth, fifth = _PRIMES
     words = len(content) // _WORD_BYTES
     value = fifth + len(content)

@@ -1,7 +1,7 @@
-"""The committed offsets of consumer groups on one partition: one JSON object, group to offset.
+"""Reads and writes the committed offsets of consumer groups on one partition, as a JSON object.
 
 Source: OffsetSink.java of itadventurer/kafka-backup, which writes a Java HashMap through Jackson.
-The order of keys means nothing to readers; it is kept so that files compare byte for byte.
+Readers ignore the order of keys; it is reproduced so that files are identical byte for byte.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from breakglass.services.topic_backup.folder import Folder, read_whole
 from breakglass.services.topic_backup.layout import consumer_offsets_name
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""A million groups."""
+"""Enough for a million groups."""
 SMALLEST_TABLE = 16
-"""Buckets of a new HashMap; they double when it is three quarters full."""
+"""Buckets of a new HashMap; the number doubles when the map is three quarters full."""
 
 
 def encode(offsets: Mapping[str, int]) -> bytes:
@@ -32,10 +32,10 @@ def _jackson_escape(match: re.Match[str]) -> str:
 
 
 def decode(content: bytes, where: str) -> dict[str, int]:
-    """The offsets in *content*; none in an empty file, as there is before the first flush.
+    """Parse *content*; an empty file, which exists before the first flush, has no offsets.
 
     Raises:
-        MalformedInput: anything but an object of whole numbers, with line and column.
+        MalformedInput: *content* is not an object of whole numbers; gives line and column.
     """
     if not content:
         return {}
@@ -58,11 +58,11 @@ _REPLACE = "restore the file from another copy, or empty it to do without its gr
 
 
 def read(folder: Folder, partition: int) -> dict[str, int]:
-    """The groups' offsets on *partition*, none when there is no file.
+    """The groups' offsets on *partition*; empty if there is no file.
 
     Raises:
         MalformedInput: as `decode`.
-        StorageError: it cannot be read, or is larger than any.
+        StorageError: the file cannot be read, or is too large.
     """
     name = consumer_offsets_name(partition)
     if folder.size(name) is None:
@@ -71,7 +71,7 @@ def read(folder: Folder, partition: int) -> dict[str, int]:
 
 
 def update(folder: Folder, partition: int, offsets: Mapping[str, int]) -> None:
-    """Write *offsets* over those of the same groups; other groups stay as they were."""
+    """Replace the offsets of the groups in *offsets*; other groups stay unchanged."""
     held = read(folder, partition)
     merged = (
         {**held, **offsets} if held else {group: offsets[group] for group in hash_order(offsets)}
@@ -80,18 +80,23 @@ def update(folder: Folder, partition: int, offsets: Mapping[str, int]) -> None:
 
 
 def hash_order(groups: Iterable[str]) -> list[str]:
-    """*groups* in the order in which a Java HashMap lists them."""
+    """Sort *groups* in the iteration order of a Java HashMap."""
     names = list(groups)
     buckets = SMALLEST_TABLE
     while len(names) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(names, key=lambda name: _java_hash(name) & (buckets - 1))
+    return sorted(names, key=lambda name: _spread(java_hash(name)) & (buckets - 1))
 
 
-def _java_hash(text: str) -> int:
-    """String.hashCode, with its upper half folded into the lower as HashMap does."""
+def _spread(value: int) -> int:
+    """*value* with the upper half folded into the lower half, as HashMap does."""
+    return value ^ value >> 16
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode, as an unsigned number of 32 bits."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value ^ value >> 16
+    return value

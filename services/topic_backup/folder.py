@@ -1,14 +1,12 @@
-"""Where a topic's files lie: the few operations the format needs, and a local folder.
+"""Accesses a topic's files: the operations that the format needs, and a local folder.
 
-Whatever implements `Folder` promises: what `replace` wrote is there wholly or not at all, and what
-`sync` returned from survives a power cut. Only an `AppendFolder` can have files written on; the
-others are in `topic_backup.store`.
+Every `Folder` guarantees that `replace` is atomic and that completed `sync` calls survive a power
+cut. Only an `AppendFolder` can append to files; the other folders are in `topic_backup.store`.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -17,16 +15,17 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
-from breakglass.services.errors import AlreadyRunning, DiskFull, StorageError
+from breakglass.services.errors import DiskFull, StorageError
+from breakglass.services.file_lock import lock
 from breakglass.services.regular_file import open_regular
-from breakglass.services.rights import make_folders, open_new
+from breakglass.services.rights import make_folders, open_new, sync_folder
 from breakglass.services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
-"""How the name of a file begins and ends that was not yet put in place."""
+"""Prefix and suffix of the name of a file that has not been renamed yet."""
 
 State = tuple[int | str, ...]
-"""What changes whenever a file does."""
+"""A value that changes whenever the file changes."""
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -46,7 +45,7 @@ _NEXT_STEPS = {
 
 @contextmanager
 def storage_errors(where: str) -> Iterator[None]:
-    """Turn an OSError about *where* into a StorageError that says what to do."""
+    """Convert an OSError about *where* to a StorageError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -57,13 +56,13 @@ def storage_errors(where: str) -> Iterator[None]:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of *name*, which a document may have told, below *folder*.
+    """The path of *name* below *folder*; *name* may come from an untrusted document.
 
     Raises:
-        StorageError: it leads elsewhere.
+        StorageError: the path is outside *folder*.
     """
     parts = name.split("/")
-    if not name or "\0" in name or any(one in ("", ".", "..") for one in parts):
+    if not name or "\0" in name or any(part in ("", ".", "..") for part in parts):
         raise StorageError(
             f"{folder}: a document names the file {name!r}, which leads elsewhere: do not trust "
             "this backup, and take it from another copy."
@@ -72,7 +71,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def file_size(path: Path) -> int | None:
-    """The bytes of the file at *path*; None where there is none. Raises StorageError."""
+    """The size of the file at *path*; None if it does not exist. Raises StorageError."""
     with storage_errors(str(path)):
         try:
             return path.stat().st_size
@@ -81,10 +80,10 @@ def file_size(path: Path) -> int | None:
 
 
 def file_state(path: Path) -> State | None:
-    """The state of the file at *path*; None where there is none.
+    """The state of the file at *path*; None if it does not exist.
 
     Raises:
-        StorageError: it cannot be asked.
+        StorageError: the state cannot be read.
     """
     with storage_errors(str(path)):
         try:
@@ -95,17 +94,17 @@ def file_state(path: Path) -> State | None:
 
 
 def read_whole(folder: Folder, name: str, most: int) -> bytes:
-    """All of a file that may have *most* bytes; not even its size is allocated before.
+    """Read a whole file of at most *most* bytes, without allocating its claimed size first.
 
     Raises:
-        StorageError: it cannot be read, or is larger.
+        StorageError: the file cannot be read, or is larger.
     """
     with folder.open(name) as file:
         return read_bounded(file, folder.where(name), most)
 
 
 def read_bounded(file: BinaryIO, where: str, most: int) -> bytes:
-    """All of an open file. Raises as `read_whole`."""
+    """Read a whole open file. Raises as `read_whole`."""
     with storage_errors(where):
         size = file.seek(0, os.SEEK_END)
         if size > most:
@@ -118,35 +117,35 @@ def read_bounded(file: BinaryIO, where: str, most: int) -> bytes:
 
 
 class AppendFile(Protocol):
-    """A file that only grows. After a StorageError from `write` it is as it was before."""
+    """A file that only grows. A `write` that raises StorageError leaves it unchanged."""
 
     def write(self, data: bytes) -> None: ...
 
     def sync(self) -> None:
-        """Return when everything written survives a power cut."""
+        """Return when all written bytes would survive a power cut."""
 
     def close(self) -> None: ...
 
 
 class NewFile(Protocol):
-    """A file that one writer makes from its beginning to its end."""
+    """A file that one writer writes from beginning to end."""
 
     def write(self, data: memoryview) -> None:
-        """Append *data*, which may be used for something else afterwards."""
+        """Append *data*; the caller may reuse its buffer afterwards."""
 
     def close(self) -> None:
-        """Return when the file is there under its name and survives a power cut."""
+        """Return when the file has its name and would survive a power cut."""
 
     def abandon(self) -> None:
         """Remove what was written."""
 
 
 class Folder(Protocol):
-    """The files of one topic. Can be sent to other processes."""
+    """The files of one topic. Can be pickled for other processes."""
 
     @property
     def original(self) -> bool:
-        """Whether its files are laid out as the original's readers want them."""
+        """Whether the files have the layout that Kafka Backup's readers expect."""
 
     def where(self, name: str = "") -> str:
         """The full address of a file, or of the folder, for messages."""
@@ -154,19 +153,19 @@ class Folder(Protocol):
     def names(self) -> list[str]: ...
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None when there is none."""
+        """The size of a file; None if it does not exist."""
 
     def state(self, name: str) -> State | None:
-        """None where there is no such file, or nothing that proves that it did not change."""
+        """The state of a file; None if it does not exist or its state cannot prove it unchanged."""
 
     def open(self, name: str) -> BinaryIO:
-        """A file for reading, seekable."""
+        """Open a file for reading; it is seekable."""
 
     def replace(self, name: str, chunks: Iterable[bytes]) -> None:
-        """Put a whole file in place, atomically and durably."""
+        """Write a whole file, atomically and durably."""
 
     def begin(self, name: str) -> NewFile:
-        """A new file of that name, which no other writer uses. Raises OSError."""
+        """Create a file whose name no other writer uses. Raises OSError."""
 
     def remove(self, name: str) -> None: ...
 
@@ -174,17 +173,17 @@ class Folder(Protocol):
         """Make created and removed names durable."""
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep every other writer out, where that can be.
+        """Keep other writers out, if the folder can be locked.
 
         Raises:
-            AlreadyRunning: another process writes here.
+            AlreadyRunning: another process is writing to the folder.
         """
 
     def manifest(self) -> str | None:
-        """The name of the last commit's manifest; None where there is none."""
+        """The name of the last commit's manifest; None if nothing was committed."""
 
     def commit(self, version: int, content: bytes, /) -> None:
-        """Put the manifest of the next commit in place, atomically and durably.
+        """Write the manifest of the next commit, atomically and durably.
 
         Raises:
             AlreadyRunning: another process has made that commit.
@@ -192,14 +191,14 @@ class Folder(Protocol):
 
 
 class AppendFolder(Folder, Protocol):
-    """One whose files can be written on."""
+    """A folder that can append to files."""
 
     def append(self, name: str, at: int) -> AppendFile:
-        """A file to be written on from byte *at*; what lies behind is cut off. 0 creates it."""
+        """Open a file to append from byte *at*; later bytes are cut off. 0 creates the file."""
 
 
 class LocalFolder:
-    """A folder of this machine, laid out as the original's."""
+    """A folder on this machine, with Kafka Backup's layout."""
 
     original: ClassVar[bool] = True
 
@@ -208,12 +207,12 @@ class LocalFolder:
 
     @classmethod
     def create(cls, path: Path) -> LocalFolder:
-        """The folder at *path*, made durably with its parents where they are missing."""
+        """The folder at *path*; creates it and missing parents durably."""
         with storage_errors(str(path)):
-            missing = [one for one in (path, *path.parents) if not one.exists()]
+            missing = [parent for parent in (path, *path.parents) if not parent.exists()]
             make_folders(path)
             for one in missing:
-                _sync_directory(one.parent)
+                sync_folder(one.parent)
         return cls(path)
 
     def where(self, name: str = "") -> str:
@@ -255,7 +254,7 @@ class LocalFolder:
         return LocalNewFile(self.path / name)
 
     def rename(self, old: str, new: str) -> None:
-        """Put the file *old* in the place of *new*; durable after `sync`."""
+        """Rename the file *old* to *new*, replacing it; durable after `sync`."""
         with storage_errors(self.where(new)):
             (self.path / old).replace(self.path / new)
 
@@ -265,17 +264,17 @@ class LocalFolder:
 
     def sync(self) -> None:
         with storage_errors(self.where()):
-            _sync_directory(self.path)
+            sync_folder(self.path)
 
     def manifest(self) -> str | None:
         return MANIFEST if self.size(MANIFEST) is not None else None
 
     def commit(self, _: int, content: bytes, /) -> None:
-        """Put the manifest in place of the last one: the lock keeps others out."""
+        """Replace the manifest; the lock keeps other writers out."""
         self.replace(MANIFEST, [content])
 
     def remove_leftovers(self) -> None:
-        """Remove the temporary files of a writer that was killed. Only under `lock`."""
+        """Remove the temporary files of a killed writer. Call only under `lock`."""
         before, after = TEMPORARY
         for name in self.names():
             if name.startswith(before) and name.endswith(after):
@@ -283,22 +282,29 @@ class LocalFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder as its only writer; the kernel frees it when the process ends.
+        """Lock the folder for its only writer; the kernel unlocks it when the process ends.
 
         Raises:
-            AlreadyRunning: another process writes here.
+            AlreadyRunning: another process is writing to the folder.
         """
         with storage_errors(self.where()):
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            _take(descriptor, self.where())
+            lock(
+                descriptor,
+                lambda: (
+                    f"{self.where()} is being written by another process: wait until it has "
+                    "finished."
+                ),
+                lambda reason: f"{self.where()} cannot be locked ({reason}); use a local folder.",
+            )
             yield
         finally:
             os.close(descriptor)
 
 
 class LocalAppendFile:
-    """Writes at positions of its own counting, so a failed write can simply be tried again."""
+    """Writes at positions that it counts itself, so a failed write can simply be retried."""
 
     def __init__(self, path: Path, at: int) -> None:
         self._path = path
@@ -321,7 +327,8 @@ class LocalAppendFile:
         self._end = position
 
     def sync(self) -> None:
-        # A kernel forgets pages it could not write, so a second fsync would claim success.
+        # After a failed fsync the kernel drops the dirty pages, so a second fsync would succeed
+        # although the data are lost.
         if self._sync_failed:
             raise StorageError(
                 f"{self._path}: an earlier fsync failed; check the disk and start the copy again."
@@ -341,11 +348,11 @@ class LocalAppendFile:
 
 
 class LocalNewFile:
-    """Grows under its name: who looks sees how far it is."""
+    """Has its final name from the beginning, so other processes can see its size."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Unbuffered: what comes are whole buffers of megabytes.
+        # Unbuffered, because callers already write buffers of megabytes.
         self._file = FileIO(path, "x", opener=open_new)
 
     def write(self, data: memoryview) -> None:
@@ -361,28 +368,9 @@ class LocalNewFile:
         self._path.unlink(missing_ok=True)
 
 
-def _take(descriptor: int, where: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise AlreadyRunning(
-            f"{where} is being written by another process: wait until it has finished."
-        ) from None
-    except OSError as error:
-        raise StorageError(f"{where} cannot be locked ({error}); use a local folder.") from error
-
-
 def _write_new(path: Path, chunks: Iterable[bytes]) -> None:
     descriptor = open_new(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(descriptor, "wb") as file:
         file.writelines(chunks)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,7 +1,7 @@
-"""Consumer groups' offsets: the original's file with the newest, and a history beside it.
+"""Stores consumer groups' offsets: the latest in Kafka Backup's file, with a history beside it.
 
-Each change is a small file of its own, so that no store has to append and an older state can be
-restored.
+Each change is a separate small file, so that an object store needs no append and an older state
+can be restored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from breakglass.services.topic_backup.layout import consumer_offsets_name
 PREFIX = "breakglass_groups_"
 MOST_BYTES = 256 * 1024 * 1024
 KEPT = 1000
-"""States that are kept of one topic; older ones are removed."""
+"""How many states of one topic are kept; older states are removed."""
 
 GroupsByPartition = Mapping[int, Mapping[str, int]]
 """Committed offset by partition and group."""
@@ -28,15 +28,15 @@ _NAME = re.compile(rf"{PREFIX}([0-9]{{13,19}})\.json", re.ASCII)
 
 
 def times(names: list[str]) -> list[int]:
-    """When the states among *names* were taken, in ms, oldest first."""
+    """The times of the states among *names*, in ms, oldest first."""
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
 
 def read_state(folder: Folder, at_ms: int) -> dict[int, dict[str, int]]:
-    """The state that was taken at *at_ms*.
+    """The state that was saved at *at_ms*.
 
     Raises:
-        MalformedInput: the file is no such state.
+        MalformedInput: the file is not a state.
     """
     name = _name(at_ms)
     content = read_whole(folder, name, MOST_BYTES)
@@ -53,7 +53,7 @@ def read_state(folder: Folder, at_ms: int) -> dict[int, dict[str, int]]:
 
 
 def update(folder: Folder, offsets: GroupsByPartition, at_ms: int | None = None) -> bool:
-    """Write *offsets* where they differ from the last state; returns whether they did.
+    """Write *offsets* if they differ from the last state; return whether they did.
 
     A partition on which no group has committed gets a file without groups: Kafka Backup's source
     task fails at the first record of a partition that has no file (OffsetSource.java).
@@ -69,7 +69,7 @@ def update(folder: Folder, offsets: GroupsByPartition, at_ms: int | None = None)
     at_ms = max(at_ms or now_ms(), taken[-1] + 1 if taken else 0)
     for number, groups in wanted.items():
         consumer_offsets.update(folder, number, groups)
-    # Last: a state that is there says that the files of the original were written.
+    # The state is written last: its presence means that Kafka Backup's files are written.
     document = {"schema": 1, "at_ms": at_ms, "partitions": wanted}
     folder.replace(_name(at_ms), [json.dumps(document).encode(), b"\n"])
     for old in taken[: max(0, len(taken) + 1 - KEPT)]:

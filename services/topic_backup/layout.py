@@ -1,9 +1,8 @@
-"""The names of a topic's files, both ways, and their order: by number, never as text.
+"""Builds and parses the names of a topic's files, and sorts them by number.
 
-Numbers are padded (partition 3, offset 10 digits) but never cut, and readers take any number of
-digits, so past offset 10^10 names do not sort as text. Our own side files have names that no
-pattern of the original matches. Source: SegmentUtils, PartitionUtils, OffsetUtils of
-itadventurer/kafka-backup.
+Numbers are padded (partition to 3 digits, offset to 10) but never cut, so names at offset 10^10
+and above do not sort as text. Kafka Backup's readers ignore the names of our side files. Source:
+SegmentUtils, PartitionUtils, OffsetUtils of itadventurer/kafka-backup.
 """
 
 from __future__ import annotations
@@ -28,40 +27,40 @@ _PREFIX = re.compile(
     r"segment_partition_([0-9]{1,20})_from_offset_([0-9]{1,20})",
     re.ASCII,
 )
-"""As manifests name segments: beside them, or in the folder of the run that wrote them."""
+"""A segment's name in the manifest: beside it, or in the folder of the run that wrote it."""
 _PARTITION_INDEX = re.compile(r"index_partition_([0-9]{1,20})", re.ASCII)
 _CONSUMER_OFFSETS = re.compile(r"consumer_offsets_partition_([0-9]{1,20})", re.ASCII)
 _TOPIC = re.compile(r"([a-zA-Z0-9._-]{1,249})(?:~([1-9][0-9]{0,8}))?", re.ASCII)
-"""A topic's folder, or that of another generation of it: no topic's name has a tilde."""
+"""The folder of a topic or of one generation; Kafka allows no tilde in a topic's name."""
 
 
 def segment_prefix(partition: int, start_offset: int) -> str:
-    """The name that a segment's two files share; it stands in the partition index."""
+    """The name that a segment's two files share; the partition index contains it."""
     return f"segment_partition_{partition:03d}_from_offset_{start_offset:010d}"
 
 
 def records_name(prefix: str) -> str:
-    """The file with a segment's records."""
+    """The name of a segment's records file."""
     return f"{prefix}_records"
 
 
 def segment_index_name(prefix: str) -> str:
-    """The file with a segment's index."""
+    """The name of a segment's index."""
     return f"{prefix}_index"
 
 
 def partition_index_name(partition: int) -> str:
-    """The file with the index of a partition."""
+    """The name of a partition's index."""
     return f"index_partition_{partition:03d}"
 
 
 def consumer_offsets_name(partition: int) -> str:
-    """The file with the groups' offsets on a partition."""
+    """The name of the file with the groups' offsets on a partition."""
     return f"consumer_offsets_partition_{partition:03d}"
 
 
 def batch_log_name(partition: int) -> str:
-    """Our side file with the state of each rescued batch."""
+    """The name of our side file with the state of each rescued batch."""
     return f"breakglass_batches_partition_{partition:03d}.jsonl"
 
 
@@ -69,21 +68,21 @@ def topic_path(root: Path, topic: str) -> Path:
     """The folder of *topic*.
 
     Raises:
-        UsageError: the name is none that Kafka allows, so it could lead anywhere.
+        UsageError: Kafka does not allow the name, so the path could be outside *root*.
     """
     return root / require_folder_name(topic)
 
 
 def folder_name(topic: str, generation: int) -> str:
-    """As the folder of a generation is called: ``orders``, ``orders~2``."""
+    """The name of a generation's folder: ``orders``, ``orders~2``."""
     return topic if generation == 1 else f"{topic}~{generation}"
 
 
 def generations(names: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """Topic and generation of each folder among *names* that can be a topic's.
+    """The topic and generation of each name that can be a topic's folder.
 
-    The folder with the topic's own name is the first generation; where earlier ones were set
-    aside (there is a ``TOPIC~1``), it is the newest.
+    The folder with the topic's own name is the first generation; if earlier generations were moved
+    aside (``TOPIC~1`` exists), it is the latest.
     """
     found: dict[str, tuple[str, int]] = {}
     numbers: dict[str, list[int]] = {}
@@ -98,12 +97,12 @@ def generations(names: Iterable[str]) -> dict[str, tuple[str, int]]:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether *name* is one of a topic or of a generation of it."""
+    """Whether *name* is the name of a topic's folder or of one generation."""
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def require_folder_name(topic: str) -> str:
-    """The name, if it is one of a topic or of a generation of it.
+    """Return *topic* if it is the name of a topic's folder or of one generation.
 
     Raises:
         UsageError: as `topic_path`.
@@ -120,7 +119,7 @@ def segment_of(name: str) -> tuple[int, int, str] | None:
 
 
 def segment_place(prefix: str) -> tuple[int, int] | None:
-    """Partition and start offset of the segment called *prefix*, in a run's folder perhaps."""
+    """The partition and start offset of the segment *prefix*, which may be in a run's folder."""
     match = _PREFIX.fullmatch(prefix)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -131,18 +130,17 @@ class Segment:
 
     partition: int
     start_offset: int
-    """From its name: no record of the segment is older."""
+    """The offset in the name: no record of the segment is older."""
     prefix: str
     has_records: bool
-    has_index: bool
 
 
 @dataclass(slots=True)
 class PartitionFiles:
-    """What a topic's folder holds of one partition."""
+    """The files of one partition."""
 
     segments: list[Segment] = field(default_factory=list)
-    """By start offset."""
+    """Sorted by start offset."""
     partition_index: str | None = None
     consumer_offsets: str | None = None
 
@@ -154,10 +152,10 @@ class _Found:
 
 
 def listing(names: Iterable[str]) -> dict[int, PartitionFiles]:
-    """The partitions that *names* belong to; other names are passed over.
+    """Group *names* by partition; other names are skipped.
 
     Raises:
-        DamagedBackup: two names stand for one segment.
+        DamagedBackup: two names stand for the same segment.
     """
     partitions: dict[int, PartitionFiles] = {}
     found = _Found()
@@ -192,4 +190,4 @@ def _segment(key: tuple[int, int], found: _Found) -> Segment:
     if records and index and records != index:
         raise DamagedBackup(index, 0, f"{records} is the same segment by another name")
     prefix = records or index or ""
-    return Segment(*key, prefix, has_records=records is not None, has_index=index is not None)
+    return Segment(*key, prefix, has_records=records is not None)

@@ -1,7 +1,7 @@
-"""The side manifest of a topic: the only commit of a backup, and what the format has no room for.
+"""Reads and writes a topic's manifest, which commits a backup and stores what the format lacks.
 
-It lies beside the files of the original under a name that its readers pass over. It is written
-last and atomically: what it does not name was not backed up.
+The manifest is beside Kafka Backup's files, under a name that its readers ignore. It is written
+last and atomically: a file that it does not name is not part of the backup.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MAX_PARTITIONS = 1_000_000
-"""Of a topic: more than any cluster carries."""
+"""More partitions of a topic than any cluster has."""
 MAX_MANIFEST_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """Which topic of which cluster a backup is of, as far as it is known."""
+    """The topic and cluster that a backup belongs to, as far as they are known."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -42,7 +42,7 @@ class TopicIdentity:
     config: Mapping[str, str] = field(default_factory=dict)
     """The topic's own settings, without defaults."""
     origin: Mapping[str, str] = field(default_factory=dict)
-    """How the backup came to be, for people: the broker a tail was rescued from, the plan."""
+    """How the backup was made, for people: the broker a tail was rescued from, the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,21 @@ class TopicManifest:
     schema: int
     tool_version: str
     commit: int
-    """Counts the commits of this folder from 1."""
+    """The number of this folder's commit, counted from 1."""
     committed_at_ms: int
     identity: TopicIdentity
     partitions: tuple[PartitionSummary, ...]
-    """By number."""
+    """Sorted by number."""
 
     def partition(self, number: int) -> PartitionSummary | None:
-        """What was committed of that partition."""
-        return next((one for one in self.partitions if one.partition == number), None)
+        """What was committed of partition *number*."""
+        return next(
+            (partition for partition in self.partitions if partition.partition == number), None
+        )
 
 
 def tool_version() -> str:
-    """The version of this release; "unknown" when it runs without being installed."""
+    """The version of this release; "unknown" if the package is not installed."""
     try:
         return metadata.version("breakglass")
     except metadata.PackageNotFoundError:
@@ -74,12 +76,12 @@ def tool_version() -> str:
 
 
 def read_manifest(folder: Folder) -> TopicManifest | None:
-    """The last commit of *folder*; None where there is none, as in a backup of the original's.
+    """The last commit of *folder*; None without one, as in a backup of Kafka Backup.
 
     Raises:
-        UnsupportedSchema: a newer release wrote it.
-        MalformedInput: it is no manifest, or says what cannot be.
-        StorageError: it cannot be read, or is larger than any.
+        UnsupportedSchema: a newer release wrote the manifest.
+        MalformedInput: the file is not a manifest, or has impossible values.
+        StorageError: the file cannot be read, or is too large.
     """
     name = folder.manifest()
     if name is None:
@@ -111,14 +113,14 @@ def decode(content: bytes, where: str) -> TopicManifest:
 
 
 def implausible(manifest: TopicManifest) -> Iterator[str]:
-    """What *manifest* says that cannot be: names that lead elsewhere, numbers Kafka does not have.
+    """The impossible values of *manifest*: paths outside the folder, numbers invalid in Kafka.
 
-    A manifest may be made to mislead; what it says is believed nowhere before this.
+    A manifest may be forged, so this check comes before any use of it.
     """
     count = manifest.identity.partition_count
     if count is not None and not 0 <= count <= MAX_PARTITIONS:
         yield f"no topic has {count:,} partitions"
-    numbers = [one.partition for one in manifest.partitions]
+    numbers = [partition.partition for partition in manifest.partitions]
     if len(set(numbers)) < len(numbers):
         yield "a partition stands there twice"
     for part in manifest.partitions:
@@ -131,14 +133,14 @@ def _implausible(part: PartitionSummary) -> Iterator[str]:
     if part.next_offset is not None and not 0 <= part.next_offset <= MAX_INT64:
         yield f"an offset cannot be {part.next_offset}"
     latest = -1
-    for one in part.segments:
-        if segment_place(one.prefix) != (part.partition, one.start_offset):
-            yield f"{one.prefix!r} is no name of a segment of partition {part.partition}"
-        if not all(0 <= number <= MAX_INT64 for number in _numbers(one)):
-            yield f"{one.prefix} has a number that cannot be an offset, a size or a count"
-        if (one.first_offset is None) != (one.count == 0) or not _rises(one, latest):
-            yield f"the offsets of {one.prefix} do not rise"
-        latest = one.start_offset if one.last_offset is None else one.last_offset
+    for segment in part.segments:
+        if segment_place(segment.prefix) != (part.partition, segment.start_offset):
+            yield f"{segment.prefix!r} is no name of a segment of partition {part.partition}"
+        if not all(0 <= number <= MAX_INT64 for number in _numbers(segment)):
+            yield f"{segment.prefix} has a number that cannot be an offset, a size or a count"
+        if (segment.first_offset is None) != (segment.count == 0) or not _rises(segment, latest):
+            yield f"the offsets of {segment.prefix} do not rise"
+        latest = segment.start_offset if segment.last_offset is None else segment.last_offset
 
 
 def _numbers(one: SegmentSummary) -> Iterator[int]:
@@ -175,7 +177,7 @@ def _check_schema(content: bytes, where: str) -> None:
 
 
 def next_commit(before: TopicManifest | None) -> int:
-    """The number of the commit after *before*; of the first one where there is none."""
+    """The number of the commit after *before*; the first number if *before* is None."""
     return before.commit + 1 if before else 1
 
 
@@ -184,7 +186,7 @@ def says_more(
     identity: TopicIdentity,
     changed: Mapping[int, PartitionSummary],
 ) -> bool:
-    """Whether a commit of *changed* partitions would say anything that *before* does not."""
+    """Whether a commit of the *changed* partitions would differ from *before*."""
     return before is None or (
         before.identity != identity
         or any(before.partition(number) != one for number, one in changed.items())
@@ -196,8 +198,10 @@ def next_manifest(
     identity: TopicIdentity,
     changed: Mapping[int, PartitionSummary],
 ) -> TopicManifest:
-    """The commit after *before*: its partitions, but for those of *changed*."""
-    partitions = {one.partition: one for one in before.partitions} if before else {}
+    """The commit after *before*, in which *changed* replaces partitions."""
+    partitions = (
+        {partition.partition: partition for partition in before.partitions} if before else {}
+    )
     partitions.update(changed)
     return TopicManifest(
         schema=SCHEMA,
@@ -210,11 +214,11 @@ def next_manifest(
 
 
 def write_manifest(folder: Folder, manifest: TopicManifest) -> None:
-    """Commit: put *manifest* in place, atomically and durably.
+    """Commit: write *manifest*, atomically and durably.
 
     Raises:
         AlreadyRunning: another process has made that commit.
-        StorageError: it cannot be put in place.
+        StorageError: the manifest cannot be written.
     """
     folder.commit(manifest.commit, _adapter().dump_json(manifest, indent=1) + b"\n")
 

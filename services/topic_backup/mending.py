@@ -1,7 +1,7 @@
-"""A mended copy of a damaged topic backup: every record that can be proved, in new files.
+"""Copies a damaged topic backup: writes every record that can be proved to new files.
 
-The damaged folder is only read. Offsets that are missing are noted in the copy's manifest: those
-that the first manifest explained with its reason, the others as lost.
+The damaged folder is only read. The copy's manifest lists missing offsets: with the reason of
+the original manifest if it has one, otherwise as lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MendedPartition:
     partition: int
     records: int
     salvaged: bool
-    """Something was damaged, or left by a killed writer."""
+    """Whether something was damaged, or left by a killed writer."""
     left_out: tuple[LeftOut, ...]
     stretches: tuple[str, ...]
     """How the records were proved."""
@@ -38,10 +38,10 @@ class MendedPartition:
 def mend(
     folder: Folder, name: str, to: Path, *, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> tuple[MendedPartition, ...]:
-    """Write what can be proved of the topic *name* in *folder* to a new folder below *to*.
+    """Write every provable record of the topic *name* in *folder* to a new folder below *to*.
 
     Raises:
-        UsageError: a backup of that name is there already, or nothing is in *folder*.
+        UsageError: a backup of that name exists already, or *folder* is empty.
         MalformedInput, UnsupportedSchema: the manifest cannot be read.
         StorageError: the copy cannot be written.
     """
@@ -51,8 +51,10 @@ def mend(
     target = topic_path(to, identity.topic)
     with storage_errors(str(target)):
         if target.exists() and any(target.iterdir()):
-            raise UsageError(f"{target} is not empty: name another folder with --to.")
-    parts = {one.partition: one for one in manifest.partitions} if manifest else {}
+            raise UsageError(f"{target} is not empty: name another folder with --out.")
+    parts = (
+        {partition.partition: partition for partition in manifest.partitions} if manifest else {}
+    )
     numbers = sorted(parts.keys() | listing(folder.names()).keys())
     if not numbers:
         raise UsageError(f"{folder.where()} holds no segments: name the folder of a topic.")
@@ -86,19 +88,19 @@ def _mended(
         count += 1
     if committed is not None and committed.next_offset is not None:
         _account(writer, at or 0, committed.next_offset, explained, reader)
-    stretches = tuple(str(one) for one in reader.stretches)
+    stretches = tuple(str(stretch) for stretch in reader.stretches)
     return MendedPartition(number, count, reader.salvaged, tuple(reader.left_out), stretches)
 
 
 def _explained(committed: PartitionSummary | None) -> list[Gap]:
     segments = committed.segments if committed else ()
-    return [gap for one in segments for gap in one.gaps]
+    return [gap for segment in segments for gap in segment.gaps]
 
 
 def _account(
     writer: PartitionWriter, start: int, end: int, explained: list[Gap], reader: PartitionReader
 ) -> None:
-    """Note why the offsets ``[start, end)`` are missing."""
+    """Record why the offsets ``[start, end)`` are missing."""
     for stop, reason in _reasons(start, end, explained):
         unknown = reason is GapReason.UNKNOWN and _is_lost(start, stop, reader)
         writer.skip_to(stop, GapReason.LOST if unknown else reason)
@@ -106,7 +108,7 @@ def _account(
 
 
 def _reasons(start: int, end: int, explained: list[Gap]) -> Iterator[tuple[int, GapReason]]:
-    """Up to where each reason goes, from *start* on."""
+    """Where each reason ends, from *start* on."""
     for gap in explained:
         if gap.end <= start or gap.start >= end:
             continue
@@ -119,15 +121,15 @@ def _reasons(start: int, end: int, explained: list[Gap]) -> Iterator[tuple[int, 
 
 
 def _is_lost(start: int, end: int, reader: PartitionReader) -> bool:
-    for one in reader.damages:
-        first, last = one.start_offset, one.end_offset
+    for damage in reader.damages:
+        first, last = damage.start_offset, damage.end_offset
         if first is not None and first < end and (last is None or start < last):
             return True
     return False
 
 
 def _copy_groups(folder: Folder, target: LocalFolder, numbers: list[int]) -> None:
-    """Consumer groups' offsets: the newest, and the states before."""
+    """Copy the consumer groups' offsets: the latest, and all earlier states."""
     for number in numbers:
         consumer_offsets.update(target, number, consumer_offsets.read(folder, number))
     for at_ms in group_history.times(folder.names()):

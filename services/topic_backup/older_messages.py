@@ -1,4 +1,4 @@
-"""Messages as brokers keep them that were written before Kafka 0.11 (message formats 0 and 1).
+"""Reads messages that were written before Kafka 0.11 (message formats 0 and 1).
 
 ::
 
@@ -12,12 +12,11 @@
       Key        => int32 length (-1: null), bytes
       Value      => int32 length (-1: null), bytes
 
-The value of a compressed message is a set of messages, the last of which has its offset. Within
-it, offsets are those of the log in format 0, and count from any number in format 1.
-
-Source: LegacyRecord.java, AbstractLegacyRecordBatch.java. kafka-python's classes are no match:
-they need a further library for each codec, decompress without a bound, and cut off what is too
-short without a word.
+The value of a compressed message is a set of messages; its offset is that of the last of them.
+Inside the set, offsets are absolute in format 0, and relative to any start in format 1.
+kafka-python's classes are not used: they need a library for each codec, decompress without a
+limit, and silently drop incomplete messages. Source: LegacyRecord.java,
+AbstractLegacyRecordBatch.java.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ _HEAD = struct.Struct(
     "b"  # Attributes => int8
 )
 NONE = -1
-"""In place of a timestamp, an epoch or a producer that there is not."""
+"""Stands for a missing timestamp, epoch or producer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """One message; its content is that of many where it is compressed."""
+    """One message; if it is compressed, its content is a set of messages."""
 
     offset: int
     crc: int
@@ -81,10 +80,10 @@ class _Message:
 
 
 def message_header(data: bytes, position: int, size: int, where: str) -> BatchHeader:
-    """A message as a batch of its own, of as many records as it has: a `batch_header.OlderHeader`.
+    """Read a message as a batch of all its records: a `batch_header.OlderHeader`.
 
     Raises:
-        MalformedMessage: a CRC that differs; bytes that are no messages.
+        MalformedMessage: the CRC differs, or the bytes are not messages.
     """
     message = _read(data, position, size, where)
     records = _records(message, where)
@@ -110,7 +109,7 @@ def message_header(data: bytes, position: int, size: int, where: str) -> BatchHe
 
 
 def message_records(data: bytes, header: BatchHeader, where: str) -> tuple[Record, ...]:
-    """The records of the message of *data* that `message_header` has read. Raises as that."""
+    """The records of the message that `message_header` read. Raises like `message_header`."""
     return _records(_read(data, header.position, header.size, where), where)
 
 
@@ -132,7 +131,7 @@ def _read(data: bytes, position: int, size: int, where: str) -> _Message:
 
 
 def _content(content: bytes, magic: int) -> tuple[int, bytes | None, bytes | None]:
-    """Timestamp, key and value. Raises struct.error or ValueError where they are not all of it."""
+    """Timestamp, key and value. Raises struct.error or ValueError if bytes are left or missing."""
     timestamp, at = NONE, 0
     if magic == 1:
         (timestamp,) = TIMESTAMP.unpack_from(content)
@@ -155,13 +154,14 @@ def _bytes(content: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _records(message: _Message, where: str) -> tuple[Record, ...]:
-    """The records of *message*, of which there is one at least; their offsets rise."""
+    """The records of *message*: at least one, with rising offsets."""
     if message.compression == Compression.NONE:
         return (_record(message, message.offset, message),)
     spot = f"{where}, message at offset {message.offset}"
     messages = tuple(_within(message, spot))
     if not messages:
         raise _malformed(spot, "it is compressed, and holds no messages")
+    # Format 1 has relative inner offsets (KIP-31): the outer offset is that of the last message.
     base = message.offset - messages[-1].offset if message.magic == 1 else 0
     records = tuple(_record(one, base + one.offset, message) for one in messages)
     rising = all(one.offset < after.offset for one, after in pairwise(records))
@@ -171,12 +171,13 @@ def _records(message: _Message, where: str) -> tuple[Record, ...]:
 
 
 def _within(message: _Message, spot: str) -> Iterator[_Message]:
-    """The messages in a compressed one; one whose end is missing is none, as to Kafka's clients."""
+    """The messages in a compressed message; like clients, skips an incomplete last message."""
     if message.value is None:
         raise _malformed(spot, "it is compressed, and has no value")
     if message.compression > Compression.LZ4:
         raise _malformed(spot, f"its format has no compression type {message.compression}")
     value = message.value
+    # Only format 0 has the wrong header checksum: it was corrected with format 1 (KAFKA-3160).
     if message.magic == 0 and message.compression == Compression.LZ4:
         value = with_right_checksum(value)
     content, at = decompress(message.compression, value, MAX_BATCH_BYTES, spot), 0
@@ -195,10 +196,11 @@ def _within(message: _Message, spot: str) -> Iterator[_Message]:
 
 
 def _record(message: _Message, offset: int, outer: _Message) -> Record:
-    """The record of *message*; what its timestamp means is said by the *outer* one."""
+    """The record of *message*; the *outer* message says what its timestamp means."""
     kind = TimestampType.NONE if message.magic == 0 else outer.timestamp_type
     stamp: int | None = None
     if kind.stamped:
+        # With LogAppendTime, the broker sets only the outer message's timestamp.
         stamp = (outer if kind is TimestampType.LOG_APPEND else message).timestamp
     return Record(offset, kind, stamp, message.key, message.value)
 

@@ -1,4 +1,4 @@
-"""The index of a partition: the names of its segments and where each starts.
+"""Reads and writes a partition's index: the names of its segments and their start offsets.
 
 ::
 
@@ -7,7 +7,7 @@
       Name        => UTF-8     the prefix of the segment's files, without _records
       StartOffset => int64
 
-It only saves a listing: readers here go by the folder, so a stale one is never in the way.
+The index only saves a listing. Readers here list the folder, so an outdated index does no harm.
 Source: PartitionIndexEntry.java of itadventurer/kafka-backup.
 """
 
@@ -26,9 +26,9 @@ from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGI
 START_OFFSET = struct.Struct(">q")
 
 MAX_NAME_BYTES = 255
-"""No file system takes a longer name."""
+"""File systems do not allow longer names."""
 MAX_INDEX_BYTES = 256 * 1024 * 1024
-"""No partition index is read that is larger: four million segments."""
+"""Maximum size of a partition index that is read: four million segments."""
 
 
 class SegmentEntry(NamedTuple):
@@ -39,12 +39,12 @@ class SegmentEntry(NamedTuple):
 
 
 def encode(entries: Iterable[SegmentEntry]) -> bytes:
-    """The whole file."""
+    """The bytes of the whole file."""
     return MAGIC + b"".join(encode_entry(entry) for entry in entries)
 
 
 def encode_entry(entry: SegmentEntry) -> bytes:
-    """What stands for one segment."""
+    """The bytes of one segment's entry."""
     name = entry.prefix.encode()
     return LENGTH.pack(len(name)) + name + START_OFFSET.pack(entry.start_offset)
 
@@ -53,9 +53,9 @@ def read(folder: Folder, partition: int) -> tuple[SegmentEntry, ...]:
     """The entries of the index of *partition*.
 
     Raises:
-        DamagedBackup: bytes that are no entry, an entry past the end, offsets that do not rise.
-        UnsupportedSchema: not this version of the format.
-        StorageError: there is no index.
+        DamagedBackup: bytes are not an entry, an entry is incomplete, or offsets do not rise.
+        UnsupportedSchema: the file has another version of the format.
+        StorageError: the file does not exist.
     """
     name = partition_index_name(partition)
     where = folder.where(name)
@@ -65,7 +65,7 @@ def read(folder: Folder, partition: int) -> tuple[SegmentEntry, ...]:
 
 
 def decode(content: bytes, where: str) -> tuple[SegmentEntry, ...]:
-    """The entries in *content*, which is what follows the magic byte.
+    """The entries in *content*, which follows the magic byte.
 
     Raises:
         DamagedBackup: as `read`.

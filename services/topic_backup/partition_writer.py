@@ -1,8 +1,8 @@
-"""One partition of a backup while it is written: rotation, repeated offsets, missing offsets.
+"""Writes one partition of a backup: rolls segments, skips repeated offsets, records missing ones.
 
-The original's rule of rotation: before a record is written, a segment larger than the limit is
-closed and a new one named by that record's offset. The first segment is always named 0 and is
-there even when the partition is empty.
+Kafka Backup's rule for rolling: before a record is written, a segment larger than the limit is
+closed, and a new segment is named by that record's offset. The first segment is always named 0
+and exists even if the partition is empty.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 MAX_SEGMENT_BYTES = 1024 * 1024 * 1024
-"""As in BackupSinkConfig.java."""
+"""The default of BackupSinkConfig.java."""
 
 
 class PartitionWriter:
-    """Appends to one partition. For one thread at a time; made by `TopicWriter.partition`."""
+    """Appends to one partition. Not thread-safe; made by `TopicWriter.partition`."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class PartitionWriter:
         hole: GapReason = GapReason.UNKNOWN,
         files: PartitionFiles | None = None,
     ) -> None:
-        """Begin the partition, or go on where its last writer stopped or was killed.
+        """Begin the partition, or continue where its last writer stopped or was killed.
 
-        *files* is what the folder holds of it; None lets the folder be listed. *hole* is the
-        reason noted for offsets that are missing without a word from `skip_to`.
+        *files* are the partition's files; None lists the folder. *hole* is the reason for missing
+        offsets that no call of `skip_to` explains.
 
         Raises:
             DamagedBackup: as `resume`.
@@ -68,7 +68,7 @@ class PartitionWriter:
         found = resume(folder, partition.partition, committed, files.segments)
         self.partition = partition
         self.cuts: tuple[Cut, ...] = found.cuts
-        """What a killed writer had left at the ends of files."""
+        """The bytes that a killed writer left at the ends of files."""
         self._folder = folder
         self._hole = hole
         self._max_segment_bytes = max_segment_bytes
@@ -85,14 +85,14 @@ class PartitionWriter:
 
     @property
     def next_offset(self) -> int | None:
-        """Where to go on reading; None when nothing was written or accounted for yet."""
+        """The next offset to read; None if nothing was written or accounted for yet."""
         return self._next_offset
 
     def append(self, record: Record, leader_epoch: int | None = None) -> bool:
-        """Write *record*; False when the backup already holds it, byte for byte.
+        """Write *record*; return False if the backup already contains exactly that record.
 
         Raises:
-            ConflictingRecord: the backup holds something else at that offset.
+            ConflictingRecord: the backup contains another record at that offset.
             StorageError: the record could not be written.
         """
         if self._next_offset is not None and record.offset < self._next_offset:
@@ -102,7 +102,7 @@ class PartitionWriter:
             self._rotate(record.offset)
         self._account(record.offset, self._hole)
         self._segment.append(record, leader_epoch)
-        # Before anything is written, so that a record whose write failed is not taken twice.
+        # The offset moves before the write, so that a record whose write failed is not taken twice.
         self._next_offset = record.offset + 1
         self._relieve()
         return True
@@ -110,8 +110,8 @@ class PartitionWriter:
     def append_batch(self, batch: RecordBatch) -> int:
         """Write the data records of *batch*, and its state to the batch log.
 
-        Control records are not written; they stand in the log and as a gap. Returns how many
-        records were new.
+        Control records are not written: the log contains them, and their offsets become a gap.
+        Return how many records were new.
 
         Raises:
             ConflictingRecord, StorageError: as `append`.
@@ -128,36 +128,36 @@ class PartitionWriter:
         return written
 
     def skip_to(self, offset: int, reason: GapReason) -> None:
-        """Account for everything before *offset*: what is not in the backup is missing by *reason*.
+        """Account for all offsets below *offset*: those not in the backup are missing by *reason*.
 
-        The first call, or the first record, says where the backup starts. An offset that is
-        accounted for already changes nothing.
+        The first call, or the first record, sets where the backup starts. An offset that is already
+        accounted for changes nothing.
         """
         self._account(offset, reason)
         self._next_offset = _later(self._next_offset, offset)
 
     def sync(self) -> None:
-        """Make everything durable: batch log, records, segment index, partition index."""
+        """Make the batch log, records, segment index and partition index durable."""
         if self._log is not None:
             self._log.sync()
         self._segment.sync()
         self._sync_partition_index()
 
     def close(self) -> None:
-        """Sync, and give the files back."""
+        """Sync, then close the files."""
         try:
             self.sync()
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Give the files back; what was not synced is left to the next writer to cut off."""
+        """Close the files without a sync; the next writer cuts off what was not synced."""
         self._segment.abandon()
         if self._log is not None:
             self._log.close()
 
     def summary(self) -> PartitionSummary:
-        """The partition as it is now: `sync` before committing it."""
+        """The current state of the partition; call `sync` before committing it."""
         return PartitionSummary(
             partition=self.partition.partition,
             next_offset=self._next_offset,
@@ -169,6 +169,7 @@ class PartitionWriter:
         if resumed is not None:
             prefix, start_offset = resumed.prefix, resumed.start_offset
             return SegmentWriter(self._folder, prefix, start_offset, resumed, digest)
+        # Kafka Backup always names the first segment 0, whatever its first offset.
         self._index_waiting += MAGIC
         return self._create(0)
 
@@ -235,7 +236,7 @@ class PartitionWriter:
         )
 
     def _stored(self, offset: int) -> Record | None:
-        """The record at *offset*; one reading serves a run of repeated offsets."""
+        """The record at *offset*; one read serves consecutive repeated offsets."""
         if not 0 <= self._replay_offset < offset < self._replay_end:
             self.sync()
             self._replay = read_extents(self._folder, self._extents(), offset)
@@ -249,7 +250,10 @@ class PartitionWriter:
 
     def _extents(self) -> list[SegmentExtent]:
         written = (*self._closed, self._segment.summary())
-        return [SegmentExtent(one.prefix, one.start_offset, one.records_bytes) for one in written]
+        return [
+            SegmentExtent(summary.prefix, summary.start_offset, summary.records_bytes)
+            for summary in written
+        ]
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -1,9 +1,8 @@
-"""What a commit is about to change, noted before the first change: so a killed one is taken back.
+"""Notes the files that a commit will change, so that a killed run can be undone.
 
-Files that have their name but no commit must not be taken up by the next run: by then the topic
-may have been created anew, or its log cut, and they would be of another log than what follows.
-Only a run that is noted here is taken back. What the original's connectors wrote behind our last
-commit is not ours to remove.
+The next run must not reuse files that were renamed but not committed: by then the topic may have
+been recreated or its log truncated, so those files would belong to another log. Only a noted run
+is undone; what Kafka Backup's connectors wrote after our last commit stays.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ SCHEMA = 1
 MOST_BYTES = 256 * 1024 * 1024
 
 Sizes = Mapping[str, int | None]
-"""Bytes of each file before the change, by name; None: it was not there."""
+"""The size of each file before the change, by name; None: the file did not exist."""
 
 
 def note(folder: LocalFolder, commit: int, before: Sizes) -> None:
-    """Write down, durably, that the files *before* are changed until manifest *commit* is there.
+    """Durably note that the files *before* change until manifest *commit* exists.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the note cannot be written.
     """
     document = {"schema": SCHEMA, "commit": commit, "before": dict(before)}
     folder.replace(PENDING, [json.dumps(document).encode(), b"\n"])
 
 
 def began_empty(folder: LocalFolder) -> bool:
-    """Whether a run is noted that found nothing here: without a manifest nothing is backed up.
+    """Whether a noted run found an empty folder: without a manifest, nothing is backed up.
 
     Raises:
         MalformedInput: the note cannot be read.
@@ -46,17 +45,17 @@ def began_empty(folder: LocalFolder) -> bool:
 
 
 def forget(folder: LocalFolder) -> None:
-    """Remove the note; one that a power cut brings back is older than the manifest, and harmless.
+    """Remove the note; if a power cut restores it, it is older than the manifest and harmless.
 
     Raises:
-        StorageError: it cannot be removed.
+        StorageError: the note cannot be removed.
     """
     if folder.size(PENDING) is not None:
         folder.remove(PENDING)
 
 
 def take_back(folder: LocalFolder, committed: int) -> None:
-    """Undo what a killed run changed, if manifest number *committed* is not yet its commit.
+    """Undo what a killed run changed, unless manifest number *committed* is its commit.
 
     Raises:
         MalformedInput: the note cannot be read.

@@ -1,37 +1,44 @@
-"""Old segments that can go: which they are, and their removal, the oldest first.
+"""Removes old segments from a backup, oldest first.
 
-The manifest is brought along. The last segment of a partition always stays: it says where the
-backup goes on.
+The manifest is updated; a folder of Kafka Backup has none, and there the records say how old a
+segment is. The last segment of a partition always stays, because it says where the backup
+continues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import UsageError
-from breakglass.services.topic_backup import pending
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.topic_backup import partition_index, pending
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
-from breakglass.services.topic_backup.layout import records_name, segment_index_name
+from breakglass.services.topic_backup.layout import listing, records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest, write_manifest
+from breakglass.services.topic_backup.originals import found_segments, writers
 from breakglass.services.topic_backup.reindex import write_partition_index
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.verification import has_lost_manifest
 
 
 @dataclass(frozen=True, slots=True)
 class PruneLimits:
-    """What is to be kept."""
+    """What to keep."""
 
     older_than_ms: int | None = None
-    """Segments may go all of whose records are older than this long."""
+    """Segments may be removed if all their records are older than this."""
     keep_bytes: int | None = None
-    """Of each partition, the newest segments up to so many bytes stay."""
+    """The newest segments of each partition stay, up to this size in total."""
+    before_offset: int | None = None
+    """Segments may be removed if all their offsets are lower."""
+    keep_segments: int | None = None
+    """So many of the newest segments of each partition stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prunable:
-    """One segment that can go."""
+    """One segment that can be removed."""
 
     partition: int
     prefix: str
@@ -43,80 +50,153 @@ class Prunable:
 
 
 def prunable(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tuple[Prunable, ...]:
-    """The segments of the topic in *folder* that *limits* let go at *at_ms*, or now; oldest first.
+    """The segments in *folder* that *limits* allow to remove at *at_ms* or now; oldest first.
+
+    Without a manifest, the records of each such segment are read. A damaged segment stays with all
+    later ones, because its newest record is not known.
 
     Raises:
-        UsageError: the folder has no manifest, so what it holds is not known.
-        MalformedInput, UnsupportedSchema: the manifest cannot be read.
+        UsageError: the folder has lost its manifest, or has no segments.
+        DamagedBackup, UnsupportedSchema, MalformedInput: manifest or index cannot be read.
     """
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     now = now_ms() if at_ms is None else at_ms
-    names = set(folder.names())
+    found = _committed(folder, manifest) if manifest else _uncommitted(folder)
     return tuple(
-        _prunable(part.partition, segment)
-        for part in manifest.partitions
-        for segment in _old(names, part, limits, now)
+        _prunable(number, segment)
+        for number, sizes, summaries in found
+        for segment in _old(sizes, summaries, limits, now)
     )
 
 
 def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tuple[Prunable, ...]:
-    """Remove the segments that `prunable` names; returns them.
+    """Remove the segments that `prunable` names; return them.
 
-    The manifest forgets them first: a run that is killed leaves files that no commit names, never
-    a commit whose files are gone.
+    Manifest and indexes drop them first. A run that is killed thus leaves files that no commit
+    names, never a commit whose files are missing.
 
     Raises:
-        AlreadyRunning: a backup writes there.
-        UsageError, MalformedInput, UnsupportedSchema: as `prunable`.
+        AlreadyRunning: a backup is writing to the folder.
+        Refused: a process has files of a folder of Kafka Backup open.
+        UsageError, DamagedBackup, MalformedInput, UnsupportedSchema: as `prunable`.
         StorageError: a file cannot be written or removed.
     """
     with folder.lock():
-        manifest = _manifest(folder)
-        if isinstance(folder, LocalFolder):
+        manifest = read_manifest(folder)
+        if manifest is not None and isinstance(folder, LocalFolder):
             pending.take_back(folder, manifest.commit)
         gone = prunable(folder, limits, at_ms)
-        names = {one.prefix for one in gone}
-        partitions = tuple(_without(part, names) for part in manifest.partitions)
-        if gone:
-            write_manifest(
-                folder, replace(manifest, commit=manifest.commit + 1, partitions=partitions)
-            )
-        for part in partitions:
-            kept = [(one.prefix, one.start_offset) for one in part.segments]
-            write_partition_index(folder, part.partition, kept)
+        if manifest is not None:
+            _drop_committed(folder, manifest, gone)
+        else:
+            require_no_writer(folder)
+            _drop_uncommitted(folder, gone)
         for one in gone:
-            folder.remove(segment_index_name(one.prefix))
+            if folder.size(segment_index_name(one.prefix)) is not None:
+                folder.remove(segment_index_name(one.prefix))
             folder.remove(records_name(one.prefix))
         folder.sync()
         return gone
 
 
+def require_no_writer(folder: Folder) -> None:
+    """Refuse a folder without manifest while Kafka Backup's connector has files of it open.
+
+    The connector locks nothing, and goes on writing to the index that it opened: what it adds would
+    be lost with it.
+
+    Raises:
+        Refused: a process has a file open.
+    """
+    open_there = [] if read_manifest(folder) is not None else writers(folder)
+    if open_there:
+        raise Refused(f"{folder.where()}: {open_there[0]}: stop the connector, then prune again.")
+
+
+def _drop_committed(folder: Folder, manifest: TopicManifest, gone: Sequence[Prunable]) -> None:
+    names = {segment.prefix for segment in gone}
+    partitions = tuple(_without(part, names) for part in manifest.partitions)
+    if gone:
+        write_manifest(folder, replace(manifest, commit=manifest.commit + 1, partitions=partitions))
+    for part in partitions:
+        kept = [(segment.prefix, segment.start_offset) for segment in part.segments]
+        write_partition_index(folder, part.partition, kept)
+
+
+def _drop_uncommitted(folder: Folder, gone: Sequence[Prunable]) -> None:
+    """Take the segments out of the indexes, from which Kafka Backup restores."""
+    names = {segment.prefix for segment in gone}
+    for number in sorted({segment.partition for segment in gone}):
+        entries = partition_index.read(folder, number)
+        write_partition_index(folder, number, [one for one in entries if one.prefix not in names])
+
+
+Candidates = tuple[int, Sequence[int], Iterable[SegmentSummary]]
+"""A partition, the size of each of its segments, and their summaries, oldest first."""
+
+
+def _committed(folder: Folder, manifest: TopicManifest) -> Iterator[Candidates]:
+    names = set(folder.names())
+    for part in manifest.partitions:
+        there = [segment for segment in part.segments if records_name(segment.prefix) in names]
+        yield part.partition, [segment.records_bytes for segment in there], there
+
+
+def _uncommitted(folder: Folder) -> Iterator[Candidates]:
+    names = folder.names()
+    numbers = listing(names)
+    if has_lost_manifest(names) or not folder.original or not numbers:
+        raise UsageError(
+            f"{folder.where()} has no manifest and is not of Kafka Backup, so what may be deleted "
+            "is not known: take it from another copy, or back the topic up once."
+        )
+    for number in numbers:
+        # Read before anything is agreed to: an index that cannot be read cannot be changed.
+        partition_index.read(folder, number)
+        found = found_segments(folder, number)
+        yield number, found.sizes, found.summaries
+
+
 def _old(
-    names: Collection[str], part: PartitionSummary, limits: PruneLimits, now_ms: int
-) -> Sequence[SegmentSummary]:
-    """The segments of one partition that may go: a run of them from the oldest on."""
-    there = [one for one in part.segments if records_name(one.prefix) in names]
-    size = sum(one.records_bytes for one in there)
-    for number, segment in enumerate(there):
-        last = number == len(there) - 1
-        if last or not _may_go(segment, size, limits, now_ms):
-            return there[:number]
-        size -= segment.records_bytes
-    return ()
+    sizes: Sequence[int], summaries: Iterable[SegmentSummary], limits: PruneLimits, now_ms: int
+) -> list[SegmentSummary]:
+    """The segments of one partition that may be removed: consecutive, from the oldest on."""
+    left, gone = sum(sizes), []
+    # The last segment always stays, so its summary is not asked for.
+    for number, segment in zip(range(len(sizes), 1, -1), summaries, strict=False):
+        if not _may_go(segment, left, number, limits, now_ms):
+            break
+        gone.append(segment)
+        left -= sizes[len(gone) - 1]
+    return gone
 
 
-def _may_go(segment: SegmentSummary, size: int, limits: PruneLimits, now_ms: int) -> bool:
-    """Whether any limit lets the oldest segment go; *size* is that of all that are there."""
+def _may_go(
+    segment: SegmentSummary, size: int, number: int, limits: PruneLimits, now_ms: int
+) -> bool:
+    """Whether a limit allows removing the oldest *segment*.
+
+    *size* and *number* are of it and all later ones.
+    """
     if limits.keep_bytes is not None and size > limits.keep_bytes:
         return True
-    if limits.older_than_ms is None:
-        return False
-    newest = segment.max_timestamp
-    return newest is not None and newest < now_ms - limits.older_than_ms
+    if limits.keep_segments is not None and number > limits.keep_segments:
+        return True
+    if segment.count == 0:
+        return limits.older_than_ms is not None or limits.before_offset is not None
+    newest, last = segment.max_timestamp, segment.last_offset
+    if limits.older_than_ms is not None and newest is not None:
+        old = newest < now_ms - limits.older_than_ms
+    else:
+        old = False
+    below = limits.before_offset is not None and last is not None and last < limits.before_offset
+    return old or below
 
 
 def _without(part: PartitionSummary, names: set[str]) -> PartitionSummary:
-    return replace(part, segments=tuple(one for one in part.segments if one.prefix not in names))
+    return replace(
+        part, segments=tuple(segment for segment in part.segments if segment.prefix not in names)
+    )
 
 
 def _prunable(partition: int, one: SegmentSummary) -> Prunable:
@@ -129,12 +209,3 @@ def _prunable(partition: int, one: SegmentSummary) -> Prunable:
         one.records_bytes,
         one.max_timestamp,
     )
-
-
-def _manifest(folder: Folder) -> TopicManifest:
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise UsageError(
-            f"{folder.where()} has no manifest, so what can go is not known: back the topic up once"
-        )
-    return manifest

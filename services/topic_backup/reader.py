@@ -1,9 +1,9 @@
-"""Records of one partition of a backup, in order, and a word on everything that is left out.
+"""Reads the records of one backed-up partition in offset order, and reports what it leaves out.
 
-How far a segment is read: to where the manifest committed it; without a manifest (a backup of
-the original's) to its last indexed record, as the original's readers do; without an index that
-fits, to its last whole record. A segment that is not what was committed, and every one without a
-manifest, is read by the salvaging reader: what it cannot prove is left out, as damage.
+A segment is read up to its committed size; without a manifest (a backup of Kafka Backup) up to its
+last indexed record, like Kafka Backup's readers; without a matching index up to its last complete
+record. The salvaging reader reads a segment that differs from the commit and every segment without
+a manifest; records that it cannot prove are left out as damage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 MOST_STRETCHES = 10_000
-"""Stretches of records with one proof that are kept."""
+"""Maximum number of stretches of records that are kept, each with one proof."""
 IN_DOUBT = "; which record was changed is not known"
 MISSING = "the manifest has this segment, the folder has not"
 MISSING_IN_INDEX = "the partition's index has this segment, the folder has not"
@@ -42,20 +42,20 @@ class LeftOut:
 
     file: str
     position: int
-    """Bytes before them in the file."""
+    """Where they begin in the file."""
     size: int
-    """Bytes."""
+    """How many bytes."""
     reason: str
     damage: bool = False
-    """They are part of the backup, and are not what was written."""
+    """Whether they are part of the backup but differ from what was written."""
     start_offset: int | None = None
-    """The first offset that may be missing for it; None: none is."""
+    """The first offset that may be missing as a result; None: no offset is missing."""
     end_offset: int | None = None
-    """One past the last; None: nobody knows."""
+    """The offset after the last missing one; None: unknown."""
 
     @property
     def offsets(self) -> str:
-        """The offsets that may be missing: ``36..99``; ``36..`` where the end is not known."""
+        """The offsets that may be missing: ``36..99``; ``36..`` if the end is unknown."""
         if self.start_offset is None:
             return ""
         last = "" if self.end_offset is None else str(self.end_offset - 1)
@@ -71,19 +71,19 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class SegmentAt:
-    """One segment of a partition, there or not."""
+    """One segment of a partition, present or missing."""
 
     extent: SegmentExtent
     next_offset: int | None
-    """Its offsets are below; None: no segment follows."""
+    """The segment's offsets are lower; None: no segment follows."""
     summary: SegmentSummary | None = None
-    """As it was committed; None without a manifest."""
+    """The segment as it was committed; None without a manifest."""
     missing: str = ""
-    """Why it cannot be read; empty: it is there."""
+    """Why the segment cannot be read; empty: it can."""
 
 
 class PartitionReader:
-    """One partition of a backup. What had to be left out gathers in `left_out`."""
+    """Reads one partition of a backup. `left_out` collects what had to be left out."""
 
     def __init__(
         self,
@@ -93,13 +93,13 @@ class PartitionReader:
         *,
         max_record_bytes: int = MAX_RECORD_BYTES,
     ) -> None:
-        """Look at the segments; nothing is read yet.
+        """List the segments; nothing is read yet.
 
-        *committed* is the partition's entry of the manifest, None where there is no manifest.
+        *committed* is the partition's entry in the manifest; None without a manifest.
         """
         self.left_out: list[LeftOut] = []
         self.stretches: list[ProvenStretch] = []
-        """How records were proved where the salvaging reader read them."""
+        """How the records were proved that the salvaging reader read."""
         self._folder = folder
         self._max_record_bytes = max_record_bytes
         names = folder.names()
@@ -111,27 +111,29 @@ class PartitionReader:
 
     @property
     def extents(self) -> Sequence[SegmentExtent]:
-        """How far each segment that is there is read, by offset."""
-        return [one.extent for one in self.segments if not one.missing]
+        """How far each present segment is read, sorted by offset."""
+        return [segment.extent for segment in self.segments if not segment.missing]
 
     @property
     def damages(self) -> list[LeftOut]:
-        """What is left out, and should not be."""
-        return [one for one in self.left_out if one.damage]
+        """What is left out although it is part of the backup."""
+        return [out for out in self.left_out if out.damage]
 
     @property
     def salvaged(self) -> bool:
-        """Whether anything was not simply there: left out as damage, stray, or proved otherwise."""
-        other = any(one.proof not in (Proof.INDEX, Proof.COMMITTED) for one in self.stretches)
-        return other or any(one.damage or one.reason in _STRAY for one in self.left_out)
+        """Whether anything was salvaged: damage, stray bytes, or records proved in another way."""
+        other = any(
+            stretch.proof not in (Proof.INDEX, Proof.COMMITTED) for stretch in self.stretches
+        )
+        return other or any(out.damage or out.reason in _STRAY for out in self.left_out)
 
     def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
-        """The records with offsets in ``[start, end)`` that are whole, by offset."""
+        """The complete records with offsets in ``[start, end)``, in offset order."""
         for found in self.found(start, end):
             yield found.placed.record
 
     def found(self, start: int = 0, end: int | None = None) -> Iterator[FoundRecord]:
-        """The same with their places and proofs."""
+        """The same records with their positions and proofs."""
         for segment in self.segments[self._first_needed(start) :]:
             if end is not None and segment.extent.start_offset >= end:
                 return
@@ -143,7 +145,7 @@ class PartitionReader:
                     yield found
 
     def of_segment(self, segment: SegmentAt, start: int = 0) -> Iterator[FoundRecord]:
-        """The records of one segment, from offset *start* on."""
+        """The records of one segment from offset *start* on."""
         for piece in pieces_of(self._folder, segment, start, self._max_record_bytes):
             if isinstance(piece, FoundRecord):
                 self._prove(piece)
@@ -172,7 +174,11 @@ class PartitionReader:
         self, names: Collection[str], files: PartitionFiles, committed: PartitionSummary
     ) -> Iterator[SegmentAt]:
         there = set(names)
-        flat = {one.start_offset: one.prefix for one in files.segments if one.has_records}
+        flat = {
+            segment.start_offset: segment.prefix
+            for segment in files.segments
+            if segment.has_records
+        }
         for segment in committed.segments:
             if "/" in segment.prefix:
                 prefix = segment.prefix if records_name(segment.prefix) in there else None
@@ -201,8 +207,10 @@ class PartitionReader:
 
 
 def _found(folder: Folder, partition: int, files: PartitionFiles) -> Iterator[SegmentAt]:
-    """The segments of a backup of the original's, with those that its index names and are gone."""
-    there = {one.start_offset: one.prefix for one in files.segments if one.has_records}
+    """The segments of a backup of Kafka Backup, with missing segments that its index names."""
+    there = {
+        segment.start_offset: segment.prefix for segment in files.segments if segment.has_records
+    }
     named = _named(folder, partition)
     starts = sorted(there.keys() | named.keys())
     for number, start in enumerate(starts):
@@ -216,16 +224,18 @@ def _named(folder: Folder, partition: int) -> dict[int, str]:
     if not folder.original:
         return {}
     try:
-        return {one.start_offset: one.prefix for one in partition_index.read(folder, partition)}
+        return {
+            entry.start_offset: entry.prefix for entry in partition_index.read(folder, partition)
+        }
     except BreakglassError:
-        # It only saves a listing; `verify` tells that it cannot be read.
+        # The index only saves a listing; `verify` reports that it cannot be read.
         return {}
 
 
 def pieces_of(
     folder: Folder, segment: SegmentAt, start: int = 0, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> Iterator[FoundRecord | LeftOut]:
-    """The records of one segment from offset *start* on, and what of it cannot be read."""
+    """The records of one segment from offset *start* on, and the bytes that cannot be read."""
     summary, extent = segment.summary, segment.extent
     if segment.missing:
         yield _gone(folder, segment)
@@ -243,7 +253,7 @@ def pieces_of(
 
 
 def summary_at(summary: SegmentSummary, extent: SegmentExtent) -> SegmentSummary:
-    """The segment by the name that its file has: any number of digits stands for an offset."""
+    """The segment with the name of its file: names may pad the same offset differently."""
     return summary if summary.prefix == extent.prefix else replace(summary, prefix=extent.prefix)
 
 
@@ -261,7 +271,7 @@ def _gone(folder: Folder, segment: SegmentAt) -> LeftOut:
 def _changed(
     folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int, wrong: str
 ) -> Iterator[FoundRecord | LeftOut]:
-    """What can be proved of a segment that is not what was committed."""
+    """The records that can be proved in a segment that differs from the commit."""
     summary = segment.summary
     assert summary is not None
     where = folder.where(records_name(segment.extent.prefix))
@@ -278,7 +288,7 @@ def _changed(
         size = folder.size(records_name(segment.extent.prefix)) or 0
         yield LeftOut(where, size, summary.records_bytes - size, wrong, True, last + 1, end)
     elif whole and (end is not None or wrong != OTHER_BYTES):
-        # Every record has the right form, and no one can tell which of them was changed.
+        # Every record is well-formed, so nothing shows which of them was changed.
         wrong = f"{wrong}{IN_DOUBT}"
         yield LeftOut(where, 0, summary.records_bytes, wrong, True, summary.first_offset, end)
 
@@ -322,10 +332,10 @@ _STRAY = frozenset({str(UnreadCause.DOUBLE), str(UnreadCause.STRAY)})
 
 
 def read_extents(folder: Folder, extents: Sequence[SegmentExtent], start: int) -> Iterator[Record]:
-    """The records of *extents*, which are whole, from offset *start* on.
+    """The records of *extents*, which must be intact, from offset *start* on.
 
     Raises:
-        DamagedBackup: they are not.
+        DamagedBackup: the extents are damaged.
     """
     later = [number for number, extent in enumerate(extents) if extent.start_offset <= start]
     for extent in extents[later[-1] if later else 0 :]:

@@ -1,4 +1,4 @@
-"""One record as Kafka Backup writes it: the value and its codec, without I/O.
+"""Encodes and decodes one record as Kafka Backup writes it, and writes it as JSON; without I/O.
 
 ::
 
@@ -13,16 +13,17 @@
 
     Bytes => Length int32 (-1: null, and no bytes follow), then that many bytes
 
-Everything is big-endian, nothing is aligned or checked by a sum. Source: RecordSerde.java of
-itadventurer/kafka-backup. A header key is never null; its bytes are kept as they are, for not
-every producer writes UTF-8.
+All numbers are big-endian; there is no alignment and no checksum. A header key is never null; its
+bytes stay unchanged, because some producers do not write UTF-8. Source: RecordSerde.java of
+itadventurer/kafka-backup.
 """
 
 from __future__ import annotations
 
+import base64
 import struct
-from enum import IntEnum
-from typing import NamedTuple
+from enum import IntEnum, StrEnum
+from typing import Any, NamedTuple
 
 HEAD = struct.Struct(
     ">q"  # Offset        => int64
@@ -32,20 +33,20 @@ TIMESTAMP = struct.Struct(">q")
 LENGTH = struct.Struct(">i")
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
-"""No record is read that claims more: far above what brokers accept, and it fits in memory."""
+"""Maximum size of a record that is read: far more than brokers accept, and it fits in memory."""
 MAX_HEADERS = 1_000_000
-"""No record is read that claims more headers: each costs a hundred bytes of memory or more."""
+"""Maximum number of headers of a record: each needs at least a hundred bytes of memory."""
 SMALLEST_HEADER = 2 * LENGTH.size
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
-"""Key and value of each header, in order, duplicates kept."""
+"""The key and value of each header, in order, with duplicates."""
 
 
 class TimestampType(IntEnum):
     """What a record's timestamp means, by its number on disk."""
 
     CREATE_NULL = -2
-    """Create time, and the timestamp itself is null (kafka-backup#92)."""
+    """Create time with a null timestamp (kafka-backup#92)."""
     NONE = -1
     CREATE = 0
     LOG_APPEND = 1
@@ -57,42 +58,42 @@ class TimestampType(IntEnum):
 
 
 class Record(NamedTuple):
-    """One record. A tuple, because there are millions of them."""
+    """One record; a tuple, because a backup has millions of them."""
 
     offset: int
     timestamp_type: TimestampType
     timestamp: int | None
-    """Milliseconds since the epoch; None exactly for NONE and CREATE_NULL."""
+    """Milliseconds since the epoch; None only for NONE and CREATE_NULL."""
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
 
 
 class NeedMore(Exception):
-    """The record goes on behind the bytes that were loaded, and before the end of its file."""
+    """The record extends beyond the loaded bytes, but not beyond the end of its file."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.size = size
-        """How many bytes have to be loaded, at least."""
+        """The least number of bytes to load."""
 
 
 class UnreadableRecord(Exception):
-    """The bytes are no record. Callers turn it into an error that names the file."""
+    """The bytes are not a record. Callers convert it to an error that names the file."""
 
     def __init__(self, at: int, reason: str, *, torn: bool = False) -> None:
         super().__init__(reason)
         self.at = at
         self.reason = reason
         self.torn = torn
-        """The record runs past the end, as one does whose writer was killed."""
+        """Whether the record extends beyond the end, as after a killed writer."""
 
 
 def encode(record: Record) -> bytes:
     """The bytes of *record*.
 
     Raises:
-        ValueError: the timestamp does not go with its type.
+        ValueError: the timestamp does not match its type.
     """
     parts = [_encode_head(record), *_encode_bytes(record.key), *_encode_bytes(record.value)]
     parts.append(LENGTH.pack(len(record.headers)))
@@ -116,20 +117,20 @@ def _encode_bytes(content: bytes | None) -> tuple[bytes, ...]:
 
 
 def decode(data: bytes, at: int, end: int, max_bytes: int = MAX_RECORD_BYTES) -> tuple[Record, int]:
-    """The record at *at* of *data*, and where the next one starts.
+    """Decode the record at *at* of *data*; also return where the next record starts.
 
-    *end* is where the file's readable bytes end, counted like *at*; it may lie behind what is
-    loaded. A length is compared with *end* before anything is read or allocated.
+    *end* is where the file's readable bytes end, counted like *at*; it may be beyond the loaded
+    bytes. Lengths are compared with *end* before anything is read or allocated.
 
     Raises:
-        NeedMore: more of the file has to be loaded first.
-        Unreadable: the bytes are no record, or one of more than *max_bytes*.
+        NeedMore: more of the file must be loaded first.
+        UnreadableRecord: the bytes are not a record, or the record exceeds *max_bytes*.
     """
     return _Decoder(data, at, end, max_bytes).record()
 
 
 class _Decoder:
-    """Walks over one record; `position` is the next byte to be read."""
+    """Parses one record; `position` is the next byte to read."""
 
     __slots__ = ("ceiling", "data", "end", "loaded", "position", "start")
 
@@ -166,7 +167,7 @@ class _Decoder:
         return int(timestamp)
 
     def content(self, what: str) -> bytes | None:
-        """Bytes with their length before them; None for null."""
+        """Length-prefixed bytes; None for null."""
         size = self.length(f"the length of {what}")
         if size == -1:
             return None
@@ -201,7 +202,7 @@ class _Decoder:
         return int(size)
 
     def reach(self, size: int, what: str) -> None:
-        """Make sure that *size* more bytes are there to be read."""
+        """Check that *size* more bytes can be read."""
         to = self.position + size
         if to > self.loaded:
             self.refuse(to, what)
@@ -216,3 +217,39 @@ class _Decoder:
             reason = f"a record of {size} bytes or more is over the limit of this reader"
             raise UnreadableRecord(self.start, reason)
         raise NeedMore(to)
+
+
+class BytesAs(StrEnum):
+    """How bytes are shown in JSON, which has no type for them."""
+
+    UTF8 = "utf8"
+    """Text; bytes that are not UTF-8 become U+FFFD."""
+    HEX = "hex"
+    BASE64 = "base64"
+
+    def show(self, content: bytes) -> str:
+        if self is BytesAs.HEX:
+            return content.hex()
+        if self is BytesAs.BASE64:
+            return base64.b64encode(content).decode()
+        return content.decode(errors="replace")
+
+
+def as_json(record: Record, form: BytesAs) -> dict[str, Any]:
+    """One record as a JSON object; null stays null, headers are pairs in their order.
+
+    ``{"offset", "timestamp_type": "none"|"create"|"log_append"|"create_null", "timestamp": ms,
+    "key", "value", "headers": [[key, value], ...]}``
+    """
+    return {
+        "offset": record.offset,
+        "timestamp_type": record.timestamp_type.name.lower(),
+        "timestamp": record.timestamp,
+        "key": _shown(record.key, form),
+        "value": _shown(record.value, form),
+        "headers": [[form.show(key), _shown(value, form)] for key, value in record.headers],
+    }
+
+
+def _shown(content: bytes | None, form: BytesAs) -> str | None:
+    return None if content is None else form.show(content)

@@ -1,4 +1,4 @@
-"""Indexes rebuilt from the records files alone, which is all that a backup cannot do without."""
+"""Rebuilds indexes from the records files, which are the only files that a backup needs."""
 
 from __future__ import annotations
 
@@ -33,55 +33,65 @@ class Reindexed:
     prefix: str
     entries: int
     end: int
-    """Byte of the records file up to which records are whole."""
+    """Where the complete records of the records file end."""
     left_out: int
-    """Bytes behind it."""
+    """How many bytes follow."""
     damage: str | None
-    """Why reading ended there; None when nothing is left out."""
+    """Why reading stopped there; None if nothing is left out."""
     torn: bool
-    """What is left out is one record that was cut, as when a writer is killed."""
+    """Whether the left-out bytes are one incomplete record, as after a killed writer."""
 
 
 def reindex(
     folder: Folder, partition: int, *, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> tuple[Reindexed, ...]:
-    """Write the segment indexes and then the partition index of *partition* anew.
+    """Rewrite the segment indexes and then the partition index of *partition*.
 
-    Each covers every whole record. Old indexes are replaced one by one, atomically; records are
-    not touched, nor is the index of a segment that is damaged before its end: `mending` reads both.
+    Each index covers every complete record and replaces the old index atomically. Records stay
+    unchanged, and so does the index of a segment that is damaged before its end, because `mending`
+    reads both.
 
     Raises:
-        DamagedBackup: a records file is empty or its segment has two names.
-        UnsupportedSchema: a records file of another version.
+        DamagedBackup: a records file is empty, or its segment has two names.
+        UnsupportedSchema: a records file has another version.
     """
     segments = _segments(folder, partition)
-    rebuilt = tuple(_rebuild(folder, partition, one[0], max_record_bytes) for one in segments)
+    rebuilt = tuple(
+        _rebuild(folder, partition, segment[0], max_record_bytes) for segment in segments
+    )
     write_partition_index(folder, partition, segments)
     return rebuilt
 
 
+def segments_of(folder: Folder, partition: int) -> tuple[str, ...]:
+    """The names of the segments that `reindex` makes an index of."""
+    return tuple(prefix for prefix, _ in _segments(folder, partition))
+
+
 def _segments(folder: Folder, partition: int) -> list[tuple[str, int]]:
-    """Name and start offset of each segment with records."""
+    """The name and start offset of each segment with records."""
     names = folder.names()
     files = listing(names).get(partition)
     found = files.segments if files else []
-    flat = [(one.prefix, one.start_offset) for one in found if one.has_records]
+    flat = [(segment.prefix, segment.start_offset) for segment in found if segment.has_records]
     manifest = None if folder.original else read_manifest(folder)
     held = manifest.partition(partition) if manifest else None
     if held is None:
         return flat
     there = set(names)
     return [
-        (one.prefix, one.start_offset) for one in held.segments if records_name(one.prefix) in there
+        (segment.prefix, segment.start_offset)
+        for segment in held.segments
+        if records_name(segment.prefix) in there
     ]
 
 
 def write_partition_index(
     folder: Folder, partition: int, segments: Iterable[tuple[str, int]]
 ) -> None:
-    """Put a whole partition index in place, for *segments* by name and start offset.
+    """Write a partition index with *segments*, given by name and start offset.
 
-    Only where the original's readers would look for it.
+    Writes nothing in a folder where Kafka Backup's readers would not look for it.
     """
     if not folder.original:
         return
@@ -90,7 +100,7 @@ def write_partition_index(
 
 
 def write_segment_index(folder: Folder, prefix: str, placed: Iterable[Placed]) -> None:
-    """Put a whole segment index in place."""
+    """Write the index of a whole segment."""
     folder.replace(segment_index_name(prefix), _index_chunks(placed))
 
 
@@ -105,7 +115,7 @@ def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int)
     for _ in walk:
         pass
     if walk.damage is None or walk.damage.torn:
-        # What is damaged keeps its index: it is the second witness of what the records were.
+        # A damaged segment keeps its index, which is the second witness of its records.
         walk = _Walk(folder, prefix, max_record_bytes)
         write_segment_index(folder, prefix, walk)
     size = folder.size(records_name(prefix)) or 0
@@ -121,7 +131,7 @@ def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int)
 
 
 class _Walk:
-    """The whole records of a segment; keeps why and where they ended."""
+    """Reads the complete records of a segment; keeps where they ended and why."""
 
     def __init__(self, folder: Folder, prefix: str, max_record_bytes: int) -> None:
         self._read = read_segment(folder, records_name(prefix), max_record_bytes=max_record_bytes)

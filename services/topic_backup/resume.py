@@ -1,8 +1,8 @@
-"""What a killed writer left: the torn end is found and cut off, what is whole is kept.
+"""Prepares a partition for its next writer: cuts off what a killed writer left incomplete.
 
-Past the last commit a record is kept if it is whole and an index entry, written after it was
-safe, covers it. That is how the original resumes, too, so a backup that it went on with is not
-cut short. Nothing is cut that an index entry still speaks for: that is damage, and an error.
+A record after the last commit stays if it is complete and has an index entry, which is written
+only once the record is durable. Kafka Backup resumes in the same way, so records that it appended
+stay. Bytes that an index entry covers are never cut off: they are damage, and raise an error.
 """
 
 from __future__ import annotations
@@ -45,40 +45,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Bytes that were taken off the end of a file."""
+    """Bytes that were cut off the end of a file."""
 
     file: str
     position: int
-    """Bytes that stayed."""
+    """How many bytes stayed."""
     size: int
-    """Bytes that were taken off."""
+    """How many bytes were cut off."""
 
 
 def oldest_missing(
     committed: PartitionSummary | None, there: Sequence[SegmentSummary]
 ) -> tuple[SegmentSummary, ...]:
-    """The committed segments before those that are *there*: a backup goes on without them.
+    """The committed segments before those *there*; the backup continues without them.
 
-    They stay in the manifest, so that every reader says that they are missing.
+    They stay in the manifest, so that every reader reports them as missing.
     """
-    first = min((one.start_offset for one in there), default=None)
+    first = min((summary.start_offset for summary in there), default=None)
     held = committed.segments if committed and first is not None else ()
-    return tuple(one for one in held if first is not None and one.start_offset < first)
+    return tuple(summary for summary in held if first is not None and summary.start_offset < first)
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A partition that can be written on."""
+    """A partition that is ready for appending."""
 
     segments: tuple[SegmentSummary, ...]
-    """By start offset; empty for a partition that was never written."""
+    """Sorted by start offset; empty if the partition was never written."""
     digest: _Hash | None
-    """Has taken in the bytes of the last segment."""
+    """The running hash of the last segment's bytes."""
     cuts: tuple[Cut, ...]
 
     @property
     def next_offset(self) -> int | None:
-        """One past the last record."""
+        """The offset after the last record."""
         for segment in reversed(self.segments):
             if segment.last_offset is not None:
                 return segment.last_offset + 1
@@ -91,13 +91,13 @@ def resume(
     committed: PartitionSummary | None,
     segments: Sequence[Segment],
 ) -> Resumed:
-    """Make the files of *partition* whole again, so that a writer can go on with them.
+    """Make the files of *partition* consistent, so that a writer can continue them.
 
-    *segments* is what the folder holds of it.
+    *segments* are the partition's segments in the folder.
 
     Raises:
-        DamagedBackup: less is there than was committed, or other bytes, or damage that is not
-            the torn end of a killed writer.
+        DamagedBackup: files are shorter than was committed, have other bytes, or have damage that
+            a killed writer does not explain.
     """
     return _Resume(folder, partition, committed).run(segments)
 
@@ -115,10 +115,10 @@ class _Resume:
 
     def run(self, on_disk: Sequence[Segment]) -> Resumed:
         self._drop_lone_indexes(on_disk)
-        segments = [one for one in on_disk if one.has_records]
+        segments = [segment for segment in on_disk if segment.has_records]
         self._check_all_there(segments)
         last = segments[-1] if segments else None
-        summaries = tuple(self._segment(one, last=one is last) for one in segments)
+        summaries = tuple(self._segment(segment, last=segment is last) for segment in segments)
         _check_order(self._folder, summaries)
         if segments:
             self._repair_partition_index(segments)
@@ -130,8 +130,8 @@ class _Resume:
                 self._folder.remove(segment_index_name(segment.prefix))
 
     def _check_all_there(self, segments: Sequence[Segment]) -> None:
-        """Only the oldest committed segments may be missing; the backup goes on behind them."""
-        there = {one.start_offset for one in segments}
+        """Check that only the oldest committed segments are missing, before those present."""
+        there = {segment.start_offset for segment in segments}
         oldest = min(there, default=0)
         for done in self._committed.segments if self._committed else ():
             gone = done.start_offset not in there and (done.count or not there)
@@ -170,7 +170,7 @@ class _Resume:
 
 
 class _Tail:
-    """One segment past its last commit, walked record by record beside its index."""
+    """One segment after its last commit, read record by record along with its index."""
 
     def __init__(
         self,
@@ -188,12 +188,12 @@ class _Tail:
         self._tally = SegmentTally(done)
         self._end = done.records_bytes if done else FIRST_POSITION
         self.accounted = accounted
-        """Offsets before it are in the backup or known to be missing; None before the first."""
+        """Lower offsets are backed up or known to be missing; None before the first."""
         self._index_fits = True
         self.digest = hashlib.sha256()
 
     def walk(self) -> SegmentSummary:
-        """Take in every record that is to be kept."""
+        """Take every record that stays."""
         self._take_in_committed()
         index = open_index(self._folder, self._segment.prefix)
         if index is None:
@@ -207,7 +207,7 @@ class _Tail:
         return self._tally.summary(segment.prefix, segment.start_offset, self._end, digest)
 
     def cut(self) -> list[Cut]:
-        """Bring records file and index to what was taken in."""
+        """Cut the records file and the index to the records that were taken."""
         cuts = self._truncate(self._name, self._end)
         index = segment_index_name(self._segment.prefix)
         if self._index_fits:
@@ -261,7 +261,7 @@ class _Tail:
         self._end = placed.end
 
     def _judge(self, damage: DamagedBackup, index: SegmentIndex | None) -> None:
-        """Let the torn end of a killed writer pass; raise what is something else."""
+        """Accept the incomplete end that a killed writer leaves; raise any other damage."""
         spoken_for = index is None or not self._index_fits or self._tally.count < len(index)
         if spoken_for and not damage.torn:
             raise damage
@@ -279,14 +279,14 @@ class _Tail:
 
 
 def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
-    """Whether the index speaks for all that was committed."""
+    """Whether the index covers everything that was committed."""
     if done is None or done.count == 0:
         return True
     return len(index) >= done.count and index[done.count - 1].end == done.records_bytes
 
 
 def _check_order(folder: AppendFolder, summaries: Sequence[SegmentSummary]) -> None:
-    """Offsets have to rise from segment to segment."""
+    """Check that offsets rise from segment to segment."""
     latest = -1
     for segment in summaries:
         if segment.first_offset is None or segment.last_offset is None:

@@ -1,4 +1,4 @@
-"""The index of one segment: where each offset's record lies in the records file.
+"""Reads and writes a segment's index: where each offset's record is in the records file.
 
 ::
 
@@ -7,8 +7,8 @@
       Position => int64    of the record in the records file; 1 for the first
       Length   => int64    Position + Length is the next entry's Position
 
-Source: SegmentIndexEntry.java of itadventurer/kafka-backup. Entries have one size, so an index
-is searched on disk and never loaded.
+All entries have the same size, so an index is searched on disk and never loaded. Source:
+SegmentIndexEntry.java of itadventurer/kafka-backup.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ENTRY = struct.Struct(
 
 
 class IndexedRecord(NamedTuple):
-    """Where one record lies."""
+    """Where one record is."""
 
     offset: int
     position: int
-    """Bytes before it in its file."""
+    """Where it begins in the records file."""
     length: int
-    """Bytes."""
+    """How many bytes."""
 
     @property
     def end(self) -> int:
@@ -49,18 +49,18 @@ class IndexedRecord(NamedTuple):
 
 
 def encode_entry(entry: IndexedRecord) -> bytes:
-    """What stands for one record."""
+    """The bytes of one record's entry."""
     return ENTRY.pack(*entry)
 
 
 class SegmentIndex:
-    """A segment's index on disk, read where it is asked; half an entry at the end is ignored."""
+    """A segment's index on disk; an incomplete entry at the end is ignored."""
 
     def __init__(self, folder: Folder, prefix: str) -> None:
         """Open the index.
 
         Raises:
-            DamagedBackup, UnsupportedSchema: it does not begin as an index does.
+            DamagedBackup, UnsupportedSchema: the file does not begin like an index.
         """
         name = segment_index_name(prefix)
         self._where = folder.where(name)
@@ -99,7 +99,7 @@ class SegmentIndex:
         return IndexedRecord(*ENTRY.unpack(content))
 
     def some(self, start: int, end: int) -> bytes:
-        """The entries number *start* to *end*, as they lie there."""
+        """The bytes of the entries number *start* to *end*."""
         with storage_errors(self._where):
             position = self._file.seek(FIRST_POSITION + start * ENTRY.size)
             content = self._file.read((end - start) * ENTRY.size)
@@ -114,17 +114,17 @@ class SegmentIndex:
     def first_from(self, offset: int, low: int = 0, high: int | None = None) -> int:
         """The number of the first entry at or after *offset*, if entries rise as they should.
 
-        It is known to be between *low* and *high*.
+        The result is between *low* and *high*.
         """
         return bisect_left(self, offset, low, high, key=lambda entry: entry.offset)
 
     def count_within(self, size: int) -> int:
-        """How many entries' records lie in the first *size* bytes of the records file."""
+        """How many entries have their record in the first *size* bytes of the records file."""
         return bisect_left(self, size + 1, key=lambda entry: entry.end)
 
 
 def open_index(folder: Folder, prefix: str) -> SegmentIndex | None:
-    """The index of a segment, or None when it is missing, empty or no index at all."""
+    """The index of a segment; None if it is missing, empty or not an index."""
     if folder.size(segment_index_name(prefix)) is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Records out of one segment's records file, in order and in bounded memory."""
+"""Reads the records of one segment's records file, in order and in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class Placed(NamedTuple):
-    """A record and the bytes it takes in its file."""
+    """A record and its place in the file."""
 
     record: Record
     position: int
-    """Bytes before it in the file."""
+    """Where it begins in the file."""
     length: int
-    """Bytes."""
+    """How many bytes."""
 
     @property
     def end(self) -> int:
@@ -40,7 +40,7 @@ def check_magic(file: BinaryIO, where: str) -> None:
 
     Raises:
         DamagedBackup: the file is empty.
-        UnsupportedSchema: the byte is another version's.
+        UnsupportedSchema: the byte stands for another version.
     """
     with storage_errors(where):
         file.seek(0)
@@ -62,14 +62,14 @@ def read_segment(
     end: int | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Iterator[Placed]:
-    """The records of file *name* that lie in the bytes ``[start, end)``; to its end by default.
+    """The records of file *name* in the bytes ``[start, end)``; by default, to its end.
 
-    *start* must be where a record starts. Offsets have to rise. Everything before the damage
-    is yielded before the error is raised.
+    *start* must be the start of a record. Offsets must rise. All records before damage are
+    yielded before the error is raised.
 
     Raises:
-        DamagedBackup: bytes that are no record, or a record that goes past *end* (torn).
-        UnsupportedSchema: not this version of the format.
+        DamagedBackup: the bytes are not a record, or a record ends after *end* (torn).
+        UnsupportedSchema: the file has another version of the format.
     """
     where = folder.where(name)
     with folder.open(name) as file:
@@ -83,7 +83,7 @@ def read_segment(
 
 
 class _Reading:
-    """A chunk of the file, refilled as records are taken out of it."""
+    """A chunk of the file, refilled as records are taken from it."""
 
     def __init__(self, file: BinaryIO, where: str, max_record_bytes: int) -> None:
         self._file = file
@@ -124,7 +124,7 @@ class _Reading:
                 return Placed(record, position, base + after - position)
 
     def _load(self, position: int, size: int, end: int) -> None:
-        """Hold *size* bytes or more from *position*, as far as the file goes."""
+        """Load at least *size* bytes from *position*, or up to the end of the file."""
         size = min(max(size, CHUNK_BYTES), end - position)
         with storage_errors(self._where):
             self._file.seek(position)

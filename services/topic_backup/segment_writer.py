@@ -1,4 +1,4 @@
-"""One segment while it is written: records first, their index entries only once those are safe."""
+"""Writes one segment: records first, and index entries once their records are durable."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 BUFFER_BYTES = 256 * 1024
-"""Records are gathered to writes of about this size; thousands of writers may be open."""
+"""Records are buffered to writes of about this size; thousands of writers may be open."""
 MAX_WAITING_INDEX_BYTES = 4 * 1024 * 1024
-"""Index entries wait in memory for their records' fsync; this many force one."""
+"""Index entries wait in memory for their records' fsync; this size forces one."""
 
 
 class SegmentWriter:
     """Appends records to one segment.
 
-    An index entry never reaches the disk before its record, not even after a power cut: readers
-    and the original trust the index to say which records are whole.
+    An index entry is never on disk before its record, not even after a power cut: our readers and
+    Kafka Backup use the index to find out which records are complete.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SegmentWriter:
         resumed: SegmentSummary | None = None,
         digest: _Hash | None = None,
     ) -> None:
-        """Create the segment, or go on with *resumed*, whose bytes *digest* has taken in."""
+        """Create the segment, or continue *resumed*, whose bytes are hashed in *digest*."""
         self.prefix = prefix
         self.start_offset = start_offset
         self._tally = SegmentTally(resumed)
@@ -58,7 +58,7 @@ class SegmentWriter:
 
     @property
     def size(self) -> int:
-        """Bytes of the records file, magic byte and what is still gathered included."""
+        """Size of the records file, with the magic byte and buffered records."""
         return self._size
 
     @property
@@ -66,7 +66,7 @@ class SegmentWriter:
         return self._tally.last_offset
 
     def append(self, record: Record, leader_epoch: int | None = None) -> None:
-        """Gather *record*, whose offset is past every other; `relieve` from time to time."""
+        """Buffer *record*, whose offset must be above all others; call `relieve` now and then."""
         content = encode(record)
         entry = IndexedRecord(record.offset, self._size, len(content))
         self._gather(content)
@@ -75,20 +75,20 @@ class SegmentWriter:
 
     @property
     def crowded(self) -> bool:
-        """Whether so many index entries wait in memory that it is time to `sync`."""
+        """Whether enough index entries wait in memory that the caller should `sync`."""
         return len(self._waiting_index) >= MAX_WAITING_INDEX_BYTES
 
     def relieve(self) -> None:
-        """Hand gathered records to the system, if they are enough to be worth it."""
+        """Write buffered records to the file if there are enough of them."""
         if len(self._waiting_records) >= BUFFER_BYTES:
             self.flush()
 
     def skip(self, gap: Gap) -> None:
-        """Note that the offsets of *gap* are missing."""
+        """Record that the offsets of *gap* are missing."""
         self._tally.skip(gap)
 
     def flush(self) -> None:
-        """Hand gathered records to the system; not yet durable."""
+        """Write buffered records to the file; not yet durable."""
         if self._waiting_records:
             self._records.write(bytes(self._waiting_records))
             self._waiting_records.clear()
@@ -104,19 +104,19 @@ class SegmentWriter:
         self._index.sync()
 
     def close(self) -> None:
-        """Sync and give the files back."""
+        """Sync, then close the files."""
         try:
             self.sync()
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Give the files back without writing what is gathered."""
+        """Close the files without writing buffered records."""
         self._records.close()
         self._index.close()
 
     def summary(self) -> SegmentSummary:
-        """The segment as it is now, gathered records included: `sync` before committing it."""
+        """The current state with buffered records; call `sync` before committing it."""
         return self._tally.summary(
             self.prefix, self.start_offset, self._size, self._digest.hexdigest()
         )

@@ -1,8 +1,8 @@
-"""Whether the bytes of a committed segment are those that were committed, read once for each state.
+"""Checks whether a committed segment's bytes are unchanged, once for each state of the file.
 
-A process that asks again about a file that did not change gets the answer of the first time, in
-an object store too, where the store proves that the object did not change. What could not be read
-is asked again each time: the next request may get through.
+A process that checks an unchanged file again gets the first answer; in an object store, only if
+the store proves that the object is unchanged. A failed read is repeated each time, because the next
+request may succeed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ OTHER_BYTES = "its bytes are not those that were committed (SHA-256)"
 MOST_KEPT = 4096
 
 _known: dict[Hashable, str] = {}
-"""By question, file, state of the file and what was committed."""
+"""Answers by question, file, state of the file and committed figures."""
 
 
 def altered(folder: Folder, segment: SegmentSummary) -> str:
-    """What is wrong with the records file of *segment*; empty where nothing is."""
+    """What is wrong with the records file of *segment*; empty if nothing is."""
     try:
         return remembered(folder, segment, "altered", lambda: _judged(folder, segment))
     except BreakglassError as error:
@@ -33,16 +33,16 @@ def altered(folder: Folder, segment: SegmentSummary) -> str:
 def remembered(
     folder: Folder, segment: SegmentSummary, question: str, answer: Callable[[], str]
 ) -> str:
-    """The *answer* about the records file of *segment*, worked out once for each of its states.
+    """The *answer* about the records file of *segment*, computed once for each state of the file.
 
-    Raises: as *answer*, and then nothing is remembered.
+    Raises: as *answer*; then nothing is remembered.
         StorageError: the state of the file cannot be read.
     """
     name = records_name(segment.prefix)
     state = folder.state(name)
     if state is None:
         return answer()
-    # Not the address alone: who opens it with another key reads other bytes.
+    # The address alone is not enough: another key decrypts the file to other bytes.
     place = folder.where(name) if isinstance(folder, LocalFolder) else (folder, name)
     key = (question, place, state, segment.records_bytes, segment.sha256)
     if key not in _known:
@@ -56,7 +56,7 @@ def remembered(
 def judged(
     folder: Folder, segment: SegmentSummary, count: Callable[[int], None] = lambda _: None
 ) -> str:
-    """As `altered`, read now; bytes are reported to *count* as they come."""
+    """Like `altered`, without the memory; *count* is called with the size of each chunk."""
     try:
         return _judged(folder, segment, count)
     except BreakglassError as error:

@@ -1,4 +1,4 @@
-"""How backups stand: what each topic and partition has, how old it is, when it was verified."""
+"""Reports each backed-up topic and partition: content, age and last verification."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from uuid import UUID
 from breakglass.services.topic_backup import group_history, verified
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
 from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.folder_contents import missing_of
 from breakglass.services.topic_backup.layout import folder_name
-from breakglass.services.topic_backup.lost import missing_of
 from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.originals import FoundFiles, found_files
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
 from breakglass.services.topic_backup.verification import has_lost_manifest
 from breakglass.services.topic_backup.verified import Verified
 
 EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
-"""Reasons for which no record is missing from a committed reader's view."""
+"""Reasons that leave no record missing for a read_committed consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +30,18 @@ class PartitionStatus:
     first_offset: int | None
     last_offset: int | None
     next_offset: int | None
-    """Everything before it is backed up or accounted for."""
+    """All lower offsets are backed up or accounted for."""
     records: int
     bytes: int
     segments: int
     damage: tuple[str, ...]
-    """Segments that are gone or too short, each with its offsets; whether bytes were changed is
-    for `verify` to find."""
+    """Segments that are missing or too short, with offsets; only `verify` finds changed bytes."""
     gaps: dict[str, int]
     """Offsets without a record, by reason."""
 
     @property
     def lost(self) -> int:
-        """Offsets that are missing and should not be."""
+        """Offsets that are missing for an unexpected reason."""
         return sum(count for reason, count in self.gaps.items() if reason not in EXPECTED)
 
 
@@ -53,54 +53,59 @@ class TopicStatus:
     generation: int
     folder: str
     commit: int | None
-    """None: a backup of the original's, of which only files can be counted."""
+    """None: a backup of Kafka Backup, of which `found` has what its files say."""
     committed_at_ms: int | None
     verified: Verified | None
     partitions: tuple[PartitionStatus, ...]
     group_states: int
-    """States of consumer groups' offsets that can be restored."""
+    """How many states of consumer groups' offsets can be restored."""
     cluster_id: str | None = None
     topic_id: UUID | None = None
-    """Of the topic that was backed up; None where nobody noted it."""
+    """The backed-up topic's id; None if it was not recorded."""
     lost_manifest: bool = False
-    """Side files tell that there was a manifest, which is gone."""
+    """Whether side files show that a manifest existed, although it is missing."""
     changed: bool = False
-    """Files were changed since the last verification."""
+    """Whether files changed since the last verification."""
     found_as: str = ""
-    """The folder's name, where it was listed."""
+    """The folder's name in the listing."""
+    found: FoundFiles | None = None
+    """What the files say without a manifest; None with a manifest."""
 
     @property
     def name(self) -> str:
-        """Of its folder: ``orders``, ``orders~2``."""
+        """The folder's name: ``orders``, ``orders~2``."""
         return self.found_as or folder_name(self.topic, self.generation)
 
     @property
     def passed_over(self) -> bool:
-        """Kafka Backup does not find it: it reads the folder of the topic's own name alone."""
+        """Whether Kafka Backup ignores the folder: it reads only the folder named as the topic."""
         return self.name != self.topic
 
     @property
     def damaged(self) -> bool:
-        """Whether files are gone or too short, or the last verification found damage."""
-        found = self.verified is not None and not self.verified.whole
-        return found or self.lost_manifest or any(one.damage for one in self.partitions)
+        """Whether files are missing or too short, or the last verification found damage."""
+        if self.lost_manifest or (self.verified is not None and not self.verified.whole):
+            return True
+        found = self.found.partitions if self.found else ()
+        damages = [part.damage for part in self.partitions] + [part.damage for part in found]
+        return any(damages)
 
     @property
     def verified_now(self) -> bool:
-        """Whether the last commit was verified and found whole, and is still there as it was."""
+        """Whether the last commit was verified as intact and its files are unchanged since."""
         held = self.verified
         whole = held is not None and held.whole and held.commit == self.commit
         return whole and not self.changed and not self.damaged
 
 
 def read_status(store: Store, topics: Collection[str] = ()) -> list[TopicStatus]:
-    """The status of every generation of *topics*, of all when none is named.
+    """The status of every generation of *topics*, or of all topics if empty.
 
     Raises:
-        UsageError: there is no such folder or topic.
+        UsageError: the folder or a topic does not exist.
         MalformedInput, UnsupportedSchema: a manifest cannot be read.
     """
-    return [topic_status(one) for one in held_topics(store, topics)]
+    return [topic_status(topic) for topic in held_topics(store, topics)]
 
 
 def topic_status(held: HeldTopic) -> TopicStatus:
@@ -122,33 +127,34 @@ def topic_status(held: HeldTopic) -> TopicStatus:
         commit=manifest.commit if manifest else None,
         committed_at_ms=manifest.committed_at_ms if manifest else None,
         verified=last,
-        partitions=tuple(_partition(folder, one, set(names)) for one in parts),
+        partitions=tuple(_partition(folder, part, set(names)) for part in parts),
         group_states=len(group_history.times(names)),
         cluster_id=manifest.identity.cluster_id if manifest else None,
         topic_id=manifest.identity.topic_id if manifest else None,
         lost_manifest=manifest is None and has_lost_manifest(names),
         changed=last is not None and verified.is_changed(folder, last),
         found_as=held.name,
+        found=found_files(folder, names) if manifest is None and folder.original else None,
     )
 
 
 def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -> PartitionStatus:
     lost = missing_of(names, folder, held, sizes=isinstance(folder, LocalFolder))
     wrong = {one.prefix for one in lost}
-    kept = [one for one in held.segments if one.prefix not in wrong]
+    kept = [segment for segment in held.segments if segment.prefix not in wrong]
     gaps: dict[str, int] = {}
     for segment in held.segments:
         for reason, count in segment.missing.items():
             gaps[reason] = gaps.get(reason, 0) + count
-    firsts = [one.first_offset for one in held.segments if one.first_offset is not None]
-    lasts = [one.last_offset for one in held.segments if one.last_offset is not None]
+    firsts = [segment.first_offset for segment in held.segments if segment.first_offset is not None]
+    lasts = [segment.last_offset for segment in held.segments if segment.last_offset is not None]
     return PartitionStatus(
         partition=held.partition,
         first_offset=firsts[0] if firsts else None,
         last_offset=lasts[-1] if lasts else None,
         next_offset=held.next_offset,
-        records=sum(one.count for one in kept),
-        bytes=sum(one.records_bytes for one in kept),
+        records=sum(summary.count for summary in kept),
+        bytes=sum(summary.records_bytes for summary in kept),
         segments=len(kept),
         damage=tuple(str(one.what) for one in lost),
         gaps=gaps,

@@ -1,4 +1,4 @@
-"""What a backup holds, counted: segments, partitions, and the offsets that are missing."""
+"""The figures of a backup: its segments, partitions and missing offsets."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import ClassVar
 from breakglass.services.topic_backup.record import Record
 
 MAX_GAPS = 100
-"""Gaps that are listed for one segment; past that only their offsets are counted."""
+"""Maximum number of listed gaps of one segment; the offsets of further gaps are only counted."""
 
 
 class GapReason(StrEnum):
-    """Why offsets between two records of a backup are not there."""
+    """Why a backup lacks offsets."""
 
     COMPACTION = "compaction"
     CONTROL = "control"
-    """Transaction markers and other control records, which a backup does not hold."""
+    """Transaction markers and other control records, which a backup does not contain."""
     ABORTED = "aborted"
-    """Records of aborted transactions, left out by a committed-only read."""
+    """Records of aborted transactions, which a read_committed consumer skips."""
     NOT_TAKEN = "not taken"
-    """Outside of what this backup was asked for."""
+    """Offsets that the backup was not asked to contain."""
     LOST = "lost"
     """Retention, deletion or an election removed them before they were read."""
     UNKNOWN = "unknown"
@@ -41,7 +41,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """From *offset* on, records were written under leader epoch *epoch*."""
+    """Records from *offset* on were written in leader epoch *epoch*."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -57,30 +57,30 @@ class SegmentSummary:
 
     prefix: str
     start_offset: int
-    """From its name."""
+    """The offset in the segment's name."""
     records_bytes: int
-    """Size of the records file, magic byte included; what lies behind is not committed."""
+    """Size of the records file, with the magic byte; later bytes are not committed."""
     sha256: str
-    """Of those bytes."""
+    """The hash of the committed bytes."""
     count: int = 0
-    """Records."""
+    """Number of records."""
     first_offset: int | None = None
     last_offset: int | None = None
     first_timestamp: int | None = None
-    """Milliseconds; None where the record has none."""
+    """Milliseconds; None if the record has no timestamp."""
     last_timestamp: int | None = None
     max_timestamp: int | None = None
     epochs: tuple[EpochStart, ...] = ()
-    """Leader epochs as far as they are known; the first is that of the segment's start."""
+    """Known leader epochs; the first is the epoch at the segment's start."""
     gaps: tuple[Gap, ...] = ()
-    """Missing offsets before, between and behind the records, the first `MAX_GAPS` of them."""
+    """Missing offsets before, between and after the records; the first `MAX_GAPS` gaps."""
     missing: Mapping[str, int] = field(default_factory=dict)
-    """Missing offsets by reason, complete."""
+    """All missing offsets, by reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLogSummary:
-    """The side file with the state of each batch, as it was committed."""
+    """The committed side file with the state of each batch."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -97,15 +97,17 @@ class PartitionSummary:
 
     partition: int
     next_offset: int | None
-    """Everything before it is in the backup or accounted for by a gap; None: nothing was read."""
+    """All lower offsets are backed up or in a gap; None: nothing was read."""
     segments: tuple[SegmentSummary, ...]
     batch_log: BatchLogSummary | None = None
     end_epoch: int | None = None
-    """Leader epoch that wrote the offset before *next_offset*, where that is known."""
+    """The leader epoch that wrote the offset before *next_offset*, if known."""
 
     def segment(self, start_offset: int) -> SegmentSummary | None:
-        """The committed segment of that start offset."""
-        return next((one for one in self.segments if one.start_offset == start_offset), None)
+        """The committed segment with that start offset."""
+        return next(
+            (segment for segment in self.segments if segment.start_offset == start_offset), None
+        )
 
 
 class SegmentTally:
@@ -123,7 +125,7 @@ class SegmentTally:
         self._missing = dict(begun.missing) if begun else {}
 
     def add(self, record: Record, leader_epoch: int | None = None) -> None:
-        """Count *record*, the next of the segment."""
+        """Count *record*, the segment's next record."""
         if self._first_offset is None:
             self._first_offset = record.offset
             self._first_timestamp = record.timestamp
@@ -152,7 +154,7 @@ class SegmentTally:
     def summary(
         self, prefix: str, start_offset: int, records_bytes: int, sha256: str
     ) -> SegmentSummary:
-        """The segment as it is now."""
+        """The current figures of the segment."""
         return SegmentSummary(
             prefix=prefix,
             start_offset=start_offset,

@@ -1,30 +1,109 @@
-"""The backup of one topic while it is written: its partitions, and the commit of them all."""
+"""Writes the backup of one topic: locks its folder, writes its partitions, and commits them."""
 
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from breakglass.services.errors import UsageError, WrongCluster
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.layout import PartitionFiles, topic_path
+from breakglass.services.topic_backup import pending
+from breakglass.services.topic_backup.folder import Folder, LocalFolder
+from breakglass.services.topic_backup.layout import PartitionFiles, listing, topic_path
 from breakglass.services.topic_backup.manifest import (
     TopicIdentity,
     TopicManifest,
     next_manifest,
+    read_manifest,
     write_manifest,
 )
 from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES, PartitionWriter
 from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
-from breakglass.services.topic_backup.topic_claim import claim
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A locked folder, as it was found."""
+
+    folder: LocalFolder
+    committed: TopicManifest | None
+    """The last commit; None in a new folder."""
+    identity: TopicIdentity
+    """The topic's identity, completed from the last commit."""
+    found: Mapping[int, PartitionFiles]
+    """The files of each partition, from one listing: a listing for each partition would take
+    quadratic time.
+    """
+
+
+@contextmanager
+def claim(path: Path, identity: TopicIdentity) -> Iterator[Claim]:
+    """Open or create the folder at *path*, locked until the end of the ``with`` block.
+
+    Raises:
+        UsageError: the folder belongs to another topic, or to this topic before it was deleted
+            and created again.
+        WrongCluster: the folder belongs to another cluster.
+        AlreadyRunning: another process is writing to the folder.
+        MalformedInput, UnsupportedSchema: the folder's manifest, or a killed run's note, cannot
+            be read.
+        StorageError: the folder cannot be written.
+    """
+    folder = LocalFolder.create(path)
+    with folder.lock():
+        folder.remove_leftovers()
+        committed = read_manifest(folder)
+        check_same(folder, committed, identity)
+        pending.take_back(folder, committed.commit if committed else 0)
+        yield Claim(folder, committed, merged(committed, identity), listing(folder.names()))
+
+
+def check_same(folder: Folder, committed: TopicManifest | None, identity: TopicIdentity) -> None:
+    """Check that the folder belongs to the same topic and cluster, as far as both are known.
+
+    Raises:
+        WrongCluster, UsageError: the folder belongs to another.
+    """
+    held = committed.identity if committed else identity
+    if _differ(held.cluster_id, identity.cluster_id):
+        raise WrongCluster(
+            f"{folder.where()} is a backup of cluster {held.cluster_id}, this is cluster "
+            f"{identity.cluster_id}: choose another folder."
+        )
+    if held.topic != identity.topic or _differ(held.topic_id, identity.topic_id):
+        raise UsageError(
+            f"{folder.where()} is a backup of topic {held.topic} with id {held.topic_id}, this is "
+            f"{identity.topic} with id {identity.topic_id}, created again: choose another folder."
+        )
+
+
+def merged(committed: TopicManifest | None, identity: TopicIdentity) -> TopicIdentity:
+    """*identity*, in which the last commit completes unknown ids and the origin."""
+    if committed is None:
+        return identity
+    held = committed.identity
+    return replace(
+        identity,
+        cluster_id=identity.cluster_id or held.cluster_id,
+        topic_id=identity.topic_id or held.topic_id,
+        origin=identity.origin or held.origin,
+    )
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
 
 
 class TopicWriter:
-    """Writes the folder of one topic, alone: the folder is locked until `close`.
+    """Writes one topic's folder as its only writer; the folder is locked until `close`.
 
-    Several threads may write, each a partition of its own. Leaving the ``with`` block without
-    `commit` leaves the last commit as it was; the next writer goes on behind what is whole.
+    Several threads may write, each to its own partition. If the ``with`` block ends without
+    `commit`, the last commit remains valid, and the next writer continues after the last complete
+    record.
     """
 
     def __init__(
@@ -37,10 +116,10 @@ class TopicWriter:
         """Open or create the folder of the topic under *root*.
 
         Raises:
-            UsageError: a name that is no topic's, or the folder is of the topic before it was
-                deleted and created again.
-            WrongCluster: the folder is of another cluster.
-            AlreadyRunning: another process writes there.
+            UsageError: the name is not valid for a topic, or the folder belongs to the topic before
+                it was deleted and created again.
+            WrongCluster: the folder belongs to another cluster.
+            AlreadyRunning: another process is writing to the folder.
             MalformedInput, UnsupportedSchema: the folder's manifest cannot be read.
             StorageError: the folder cannot be written.
         """
@@ -72,10 +151,10 @@ class TopicWriter:
         return self._committed
 
     def partition(self, number: int) -> PartitionWriter:
-        """The writer of one partition, opened when it is first asked for.
+        """The writer of one partition; the first call opens it.
 
         Raises:
-            DamagedBackup: the partition's files are not what was committed.
+            DamagedBackup: the partition's files differ from the last commit.
             StorageError: a file cannot be written.
         """
         with self._mutex:
@@ -84,13 +163,13 @@ class TopicWriter:
             return self._open[number]
 
     def finish(self, number: int) -> PartitionSummary:
-        """Sync one partition and give its files back; the next `commit` takes it in.
+        """Sync one partition and close its files; the next `commit` includes it.
 
-        So a thousand partitions can be written one after the other with few files open.
+        Thus a thousand partitions can be written one after the other with few open files.
 
         Raises:
-            StorageError: the records could not be made durable; the partition stays as it was
-                committed last, and the others can still be committed.
+            StorageError: the records could not be made durable; the partition's last commit remains
+                valid, and the other partitions can still be committed.
         """
         writer = self.partition(number)
         with self._mutex:
@@ -101,12 +180,12 @@ class TopicWriter:
             return self._finished[number]
 
     def commit(self) -> TopicManifest:
-        """Sync every open partition, then put the manifest in place: only now it is a backup.
+        """Sync every open partition, then replace the manifest, which makes the records a backup.
 
-        No thread may append meanwhile.
+        No thread may append during the call.
 
         Raises:
-            StorageError: something could not be made durable; the last commit still stands.
+            StorageError: something could not be made durable; the last commit remains valid.
         """
         with self._mutex:
             for writer in self._open.values():
@@ -118,7 +197,7 @@ class TopicWriter:
             return manifest
 
     def close(self) -> None:
-        """Give the folder back. What was not committed is no part of the backup."""
+        """Unlock the folder. Records without a commit are not part of the backup."""
         with self._mutex:
             for writer in self._open.values():
                 writer.abandon()

@@ -1,6 +1,6 @@
-"""Whether a backup's files are what was committed: sizes, hashes, indexes; no broker is asked.
+"""Verifies a backup's sizes, hashes and indexes against its manifest, without a broker.
 
-Segments are checked side by side: hashing leaves Python's lock.
+Threads check several segments at once, because hashing releases Python's GIL.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSu
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that is not as it was committed."""
+    """A difference from what was committed."""
 
     file: str
     reason: str
     repairable: bool = False
-    """Records are whole; `reindex` mends it."""
+    """Whether all records are intact, so that `reindex` repairs the damage."""
 
 
 @dataclass(slots=True)
@@ -41,12 +41,12 @@ class FilesVerified:
     bytes: int = 0
     segments: int = 0
     manifest: bool = True
-    """False: a backup of the original's, of which only the format could be checked."""
+    """False: a backup of Kafka Backup, of which only the format could be checked."""
     damages: list[Damage] = field(default_factory=list)
     salvaged: bool = False
-    """Records had to be found again among damage, or what a killed writer left."""
+    """Whether records were salvaged from damage or from a killed writer's files."""
     stretches: list[str] = field(default_factory=list)
-    """How records were proved then."""
+    """How the salvaged records were proved."""
 
     @property
     def whole(self) -> bool:
@@ -58,7 +58,7 @@ def verify_files(
 ) -> FilesVerified:
     """Check every committed file of the topic in *folder*, *workers* segments at a time.
 
-    *count* is told of bytes that were read, by several threads.
+    Several threads call *count* with the number of bytes read.
 
     Raises:
         MalformedInput, UnsupportedSchema: the manifest cannot be read.
@@ -74,7 +74,7 @@ def _committed(
     folder: Folder, manifest: TopicManifest, workers: int, count: Callable[[int], None]
 ) -> FilesVerified:
     found = FilesVerified(folder.where())
-    todo = [one for part in manifest.partitions for one in part.segments]
+    todo = [segment for part in manifest.partitions for segment in part.segments]
     with ThreadPoolExecutor(workers, "verify") as pool:
         for segment, damages in zip(
             todo, pool.map(lambda one: list(_segment(folder, one, count)), todo), strict=True
@@ -83,8 +83,8 @@ def _committed(
             found.records += segment.count
             found.bytes += segment.records_bytes
             found.damages += damages
-    for one in manifest.partitions if folder.original else ():
-        found.damages += _index(folder, one)
+    for partition in manifest.partitions if folder.original else ():
+        found.damages += _index(folder, partition)
     return found
 
 
@@ -109,7 +109,7 @@ def _segment(
 
 
 def _index_fits(folder: Folder, segment: SegmentSummary) -> bool | None:
-    """Whether the index of *segment* fits it; None where there is none."""
+    """Whether the index of *segment* matches it; None if there is no index."""
     index = open_index(folder, segment.prefix)
     if index is None:
         return None
@@ -125,40 +125,44 @@ def _names(index: SegmentIndex, segment: SegmentSummary) -> bool:
 
 
 def _offsets(segment: SegmentSummary) -> str:
-    """Those that are in doubt then."""
+    """The offsets that are in doubt if *segment* is damaged."""
     if segment.first_offset is None or segment.last_offset is None:
         return ""
     return f"; offsets {segment.first_offset}..{segment.last_offset}"
 
 
 def _index(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
-    """Whether the partition's index names its segments; those removed may still be named."""
+    """Check that the partition's index names its segments; it may still name removed ones."""
     try:
         named = set(partition_index.read(folder, partition.partition))
     except BreakglassError as error:
         yield Damage(folder.where(), str(error), repairable=True)
         return
-    there = [one for one in partition.segments if folder.size(records_name(one.prefix)) is not None]
-    if any((one.prefix, one.start_offset) not in named for one in there):
+    there = [
+        segment
+        for segment in partition.segments
+        if folder.size(records_name(segment.prefix)) is not None
+    ]
+    if any((summary.prefix, summary.start_offset) not in named for summary in there):
         reason = f"the index of partition {partition.partition} does not name every segment"
         yield Damage(folder.where(), reason, repairable=True)
 
 
 def _format_only(folder: Folder) -> FilesVerified:
-    """Read every record there is, which is all that can be checked without a manifest."""
+    """Read every record, the only possible check without a manifest."""
     found = FilesVerified(folder.where(), manifest=False)
     names = folder.names()
     for number, files in listing(names).items():
-        found.segments += sum(1 for one in files.segments if one.has_records)
+        found.segments += sum(1 for segment in files.segments if segment.has_records)
         reader = PartitionReader(folder, number, None)
         try:
             found.records += sum(1 for _ in reader.records())
             partition_index.read(folder, number)
         except BreakglassError as error:
             found.damages.append(Damage(folder.where(), str(error)))
-        found.damages += [Damage(one.file, str(one)) for one in reader.left_out]
+        found.damages += [Damage(out.file, str(out)) for out in reader.left_out]
         found.salvaged = found.salvaged or reader.salvaged
-        found.stretches += [f"partition {number}: {one}" for one in reader.stretches]
+        found.stretches += [f"partition {number}: {stretch}" for stretch in reader.stretches]
     if has_lost_manifest(names):
         found.damages.append(Damage(folder.where(MANIFEST), NO_MANIFEST))
     return found
@@ -168,5 +172,5 @@ NO_MANIFEST = "the manifest is gone: side files tell that there was one"
 
 
 def has_lost_manifest(names: Collection[str]) -> bool:
-    """Whether *names*, without a manifest among them, hold what only a commit leaves."""
+    """Whether *names* lack a manifest but include files that only a commit leaves."""
     return verified.NAME in names or bool(group_history.times(list(names)))

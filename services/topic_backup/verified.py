@@ -1,4 +1,4 @@
-"""When and how a backup was verified last, kept beside it."""
+"""Stores when and how a backup was last verified, in a file beside it."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ class Verified:
 
     at_ms: int
     commit: int
-    """Of the manifest that was verified; a later one has not been."""
+    """The verified manifest's commit; later commits are not verified."""
     how: str
     """``files``, or ``content`` for files and every record against a topic."""
     against: str | None
     whole: bool
     state: str = ""
-    """Of the segments' files then: sizes and times of change; empty where they are not told."""
+    """A digest of the segment files' sizes and modification times; empty if the store has none."""
 
 
 def state_of(folder: Folder) -> str:
-    """What the sizes and times of the segments' files in *folder* come to."""
+    """A digest of the sizes and modification times of the segment files in *folder*."""
     if not isinstance(folder, LocalFolder):
         return ""
     digest = sha256()
-    for name in sorted(one for one in folder.names() if segment_of(one)):
+    for name in sorted(name for name in folder.names() if segment_of(name)):
         digest.update(f"{name} {folder.state(name)}\n".encode())
     return digest.hexdigest()
 
 
 def is_changed(folder: Folder, last: Verified) -> bool:
-    """Whether a segment's file was touched since *last*."""
+    """Whether a segment file changed since *last*."""
     return bool(last.state) and last.state != state_of(folder)
 
 
 def note(folder: Folder, commit: int, how: str, against: str | None, *, whole: bool) -> Verified:
-    """Keep that the backup in *folder* was verified now.
+    """Record that the backup in *folder* was verified now.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -57,10 +57,10 @@ def note(folder: Folder, commit: int, how: str, against: str | None, *, whole: b
 
 
 def read(folder: Folder) -> Verified | None:
-    """The last verification; None when there was none.
+    """The last verification; None if there was none.
 
     Raises:
-        MalformedInput: the file is something else.
+        MalformedInput: the file is not a verification.
     """
     if folder.size(NAME) is None:
         return None

@@ -13,7 +13,7 @@ def brokers_in(text: str) -> tuple[int, ...]:
     """The ids in *text*, each once, in its order.
 
     Raises:
-        ValueError: a word of it is none.
+        ValueError: a word is not an id.
     """
     found = [_ID.fullmatch(word) for word in _BETWEEN.split(text) if word]
     if not all(found):
@@ -22,7 +22,7 @@ def brokers_in(text: str) -> tuple[int, ...]:
 
 
 def names_brokers(word: str) -> bool:
-    """Whether *word* holds ids and nothing else."""
+    """Whether *word* consists of ids alone."""
     try:
         return bool(brokers_in(word))
     except ValueError:

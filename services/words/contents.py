@@ -24,5 +24,5 @@ def contents_sentence(replica: ReplicaLog) -> str:
     contents = replica.contents
     if isinstance(contents, Unknown):
         return contents.reason
-    why = "; ".join([one for one in (contents.damage, contents.stopped) if one])
+    why = "; ".join([reason for reason in (contents.damage, contents.stopped) if reason])
     return f"contents {contents_text(replica)}{f' ({why})' if why else ''}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def shown(value: object) -> str:
-    """Return *value* as a table's cell shows it: ``?`` for what is not known, ``-`` for none."""
+    """Return *value* as a table's cell shows it: ``?`` for an unknown value, ``-`` for none."""
     if isinstance(value, Unknown):
         return "?"
     if value is None:
@@ -26,7 +26,7 @@ def shown(value: object) -> str:
 
 
 def count(value: int | Unknown | None) -> str:
-    """``1,874``, ``?`` for what is not known, ``-`` for none."""
+    """``1,874``, ``?`` for an unknown value, ``-`` for none."""
     if isinstance(value, Unknown):
         return "?"
     return "-" if value is None else f"{value:,}"
@@ -48,7 +48,7 @@ def unread_text(unread: UnreadRecords) -> str:
 def unread_figure(brokers: Sequence[int], at_least: int | Unknown) -> str:
     """Who is unread as a column has it; a bound only where it says something.
 
-    ``>= 25`` alone: every replica was read, and at least so many records are in none.
+    ``>= 25`` alone: every replica was read, and at least 25 records are in no log that was read.
     """
     names = broker_names(brokers, NAMED_IN_COLUMN)
     if isinstance(at_least, Unknown):
@@ -72,7 +72,7 @@ def epochs_text(epochs: EpochHistory | Unknown) -> str:
     """Written epochs, newest last: ``0 2``, ``... 7 9 12``; ``-`` for none."""
     if isinstance(epochs, Unknown):
         return "?"
-    written = [str(one.epoch) for one in epochs.ranges]
+    written = [str(range_.epoch) for range_ in epochs.ranges]
     shown = written if len(written) <= SHOWN_EPOCHS else ["...", *written[-SHOWN_EPOCHS:]]
     return " ".join(shown) or "-"
 
@@ -81,10 +81,10 @@ SHOWN_EPOCHS = 4
 
 
 def total_text(values: Iterable[int | Unknown]) -> str:
-    """The sum of *values*; ``>= n`` where some are not known, ``?`` where none is."""
-    held = list(values)
-    known_values = [one for one in held if isinstance(one, int)]
-    if len(known_values) == len(held):
+    """The sum of *values*; ``>= n`` where some are unknown, ``?`` where all are."""
+    given = list(values)
+    known_values = [value for value in given if isinstance(value, int)]
+    if len(known_values) == len(given):
         return f"{sum(known_values):,}"
     return f">= {sum(known_values):,}" if known_values else "?"
 
@@ -100,8 +100,8 @@ def unread_told(bounds: Sequence[UnreadRecords]) -> str:
     least = f"at least {at_least:,}" if isinstance(at_least, int) and at_least else ""
     if not brokers:
         return f"{least} in no replica" if least else "nothing unread"
-    told = f"{broker_names(brokers, NAMED_IN_SENTENCE)} unread"
-    return f"{told} ({least})" if least else told
+    unread = f"{broker_names(brokers, NAMED_IN_SENTENCE)} unread"
+    return f"{unread} ({least})" if least else unread
 
 
 def _unread_of_all(bounds: Sequence[UnreadRecords]) -> tuple[tuple[int, ...], int | Unknown]:
@@ -120,7 +120,7 @@ def partitions_text(number: int) -> str:
 
 
 def size_text(number: int | Unknown | None) -> str:
-    """``512 B``, ``1.2 MB``, ``34 GB``; ``?`` for what is not known, ``-`` for none."""
+    """``512 B``, ``1.2 MB``, ``34 GB``; ``?`` for an unknown size, ``-`` for none."""
     if not isinstance(number, int):
         return count(number)
     size, unit = float(number), "B"

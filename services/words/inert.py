@@ -7,9 +7,9 @@ passes them through `inert`, or `bounded` where there is not room for all of it.
 from __future__ import annotations
 
 CUT = "..."
-"""What the end of a text is replaced by where it does not fit."""
+"""Replaces the end of a text that does not fit."""
 LONGEST_CHARACTER = 4
-"""Bytes, in UTF-8."""
+"""Bytes of the longest character in UTF-8."""
 
 
 def inert(text: str) -> str:
@@ -20,7 +20,9 @@ def inert(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else _escape(one) for one in text)
+    return "".join(
+        character if character.isprintable() else _escape(character) for character in text
+    )
 
 
 def _escape(character: str) -> str:
@@ -28,7 +30,7 @@ def _escape(character: str) -> str:
 
 
 def bounded(text: str, limit: int) -> str:
-    """Return the inert *text* in at most *limit* characters; one that is cut ends in ``...``.
+    """Return the inert *text* in at most *limit* characters; a text that is cut ends in ``...``.
 
     Only what can be shown is looked at: a text of 10 MB costs no more than its beginning.
     """
@@ -39,5 +41,5 @@ def bounded(text: str, limit: int) -> str:
 
 
 def bounded_bytes(content: bytes, limit: int) -> str:
-    """As `bounded`, of bytes that should be UTF-8; what is none of it becomes U+FFFD."""
+    """As `bounded`, for bytes that should be UTF-8; invalid bytes become U+FFFD."""
     return bounded(content[: LONGEST_CHARACTER * (limit + 1)].decode("utf-8", "replace"), limit)

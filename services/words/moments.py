@@ -1,4 +1,4 @@
-"""How moments are written: UTC, as short as they can be told apart; and read, as operators do."""
+"""How moments are written: UTC, as short as can be, and read as operators write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def moment_in(text: str) -> int:
     """The milliseconds since 1970 that *text* says: as they are, or in ISO 8601, UTC if it is bare.
 
     Raises:
-        ValueError: it says no moment.
+        ValueError: *text* is not a moment.
     """
     if text.isascii() and text.isdigit():
         return int(text)
@@ -22,7 +22,7 @@ def moment_in(text: str) -> int:
 
 
 def moment_of(milliseconds: int | None | Unknown) -> datetime | str:
-    """The moment; or what is written where there is none: ``?``, ``-``, the bare number."""
+    """The moment; or, where there is none, the text in its place: ``?``, ``-``, the bare number."""
     if isinstance(milliseconds, Unknown):
         return "?"
     if milliseconds is None or milliseconds < 0:

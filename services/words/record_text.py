@@ -1,13 +1,18 @@
-r"""What records hold, in words: keys, values and headers as text, JSON or bytes in hex.
+r"""What records contain, in words: keys, values and headers as text, JSON or bytes in hex.
 
-Nothing of it is trusted: every line is inert, lines and their number are bounded, and neither a
-value of 10 MB nor JSON nested a hundred thousand deep costs more than its beginning. Bytes that
-are no UTF-8 become ``\xff`` where text is wanted.
+Nothing in a record is trusted: every line is inert, lines and their number are bounded, and
+neither a value of 10 MB nor JSON nested a hundred thousand deep costs more than its beginning.
+Bytes that are not UTF-8 become ``\xff`` where text is wanted.
+
+JSON is laid out as written, without parsing it into values: numbers keep their digits, objects
+their duplicate keys and strings their escapes. Nesting costs a character a level, and the
+beginning of a text that was cut still has its lines.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,12 +20,136 @@ from enum import StrEnum
 from itertools import islice
 
 from breakglass.services.words.inert import CUT, bounded, inert
-from breakglass.services.words.json_lines import NotJson, json_lines
+
+INDENT = "  "
+DEEPEST_INDENT = 16
+"""Levels that are indented; deeper levels stand where the last of them does."""
+LONGEST_CUT_TOKEN = 400
+"""Characters of a number or a word that the end of a cut text may have split."""
+
+SPACE = re.compile(r"[ \t\n\r]*")
+TOKEN = re.compile(
+    r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
+    r"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9.eE+-])"
+    r"|true|false|null|[][{}:,]"
+)
+CLOSES = {"{": "}", "[": "]"}
+
+VALUE, KEY, COLON, NEXT = "a value", "a key", "a colon", "a comma"
+"""What a token may be, by its place."""
+
+
+class NotJson(ValueError):
+    """The text is not JSON; the message says from which character on."""
+
+
+def json_lines(text: str, *, whole: bool) -> Iterator[str]:
+    """The lines of *text*, inert and indented by two; a text that is not *whole* ends at its cut.
+
+    Raises:
+        NotJson: as soon as that shows, which may be after some lines.
+    """
+    printer = _Printer()
+    at = _behind_space(text, 0)
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        if found is None:
+            if not whole and _may_be_cut(text, at):
+                break
+            raise NotJson(f"at character {at}")
+        yield from printer.take(found.group(), at)
+        at = _behind_space(text, found.end())
+    if whole and not printer.done:
+        raise NotJson(f"it ends at character {at} where {printer.wanted} should be")
+    yield from printer.rest()
+
+
+def _behind_space(text: str, at: int) -> int:
+    found = SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _may_be_cut(text: str, at: int) -> bool:
+    return text[at] == '"' or len(text) - at < LONGEST_CUT_TOKEN
+
+
+class _Printer:
+    """Takes tokens in their order, refuses a misplaced token, and gives lines as they are full."""
+
+    def __init__(self) -> None:
+        self.wanted = VALUE
+        self._open: list[str] = []
+        """What closes each container that is open."""
+        self._line = ""
+        self._fresh = False
+        """A container was just opened: it may close at once, on the same line."""
+        self._begun = False
+
+    @property
+    def done(self) -> bool:
+        """A whole value was taken."""
+        return self._begun and not self._open and self.wanted == NEXT
+
+    def take(self, piece: str, at: int) -> Iterator[str]:
+        """The lines that *piece* makes full."""
+        if self.done or not self._allowed(piece):
+            raise NotJson(f"at character {at}")
+        self._begun = True
+        if piece in ("}", "]"):
+            yield from self._close(piece)
+            return
+        if self._fresh:
+            self._fresh = False
+            yield from self._break()
+        self._line += piece
+        self.wanted = self._after(piece)
+        if piece in CLOSES:
+            self._open.append(CLOSES[piece])
+            self._fresh = True
+        elif piece == ":":
+            self._line += " "
+        elif piece == ",":
+            yield from self._break()
+
+    def rest(self) -> Iterator[str]:
+        """The line that is not full."""
+        if self._line.strip():
+            yield inert(self._line)
+
+    def _allowed(self, piece: str) -> bool:
+        if piece in ("}", "]"):
+            closes = bool(self._open) and self._open[-1] == piece
+            return closes and (self.wanted == NEXT or self._fresh)
+        if piece == ",":
+            return self.wanted == NEXT
+        if piece == ":":
+            return self.wanted == COLON
+        return self.wanted == VALUE or (self.wanted == KEY and piece[0] == '"')
+
+    def _after(self, piece: str) -> str:
+        if piece == "{" or (piece == "," and self._open[-1] == "}"):
+            return KEY
+        if piece in ("[", ",", ":"):
+            return VALUE
+        return COLON if self.wanted == KEY else NEXT
+
+    def _close(self, piece: str) -> Iterator[str]:
+        self._open.pop()
+        if not self._fresh:
+            yield from self._break()
+        self._fresh = False
+        self._line += piece
+        self.wanted = NEXT
+
+    def _break(self) -> Iterator[str]:
+        yield inert(self._line)
+        self._line = INDENT * min(len(self._open), DEEPEST_INDENT)
+
 
 NULL = "null"
 EMPTY = "(empty)"
 BYTES_A_CHARACTER = 8
-"""More than any character takes, so that blanks of indented JSON find room too."""
+"""More than any character takes, to leave room for the blanks of indented JSON."""
 PRINTABLE = range(0x20, 0x7F)
 
 
@@ -44,9 +173,9 @@ class TextLimits:
 
     lines: int = 2_000
     columns: int = 1_000
-    """Characters of one line; a longer line goes on in the next one."""
+    """Characters of one line; a longer line is folded."""
     bytes: int = 64 * 1024
-    """Of what is shown; what lies behind is not even looked at."""
+    """Bytes shown; the bytes after them are not even looked at."""
     hex_bytes: int = 16
     """Bytes on one line of hex; an even number."""
 
@@ -81,8 +210,8 @@ def shown(kept: bytes | None, size: int, form: TextForm, limits: TextLimits = AL
         except NotJson as error:
             note = f"not JSON ({error}), so it is shown as text"
     lines = hex_lines(kept, limits.hex_bytes) if form is TextForm.HEX else _text_lines(kept, size)
-    told = _limited(lines, kept, size, limits)
-    return Shown(told.lines, "; ".join(one for one in (note, told.note) if one))
+    shown_lines = _limited(lines, kept, size, limits)
+    return Shown(shown_lines.lines, "; ".join(part for part in (note, shown_lines.note) if part))
 
 
 def preview(kept: bytes | None, size: int, form: TextForm, limit: int) -> str:
@@ -92,14 +221,14 @@ def preview(kept: bytes | None, size: int, form: TextForm, limit: int) -> str:
     if not kept:
         return EMPTY
     kept = kept[: BYTES_A_CHARACTER * limit]
-    told = bounded(_one_line(kept, size, form, limit), limit)
-    if len(kept) < size and not told.endswith(CUT):
-        return bounded(told, limit - len(CUT)) + CUT
-    return told
+    begin = bounded(_one_line(kept, size, form, limit), limit)
+    if len(kept) < size and not begin.endswith(CUT):
+        return bounded(begin, limit - len(CUT)) + CUT
+    return begin
 
 
 def _one_line(kept: bytes, size: int, form: TextForm, limit: int) -> str:
-    """Its beginning, on one line or to be made one."""
+    """The beginning of *kept*, on one line or on lines that the caller joins."""
     if form is TextForm.JSON:
         with suppress(NotJson):
             lines = islice(json_lines(_decoded(kept, size), whole=len(kept) == size), limit)
@@ -114,7 +243,7 @@ def hex_lines(content: bytes, width: int) -> Iterator[str]:
     for at in range(0, len(content), width):
         part = content[at : at + width]
         columns = f"{part[:half].hex(' '):{room}}  {part[half:].hex(' '):{room}}"
-        letters = "".join(chr(one) if one in PRINTABLE else "." for one in part)
+        letters = "".join(chr(byte) if byte in PRINTABLE else "." for byte in part)
         yield f"{at:08x}  {columns}  |{letters}|"
 
 
@@ -124,7 +253,7 @@ def _text_lines(kept: bytes, size: int) -> Iterator[str]:
 
 
 def _decoded(kept: bytes, size: int) -> str:
-    """UTF-8, and escapes for what is none; a character that was cut in two is left out."""
+    """UTF-8, with escapes for invalid bytes; a character that was cut in two is left out."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     return decoder.decode(kept, final=len(kept) >= size)
 

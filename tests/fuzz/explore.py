@@ -59,10 +59,10 @@ def _fuzz(name: str, seconds: int) -> int:
 
 
 def _replace(kept: Path, fewest: Path) -> None:
-    for one in kept.iterdir():
-        one.unlink()
-    for one in fewest.iterdir():
-        shutil.copy(one, kept)
+    for path in kept.iterdir():
+        path.unlink()
+    for path in fewest.iterdir():
+        shutil.copy(path, kept)
 
 
 def _libfuzzer(name: str, *arguments: str) -> int:

@@ -19,7 +19,6 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup import consumer_offsets, manifest, partition_index
 from breakglass.services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER, read_headers
-from breakglass.services.topic_backup.batches import decode_batches
 from breakglass.services.topic_backup.compression import decompress
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
@@ -27,6 +26,7 @@ from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import NeedMore, UnreadableRecord, decode, encode
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, read_segment
+from tests.kit.batches import decode_batches
 
 LARGEST: Final = 8_192
 """Bytes of one input."""
@@ -88,8 +88,8 @@ def batches(data: bytes) -> None:
     with contextlib.suppress(BreakglassError):
         read_headers(data, "b2")
     with contextlib.suppress(BreakglassError):
-        for one in decode_batches(data, "b2", max_batch_bytes=LIMIT):
-            assert len(one.records) <= LIMIT
+        for batch in decode_batches(data, "b2", max_batch_bytes=LIMIT):
+            assert len(batch.records) <= LIMIT
 
 
 def sealed_batch(data: bytes) -> None:
@@ -116,8 +116,8 @@ def side_manifest(data: bytes) -> None:
 
 
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
-    one.__name__: one
-    for one in (
+    function.__name__: function
+    for function in (
         one_record,
         segment,
         indexed_segment,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition
+from tests.kit.commits import commit_offsets
 
 DEBUGGING = -2
 CONSUMER = -1
@@ -65,13 +66,13 @@ def reassignments(cluster: Cluster) -> dict[TopicPartition, tuple[list[int], lis
     request = ListPartitionReassignmentsRequest(timeout_ms=5_000, topics=None)
     answer = cluster.command(request, ListPartitionReassignmentsResponse)
     return {
-        TopicPartition(topic.name, one.partition_index): (
-            one.replicas,
-            one.adding_replicas,
-            one.removing_replicas,
+        TopicPartition(topic.name, partition.partition_index): (
+            partition.replicas,
+            partition.adding_replicas,
+            partition.removing_replicas,
         )
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -222,7 +223,7 @@ def commit(cluster: Cluster, group: str, partition: TopicPartition, offset: int)
     )
     try:
         position = Position(partition.topic, partition.partition, offset)
-        consumer.commit(offsets=[position], asynchronous=False)
+        commit_offsets(consumer, [position])
     finally:
         consumer.close()
 

@@ -20,8 +20,8 @@ from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.tools import TOPICS, run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean, reassign
 from breakglass.services.model import TopicPartition, known
+from tests.kit.waiting import wait_until
 from tests.lab.conftest import FreshCluster
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_a_new_cluster_has_eligible_leader_replicas(three_brokers: Cluster, topi
 
 def test_nodes_start_from_the_class_data_archive(three_brokers: Cluster) -> None:
     for node in three_brokers.nodes:
-        mapped = {one.path for one in psutil.Process(node.pid).memory_maps()}
+        mapped = {map_.path for map_ in psutil.Process(node.pid).memory_maps()}
         assert any(path.endswith(".jsa") and "kafka-4.3.1" in path for path in mapped)
 
 
@@ -96,7 +96,7 @@ def test_a_topic_that_exists_is_not_created_again(three_brokers: Cluster, topic:
 def test_an_order_of_replicas_can_be_changed(three_brokers: Cluster, topic: str) -> None:
     reassign(three_brokers, {TopicPartition(topic, 0): (3, 1, 2)})
     state = three_brokers.wait_partition(
-        topic, 0, lambda one: one.assignment == (3, 1, 2), "a new order"
+        topic, 0, lambda state: state.assignment == (3, 1, 2), "a new order"
     )
     assert set(state.isr) == {1, 2, 3}
 
@@ -124,14 +124,14 @@ def test_an_unclean_election_needs_damage_and_an_order(fresh_cluster: FreshClust
     cluster = fresh_cluster(brokers=2)
     create_topic(cluster, "orders", [[1, 2]])
     cluster.broker(2).kill()
-    cluster.wait_partition("orders", 0, lambda one: one.isr == (1,), "b1 alone in sync")
+    cluster.wait_partition("orders", 0, lambda state: state.isr == (1,), "b1 alone in sync")
     produce(cluster, "orders", 0, 5)
     cluster.broker(1).kill()
     cluster.broker(2).start()
     cluster.wait_unfenced(2)
-    cluster.wait_partition("orders", 0, lambda one: one.offline, "no leader")
+    cluster.wait_partition("orders", 0, lambda state: state.offline, "no leader")
     elect_unclean(cluster, TopicPartition("orders", 0))
-    cluster.wait_partition("orders", 0, lambda one: one.leader == 2, "b2 leading")
+    cluster.wait_partition("orders", 0, lambda state: state.leader == 2, "b2 leading")
     assert produce(cluster, "orders", 0, 1, acks="1").offsets == (0,)
 
 

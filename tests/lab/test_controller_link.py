@@ -38,9 +38,11 @@ def proxies(cluster: Cluster) -> list[int]:
     """Pids of the link's processes."""
     folder = str(cluster.broker(2).layout.folder)
     return [
-        one.pid
-        for one in psutil.process_iter(["cmdline"])
-        if any(word.startswith(folder) and "link-" in word for word in one.info["cmdline"] or [])
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(
+            word.startswith(folder) and "link-" in word for word in process.info["cmdline"] or []
+        )
     ]
 
 

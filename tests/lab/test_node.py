@@ -48,7 +48,7 @@ def test_a_killed_broker_is_fenced_and_keeps_port_and_data(cluster: Cluster) -> 
     node.start()
     cluster.wait_unfenced(1)
     assert node.address() == address
-    cluster.wait_partition("orders", 0, lambda one: 1 in one.isr, "b1 in sync")
+    cluster.wait_partition("orders", 0, lambda state: 1 in state.isr, "b1 in sync")
     assert produce(cluster, "orders", 0, 1).offsets == (written.end,)
 
 
@@ -72,7 +72,7 @@ def test_a_paused_broker_can_be_killed(cluster: Cluster) -> None:
 
 
 def test_a_stopped_broker_hands_its_leadership_over(cluster: Cluster) -> None:
-    state = cluster.wait_partition("orders", 0, lambda one: one.leader is not None, "a leader")
+    state = cluster.wait_partition("orders", 0, lambda state: state.leader is not None, "a leader")
     leader = state.leader
     assert leader is not None
     cluster.broker(leader).stop()
@@ -91,7 +91,7 @@ def test_replaced_disks_are_empty(cluster: Cluster) -> None:
     assert node.partition_folder("orders", 0) is None
     node.start()
     cluster.wait_ready()
-    cluster.wait_partition("orders", 0, lambda one: 3 in one.isr, "b3 in sync")
+    cluster.wait_partition("orders", 0, lambda state: 3 in state.isr, "b3 in sync")
 
 
 def test_a_broker_can_be_added(cluster: Cluster) -> None:

@@ -19,21 +19,23 @@ from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import ConnectFailed
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersResponse,
+    LogInfoSchema,
     designated_election,
+    replica_log_info,
 )
-from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 from breakglass.services.kafka.wire.native_rpc import find_native_rpc
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Address, Listener
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.proxy import Native, Proxy
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import PartitionState, TopicPartition
+from tests.kit.native_rpc.native import Native
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +54,7 @@ def lose(cluster: Cluster, broker: int) -> None:
     """Stop a follower and wait until the ISR is without it."""
     cluster.broker(broker).stop()
     cluster.wait_until(
-        lambda: not any(broker in one.isr for one in cluster.partitions(ORDERS)),
+        lambda: not any(broker in partition.isr for partition in cluster.partitions(ORDERS)),
         f"b{broker} to leave the ISR",
     )
 
@@ -91,9 +93,9 @@ def lab(
         cluster.wait_ready()
         cluster.wait_until(
             lambda: all(
-                one.offline == (one.partition.topic == ORDERS)
+                partition.offline == (partition.partition.topic == ORDERS)
                 for broker in (1, 2)
-                for one in cluster.partitions(ORDERS, MANY, via=broker)
+                for partition in cluster.partitions(ORDERS, MANY, via=broker)
             ),
             "orders alone to be offline",
         )
@@ -220,7 +222,7 @@ class TestDesignatedElection:
     def test_the_last_in_the_order_is_elected_when_designated(self, cluster: Cluster) -> None:
         with native_proxy(cluster, 1, Native()) as proxy:
             assert designate(proxy, {DESIGNATED: 2}) == {DESIGNATED: 0}
-            (seen,) = [one for one in proxy.seen if one.api_key == ELECT_LEADERS]
+            (seen,) = [request for request in proxy.seen if request.api_key == ELECT_LEADERS]
             assert seen.api_version == 3
             cluster.wait_partition(
                 ORDERS, 0, lambda now: now.assignment == ORDER, "the order to be restored"
@@ -249,7 +251,7 @@ class TestDesignatedElection:
         assert state(cluster, REFUSED).offline
 
     def test_an_election_without_designees_is_the_brokers_own(self, cluster: Cluster) -> None:
-        from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+        from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 
         topic = ElectLeadersRequest.TopicPartitions(topic=ORDERS, partitions=[STOCK.partition])
         request = ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=10_000)
@@ -315,7 +317,7 @@ def test_clients_stay_behind_proxies_that_brokers_do_not_know_of(cluster: Cluste
         assert record is not None
         assert record.value() == b"hello"
         consumer.close()
-        used = {one.api_key for one in proxies[1].seen if one.client_id == "behind"}
+        used = {request.api_key for request in proxies[1].seen if request.client_id == "behind"}
         assert {0, 1} <= used
         for proxy in proxies.values():
             proxy.assert_clean()

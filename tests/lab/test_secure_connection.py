@@ -16,6 +16,8 @@ from kafka.protocol.admin import (
     AlterUserScramCredentialsResponse,
 )
 
+from breakglass.services.bundle.capture import Capture, CaptureAsked
+from breakglass.services.bundle.contents import open_bundle
 from breakglass.services.connection.security import ClientSecurity, confluent_config
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
@@ -25,6 +27,9 @@ from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import Unknown
+from breakglass.services.session import ReadAccess
+from tests.kit.bundles import unpacked
 from tests.unit.connection.certificates import Identity
 from tests.unit.connection.stores import Stores, pem_files, pkcs12, pkcs12_legacy
 
@@ -39,7 +44,7 @@ LOGGER = logging.getLogger("test.confluent")
 def quoted(text: str) -> str:
     """Return *text* as a JAAS value, in ASCII whatever the file's encoding is."""
     escaped = (one if one.isascii() else f"\\{ord(one):03o}" for one in text)
-    return '"' + "".join("\\" + one if one in '"\\' else one for one in escaped) + '"'
+    return '"' + "".join("\\" + text if text in '"\\' else text for text in escaped) + '"'
 
 
 LOGINS = {
@@ -218,3 +223,21 @@ def test_plaintext_on_a_tls_port_is_an_error_and_no_hang(secured: Secured, tmp_p
     with pytest.raises(KafkaException):
         theirs.list_topics(timeout=1)
     theirs.close()
+
+
+def test_no_secret_of_the_client_or_of_the_broker_gets_into_a_bundle(
+    secured: Secured, tmp_path: Path
+) -> None:
+    stores = pem_files(tmp_path, secured.root, secured.operator)
+    access = ReadAccess(secured.settings(tmp_path, "SCRAM-SHA-512", stores))
+    path = tmp_path / "b.tar.gz"
+    with closing(Capture(access, CaptureAsked(state_folder=tmp_path))) as capture:
+        capture.bundle(capture.settle(print)).write(path)
+    settings = open_bundle(path).brokers[1].settings
+    assert not isinstance(settings, Unknown)
+    told = {setting.name: setting for setting in settings}
+    login = told[f"{LISTENER}plain.sasl.jaas.config"]
+    assert (login.value, login.sensitive) == (None, True)
+    data = unpacked(path)
+    keys = [line for line in secured.operator.key_pem().splitlines() if "-" not in line]
+    assert [secret for secret in ("hunter2", *keys) if secret.encode() in data] == []

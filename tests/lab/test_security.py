@@ -7,12 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.access import Acl, Operation, Resource, add_scram_user, grant, revoke
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.security import OPERATOR, SCRAM, SUPER_USER, write_client_properties
+from breakglass.services.lab.security import (
+    OPERATOR,
+    SCRAM,
+    SUPER_USER,
+)
 from breakglass.services.lab.tools import TOPICS, run_tool
 from breakglass.services.lab.topics import create_topic
+from tests.kit.access import Acl, Operation, Resource, add_scram_user, grant, revoke
+from tests.kit.client_properties import write_client_properties
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "rules"
 HEADER = re.compile(r"^(Rule|Breaks|Test): (.+)$")
-RULE = re.compile(r"[RBMH]\d+|safety: .+")
+RULE = re.compile(r"[RBMH]\d+|safety: .+|drill: .+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Mutant:
 
     path: Path
     rule: str
-    """``R8``; ``safety: PROPERTY`` for a property of docs/safety.md."""
+    """``R8``; ``safety: PROPERTY`` for a property of docs/safety.md, ``drill: PROMISE`` for what
+    docs/drill.md promises."""
     breaks: str
     """What the product does wrong under the patch, in a sentence."""
     tests: tuple[str, ...]

@@ -21,7 +21,7 @@ from breakglass.services.topic_backup.layout import listing, records_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.store.store import LocalStore, Store
-from tests.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -71,7 +71,7 @@ class BackUp:
         """Wait until no transaction of the topic is open: commit markers come a little later."""
 
         def decided() -> bool:
-            return not any(one.held_back for one in self.sources(topic).partitions)
+            return not any(partition.held_back for partition in self.sources(topic).partitions)
 
         wait_until(decided, f"the transactions of {topic} to end")
 
@@ -101,5 +101,5 @@ class BackUp:
         """The records files of a partition, one behind the other, without their magic bytes."""
         folder = self.folder(topic)
         held = listing(folder.names())[partition].segments
-        names = [records_name(one.prefix) for one in held]
+        names = [records_name(segment.prefix) for segment in held]
         return b"".join((folder.path / name).read_bytes()[1:] for name in names)

@@ -14,15 +14,16 @@ from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.spark.restore import restore
 from breakglass.services.checkpoint.spark.restoring import (
     CheckpointPlan,
     CheckpointRestoreOptions,
     make_plan,
 )
-from breakglass.services.checkpoint.spark.sources import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import TimedOut
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.read_client import ReadClient
@@ -65,12 +66,21 @@ class Checkpoints:
 
     def taken(self, *topics: str, groups: Mapping[str, GroupPolicy] | None = None) -> int:
         """The id of a completed one of *topics*."""
-        wanted = WantedCheckpoint(Level.VECTOR, topics, groups or {})
+        id = self.started(WantedCheckpoint(Level.VECTOR, topics, groups or {}))
+        assert self.finished(id).status is Status.COMPLETED
+        return id
+
+    def started(self, wanted: WantedCheckpoint) -> int:
+        """The id of an acknowledged one."""
         id = Coordinator(self.store, KafkaTopics(self.client, None, wanted)).take()
         assert isinstance(id, int)
-        found = Finisher(self.store, Decider(self.client), KafkaSources(self.run())).finish(id)
-        assert found.status is Status.COMPLETED
         return id
+
+    def finished(self, id: int) -> StoredCheckpoint:
+        """What became of one that was acknowledged; errors pass."""
+        return Finisher(
+            self.store, Decider(self.client), KafkaSources(self.run(), self.control)
+        ).finish(id)
 
     def plan(
         self, id: int, renamed: Mapping[str, str] | None = None, *, resume: bool = False

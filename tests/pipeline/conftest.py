@@ -40,7 +40,7 @@ def s3_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where clients of S3 look for their settings, workers of Spark too: none are there yet."""
     folder = tmp_path_factory.mktemp("aws")
     with pytest.MonkeyPatch.context() as patch:
-        for name in [one for one in os.environ if one.startswith("AWS_")]:
+        for name in [text for text in os.environ if text.startswith("AWS_")]:
             patch.delenv(name)
         for name, value in client_files(folder).items():
             patch.setenv(name, value)

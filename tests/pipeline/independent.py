@@ -82,7 +82,7 @@ def committed(folder: Path, partition: int) -> list[tuple[int, Content]]:
 
 def _segments(folder: Path, partition: int) -> list[Path]:
     named = re.compile(r"segment_partition_(\d+)_from_offset_(\d+)_records")
-    found = [(match, one) for one in folder.iterdir() if (match := named.fullmatch(one.name))]
+    found = [(match, path) for path in folder.iterdir() if (match := named.fullmatch(path.name))]
     return [
         one for _, one in sorted((int(m[2]), one) for m, one in found if int(m[1]) == partition)
     ]

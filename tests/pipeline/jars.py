@@ -11,8 +11,8 @@ def fetched(*coordinates: str) -> tuple[Path, ...]:
     """The jars of these *coordinates*, from the cache, or fetched now where one is missing."""
     context = maven_context()
     found = []
-    for one in coordinates:
-        group, artifact, version = one.split(":")
+    for coordinate in coordinates:
+        group, artifact, version = coordinate.split(":")
         component = context.project(group, artifact).at_version(version)
         found.append(Path(component.artifact().resolve()))
     return tuple(found)

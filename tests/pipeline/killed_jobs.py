@@ -32,7 +32,14 @@ class KilledBackup:
 
     def words(self) -> list[str]:
         """The same again and again."""
-        return ["run", "--topics", ",".join(self.scene.topics), "--to", str(self._root), "--json"]
+        return [
+            "run",
+            "--topics",
+            ",".join(self.scene.topics),
+            "--store",
+            str(self._root),
+            "--json",
+        ]
 
     def reached(self) -> int:
         """Bytes of all files, committed or not."""
@@ -80,9 +87,9 @@ class KilledRestore:
     def words(self) -> list[str]:
         """To go on, once it was begun."""
         records = sum(len(self.scene.truth[self._source, number]) for number in PARTITIONS)
-        words = ["restore", "--from", str(self.scene.whole), "--topics", self._source, "--json"]
+        words = ["restore", "--store", str(self.scene.whole), "--topics", self._source, "--json"]
         words += ["--map", f"{self._source}={self.name}", "--batch-records", "20"]
-        words += ["--state", str(self.scene.folder / "state"), "--write"]
+        words += ["--progress", str(self.scene.folder / "state"), "--write"]
         words += ["--consent", f"restore {records:,} records into {self.name}"]
         return [*words, "--resume"] if self._state else words
 
@@ -108,8 +115,10 @@ class KilledRestore:
 
     def _logged(self, topic: str) -> int:
         """Bytes of a topic's log, as they lie on the broker's disk: whether it runs or not."""
-        folders = [self.scene.broker.node(1).partition_folder(topic, one) for one in PARTITIONS]
-        return sum(_size(one, "*.log") for one in folders if one is not None)
+        folders = [
+            self.scene.broker.node(1).partition_folder(topic, partition) for partition in PARTITIONS
+        ]
+        return sum(_size(folder, "*.log") for folder in folders if folder is not None)
 
     @property
     def _source(self) -> str:

@@ -18,10 +18,10 @@ from typing import Protocol
 import psutil
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import wait_until
 from tests.pipeline.independent import Content
 from tests.pipeline.spark_cluster import SparkCluster
 from tests.pipeline.watching import jvms, python_workers
-from tests.waiting import wait_until
 
 COMMAND_SECONDS = 240.0
 ATTEMPTS = 4

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import Distribution, distribution
+from tests.kit.waiting import wait_until
 from tests.pipeline.jars import fetched
 from tests.unit.topic_backup.golden import GOLDEN
-from tests.waiting import wait_until
 
 SOURCES = GOLDEN.parent / "kafka_backup" / "src" / "main" / "java"
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
@@ -31,7 +31,7 @@ public @interface SuppressFBWarnings {
 WORKER = "org.apache.kafka.connect.cli.ConnectStandalone"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CLIENT_BYTES = "org.apache.kafka.common.serialization.ByteArray"
-SECONDS = 90.0
+SECONDS = 180.0
 END_SECONDS = 30.0
 
 

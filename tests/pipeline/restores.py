@@ -46,7 +46,8 @@ class Restore:
     def tail_plan(self, *partitions: TopicPartition) -> RestorePlan:
         """Of what elections of these partitions cut off, from every generation of the backup."""
         entries = tuple(
-            PlanEntry(topic=one.topic, number=one.partition, leader=1) for one in partitions
+            PlanEntry(topic=partition.topic, number=partition.partition, leader=1)
+            for partition in partitions
         )
         plan = Plan(entries=entries)
         store = self.back_up.store

@@ -13,9 +13,9 @@ from types import TracebackType
 import psutil
 import pyspark
 
-from breakglass.services.lab.ports import free_ports
+from breakglass.services.lab.layout import free_ports
 from breakglass.services.pipeline.java import find_java, java_home
-from tests.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
 WORKERS = {1: LOOPBACK, 2: "127.0.0.2"}
@@ -74,9 +74,9 @@ class SparkCluster:
         """SIGKILL for a worker and all that runs on it, as when its machine is lost."""
         process = self._processes.pop(f"worker-{number}")
         with contextlib.suppress(psutil.Error):
-            for one in psutil.Process(process.pid).children(recursive=True):
+            for child in psutil.Process(process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    one.kill()
+                    child.kill()
         _kill(process)
 
     def _await_registered(self) -> None:

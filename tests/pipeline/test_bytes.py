@@ -45,9 +45,11 @@ def test_segments_are_closed_past_the_limit_and_named_by_their_first_offset(
     produce(broker, topic, numbered(100))
     back_up.topic(topic, max_segment_bytes=1000)
     segments = back_up.manifest(topic).partitions[0].segments
-    assert [one.start_offset for one in segments] == [one.first_offset for one in segments]
+    assert [segment.start_offset for segment in segments] == [
+        segment.first_offset for segment in segments
+    ]
     assert len(segments) > 3
-    record_bytes = {one.records_bytes - 1000 for one in segments[:-1]}
+    record_bytes = {segment.records_bytes - 1000 for segment in segments[:-1]}
     assert all(0 < over < 60 for over in record_bytes), "only the last record is past the limit"
     assert back_up.bytes(topic) == committed_bytes(broker, topic)
 
@@ -61,7 +63,7 @@ def test_indexes_name_every_record_and_every_segment(
     folder = back_up.folder(topic)
     entries = partition_index.read(folder, 0)
     segments = back_up.manifest(topic).partitions[0].segments
-    assert entries == tuple((one.prefix, one.start_offset) for one in segments)
+    assert entries == tuple((segment.prefix, segment.start_offset) for segment in segments)
     for prefix, _ in entries:
         index = open_index(folder, prefix)
         assert index is not None

@@ -15,8 +15,7 @@ from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
-from breakglass.services.checkpoint.spark.partition_copy import SMALL
-from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.spark.partition_copy import SMALL, KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -86,9 +85,13 @@ def timed(store: BackupStore, run: BackupRun, topic: str) -> tuple[StoredCheckpo
 
 
 def copied_bytes(found: StoredCheckpoint) -> int:
-    manifests = [one.counting.manifest for one in found.partitions if one.counting is not None]
-    files = [file for one in manifests if one is not None for file in one.files]
-    return sum(one.size for one in files if one.name.endswith("_records"))
+    manifests = [
+        partition.counting.manifest
+        for partition in found.partitions
+        if partition.counting is not None
+    ]
+    files = [file for manifest in manifests if manifest is not None for file in manifest.files]
+    return sum(file.size for file in files if file.name.endswith("_records"))
 
 
 @pytest.mark.parametrize("records", BOTH_WAYS)

@@ -13,7 +13,6 @@ from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends
 from breakglass.services.checkpoint.kafka.stamps import (
-    OUTSIDE,
     RecordAddress,
     RecordOrigin,
     stamped,
@@ -36,6 +35,7 @@ from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.topic_backup.store.store import LocalStore
+from tests.kit.stamps import OUTSIDE
 from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.producing import FOR_EVER
 
@@ -68,7 +68,7 @@ class Writer:
         return read_ends(self.client, self.topics, Deadline.after(SECONDS))
 
     def ids(self) -> dict[str, str]:
-        return {one.partition.topic: one.topic_id.hex for one in self.logs()[0].states}
+        return {state.partition.topic: state.topic_id.hex for state in self.logs()[0].states}
 
     def write(self, offset: int) -> None:
         """So many records into each partition, some of them in transactions, ended or aborted."""
@@ -133,7 +133,7 @@ class Writer:
         assert producer.flush(SECONDS) == 0
 
     def sought(self) -> Sought:
-        numbers = {of(one): one.number for one in subjects(self.logs()[0].states)}
+        numbers = {of(subject): subject.number for subject in subjects(self.logs()[0].states)}
         ids = self.ids()
         causes = {(ids[one.topic], one.partition): number for one, number in numbers.items()}
         return Sought(numbers, causes, GROUPS)
@@ -142,8 +142,8 @@ class Writer:
 @pytest.fixture
 def writer(broker: Cluster, client: ReadClient, topic: str) -> Writer:
     topics = (topic, f"{topic}-too")
-    for one in topics:
-        create_topic(broker, one, [[1]] * PARTITIONS, FOR_EVER)
+    for text in topics:
+        create_topic(broker, text, [[1]] * PARTITIONS, FOR_EVER)
     return Writer(broker, client, topics)
 
 
@@ -159,7 +159,7 @@ def by_spark(
 
 def in_order(found: dict[str, list[Lineage]]) -> dict[str, list[tuple[int, int, Any]]]:
     return {
-        group: sorted((one.partition, one.offset, one.origin) for one in some)
+        group: sorted((lineage.partition, lineage.offset, lineage.origin) for lineage in some)
         for group, some in found.items()
     }
 
@@ -209,9 +209,9 @@ def decided(
         1,
         incarnation=incarnation(logs.states),
         groups=dict.fromkeys(GROUPS, GroupPolicy.EXACTLY_ONCE),
-        floors={one.number: floors[of(one)] for one in numbered},
+        floors={partition.number: floors[of(partition)] for partition in numbered},
     )
-    started = StartedDocument(1, {one.number: ends[of(one)] for one in numbered})
+    started = StartedDocument(1, {partition.number: ends[of(partition)] for partition in numbered})
     return Decider(writer.client, read_lineages=read).decide(take, started)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from breakglass.services.checkpoint.kafka.control_log import read_control
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import GroupPolicy
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import Refused
 from breakglass.services.kafka.read_client import ReadClient
@@ -17,11 +20,13 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.session import Power, ReadAccess
+from tests.kit.commits import commit_offsets
 from tests.lab.checkpoint.bank import Bank, books
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.conftest import GUARANTEES
 from tests.lab.checkpoint.taking import Taking
-from tests.pipeline.producing import committed_messages
+from tests.pipeline.checkpoint_restores import Checkpoints
+from tests.pipeline.producing import LOG, committed_messages, make, numbered, producer, put
 
 
 @pytest.fixture
@@ -64,9 +69,11 @@ def test_a_restore_triggers_no_checkpoint_and_its_word_comes_last(
         bank.order(60, hops=10)
         taking.take(bank)
     restored = taking.restore(bank, 1, f"{bank.topic}-2", tmp_path / "state")
-    keys = [(one.key() or b"").decode() for one in committed_messages(broker, bank.control, 0)]
+    keys = [
+        (message.key() or b"").decode() for message in committed_messages(broker, bank.control, 0)
+    ]
     assert keys[-1].startswith("restored/")
-    assert [one for one in keys if one.startswith("take/")] == ["take/1"]
+    assert [key for key in keys if key.startswith("take/")] == ["take/1"]
     restored.settle()
     assert taking.store.ids() == [1]
     deadline = Deadline.after(SECONDS)
@@ -74,7 +81,7 @@ def test_a_restore_triggers_no_checkpoint_and_its_word_comes_last(
     assert control is not None
     (state,) = client.partitions((restored.topic,), deadline)[:1]
     assert control.restored[state.topic_id.hex].id == 1
-    came = {one.topic_id for one in control.created.values()}
+    came = {created.topic_id for created in control.created.values()}
     assert state.topic_id.hex not in came
 
 
@@ -101,8 +108,57 @@ def test_a_state_that_was_saved_is_restored_where_its_records_are_gone(
         bank.order(30, hops=10)
         second = taking.take(bank)
     assert second.status is Status.COMPLETED
-    assert all(one.counting and one.counting.manifest for one in second.partitions)
+    assert all(
+        partition.counting and partition.counting.manifest for partition in second.partitions
+    )
     restored = taking.restore(bank, 2, f"{topic}-2", tmp_path / "state")
     restored.order(10)
     found = books(restored.settle(saves=True))
     assert (found.total, found.doubled, found.lost) == (bank.total, (), ())
+
+
+@pytest.mark.timeout(600)
+def test_h02_where_records_were_first_goes_with_a_checkpoint_to_where_nobody_noted_it(
+    broker: Cluster, checkpoints: Checkpoints, topic: str
+) -> None:
+    make(broker, topic)
+    writer = producer(broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for begin in (0, 10, 20):
+        writer.begin_transaction()
+        put(writer, topic, numbered(10, begin))
+        writer.commit_transaction(SECONDS)
+    group = f"readers-of-{topic}"
+    groups = {group: GroupPolicy.AT_LEAST_ONCE}
+    commit(broker, group, topic, 4)
+    second, third = f"{topic}-2", f"{topic}-3"
+    assert checkpoints.taken(topic, groups=groups) == 1
+    checkpoints.restore(checkpoints.plan(1, {topic: second}))
+    assert checkpoints.taken(second, groups=groups) == 2
+    elsewhere = replace(checkpoints, control=f"{checkpoints.control}-elsewhere")
+    elsewhere.restore(elsewhere.plan(2, {second: third}))
+    ids = {name: checkpoints.topic_id(name) for name in (topic, third)}
+    notes = elsewhere.told().restored
+    assert list(notes) == [ids[third]]
+    moved = notes[ids[third] or ""].moved[0]
+    assert {records.old.topic_id for records in moved} == {ids[topic]}
+    firsts, thirds = (
+        {one.offset(): one.value() for one in committed_messages(broker, name, 0)}
+        for name in (topic, third)
+    )
+    places = {
+        records.new_offset + shift: records.old.offset + shift
+        for records in moved
+        for shift in range(records.count)
+    }
+    assert len(places) == 26
+    assert {new: thirds[new] for new in places} == {new: firsts[old] for new, old in places.items()}
+
+
+def commit(broker: Cluster, group: str, topic: str, offset: int) -> None:
+    """Have *group* resume there in the topic's one partition."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group}
+    with closing(Consumer(settings, logger=LOG)) as member:
+        commit_offsets(member, [TopicPartition(topic, 0, offset)])

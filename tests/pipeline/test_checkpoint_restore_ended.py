@@ -13,12 +13,12 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.pipeline.report import CopyProgress
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import committed_messages, make, numbered, produce
 from tests.pipeline.test_foreign_writes import delete
 from tests.pipeline.test_restore import without_offsets
-from tests.waiting import wait_until
 
 PARTITIONS = 2
 
@@ -50,7 +50,7 @@ def require_same(broker: Cluster, target: str, topic: str) -> None:
 
 def words(broker: Cluster, control: str) -> list[str]:
     """What the control topic says, by its keys, in the order of the log."""
-    return [(one.key() or b"").decode() for one in committed_messages(broker, control, 0)]
+    return [(message.key() or b"").decode() for message in committed_messages(broker, control, 0)]
 
 
 def test_a_killed_restore_is_refused_but_to_go_on_and_participants_are_told_at_its_end(
@@ -89,7 +89,7 @@ def test_participants_are_told_of_no_topic_before_all_are_whole(
     make(broker, other)
     produce(broker, other, numbered(5))
     id = checkpoints.taken(filled, other)
-    renamed = {one: f"{one}-back" for one in (filled, other)}
+    renamed = {text: f"{text}-back" for text in (filled, other)}
 
     made: list[str] = []
 
@@ -100,14 +100,14 @@ def test_participants_are_told_of_no_topic_before_all_are_whole(
             produce(broker, renamed[other], numbered(1))
 
     done = checkpoints.restore(checkpoints.plan(id, renamed), created=intrude)
-    assert [one.whole for one in done] == [True, False]
+    assert [restored.whole for restored in done] == [True, False]
     assert checkpoints.told().restored == {}
     with pytest.raises(Refused, match="has failed"):
         checkpoints.plan(id, renamed, resume=True)
     delete(broker, checkpoints, renamed[other])
     (again,) = checkpoints.restore(checkpoints.plan(id, renamed, resume=True))
     assert (again.target, again.whole) == (renamed[other], True)
-    told = {checkpoints.topic_id(one) for one in renamed.values()}
+    told = {checkpoints.topic_id(text) for text in renamed.values()}
     assert checkpoints.told().restored.keys() == told
     require_same(broker, renamed[filled], filled)
 

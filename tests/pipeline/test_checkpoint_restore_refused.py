@@ -13,11 +13,11 @@ from confluent_kafka.cimpl import NewTopic
 from breakglass.services.checkpoint.store.documents import GroupPolicy
 from breakglass.services.errors import BreakglassError, Refused, StorageError, UsageError
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.pipeline.restore.target_choice import require_apart
+from breakglass.services.pipeline.restore.target import require_apart
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce
-from tests.waiting import wait_until
 
 PARTITIONS = 2
 STORED = [
@@ -128,7 +128,7 @@ def test_a_topic_that_holds_records_is_refused_by_options_that_there_are(
 ) -> None:
     with pytest.raises(Refused, match="has records") as refused:
         checkpoints.plan(1)
-    options = {one.rstrip(",:") for one in str(refused.value).split() if one.startswith("--")}
+    options = {part.rstrip(",:") for part in str(refused.value).split() if part.startswith("--")}
     assert options == {"--map", "--suffix", "--resume"}
 
 

@@ -24,7 +24,9 @@ def test_a_checkpoint_in_s3_is_taken_once_completed_checked_and_deleted(s3: S3, 
         assert store.copies.damaged(CopyId(1, 1, 0)) is None
         assert s3.refused > 0
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda one: store.reserve(take(2, f"request {one}")), range(4)))
+        answers = list(
+            pool.map(lambda number: store.reserve(take(2, f"request {number}")), range(4))
+        )
     assert answers.count(None) == 1
     assert set(answers) == {None, NotHigher(2, 2)}
     for _ in range(2):

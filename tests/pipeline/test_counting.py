@@ -9,17 +9,15 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind
 from breakglass.services.divergence.entry import Item, UnreadableRange
-from breakglass.services.divergence.hunks import HunkTotals
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.counting import count_part, divided, merged
+from tests.kit.program import breakglass
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
 from tests.pipeline.restores import Restore
-from tests.program import breakglass
 from tests.unit.divergence.streams import Edited, ListSource, edited, entries
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
@@ -35,9 +33,9 @@ def by_one(comparison: Comparison) -> HunkTotals:
 
 def by_parts(comparison: Comparison, cuts: list[int]) -> HunkTotals:
     extent = comparison.extent
-    places = sorted({extent.start, extent.end, *(one for one in cuts if one < extent.end)})
-    parts = [Extent(*one) for one in pairwise(places)]
-    return merged((count_part(comparison, one) for one in parts), extent)
+    places = sorted({extent.start, extent.end, *(cut for cut in cuts if cut < extent.end)})
+    parts = [Extent(*pair) for pair in pairwise(places)]
+    return merged((count_part(comparison, part) for part in parts), extent)
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,7 +49,7 @@ def test_parts_add_up_to_the_whole(made: Edited, cuts: list[int]) -> None:
 @given(cuts=st.lists(st.integers(1, 99), max_size=6))
 def test_a_stretch_that_was_cut_is_one(cuts: list[int]) -> None:
     damaged: list[Item] = [*entries(0, 10), UnreadableRange(10, 80, "damaged"), *entries(80, 100)]
-    gone = [one for one in entries(0, 100) if not 10 <= one.offset < 80]
+    gone = [entry for entry in entries(0, 100) if not 10 <= entry.offset < 80]
     comparison = Comparison(ListSource(damaged), ListSource(gone, "b2"))
     assert by_parts(comparison, cuts).kinds == {PairKind.EQUAL: 30, PairKind.UNREAD: 1}
 
@@ -66,8 +64,10 @@ def test_no_part_is_too_small_to_be_worth_it() -> None:
 def test_above_the_limit_spark_counts_the_same(tmp_path: Path) -> None:
     records = list(run(0, 5_000))
     left = back_up(tmp_path / "a", records)
-    changed = [one._replace(value=b"x") if one.offset % 777 == 0 else one for one in records]
-    right = back_up(tmp_path / "b", [one for one in changed if one.offset % 1_000 != 3])
+    changed = [
+        record._replace(value=b"x") if record.offset % 777 == 0 else record for record in records
+    ]
+    right = back_up(tmp_path / "b", [record for record in changed if record.offset % 1_000 != 3])
     sides = (f"backup:{left}/0", f"backup:{right}/0", "--summary", "--json")
     here, spark = breakglass("diff", *sides), breakglass("diff", *sides, "--spark-above", "1")
     assert (here.code, spark.code) == (1, 1)
@@ -105,7 +105,7 @@ def test_a_restored_topic_is_compared_by_the_offsets_of_its_backup(
     target = f"{topic}-back"
     assert restore.topic(topic, target).records == 500
     backup = f"backup:{back_up.store.where()}/{topic}/0"
-    how = ("--state", str(restore.state), "--bootstrap-server", broker.bootstrap_servers)
+    how = ("--progress", str(restore.state), "--bootstrap-server", broker.bootstrap_servers)
     for right in (f"topic:{target}/0", f"replica:1/{target}/0"):
         ended = breakglass("diff", backup, right, "--json", *how)
         told = json.loads(ended.out)
@@ -113,4 +113,4 @@ def test_a_restored_topic_is_compared_by_the_offsets_of_its_backup(
     produce(broker, target, numbered(1))
     refused = breakglass("diff", backup, f"topic:{target}/0", *how[2:])
     assert refused.code == 2
-    assert "`breakglass diff --state`" in refused.err
+    assert "`breakglass diff --progress`" in refused.err

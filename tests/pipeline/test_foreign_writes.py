@@ -16,20 +16,19 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.pipeline.restore import jobs
 from breakglass.services.pipeline.restore.jobs import RecordClient
-from breakglass.services.pipeline.restore.offset_log import LoggedOffsets, read_log
-from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.offset_map import CommittedRun, LoggedOffsets, read_log
 from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import cut
 from breakglass.services.pipeline.restore.proof import Foreign, foreign_records
 from breakglass.services.pipeline.restore.task import PartitionRestored, PartitionTask
 from breakglass.services.pipeline.stored_segments import Longs, RecordRun
 from breakglass.services.session import Power
+from tests.kit.waiting import wait_until
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
 from tests.pipeline.restores import Restore
 from tests.pipeline.test_restore import without_offsets
-from tests.waiting import wait_until
 
 RECORDS = 8
 FILLED, EMPTY = 0, 1

@@ -109,13 +109,13 @@ def test_of_two_runs_at_once_one_commits_and_nothing_is_there_twice(
         errors.append(to_s3(topic).topics[0].error)
 
     threads = [threading.Thread(target=run) for _ in range(2)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    refused = [one for one in errors if one]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [error for error in errors if error]
     assert len(refused) <= 1
-    assert all("another run committed number 1 first" in one for one in refused)
+    assert all("another run committed number 1 first" in text for text in refused)
     assert stored_bytes(to_s3, topic) == committed_bytes(broker, topic)
     assert verify_files(to_s3.store.folder(topic)).whole
 
@@ -126,11 +126,11 @@ def test_a_run_that_is_killed_midway_is_taken_up(
 ) -> None:
     make(broker, topic)
     produce_many(broker, topic, 0, 30_000, pattern=Pattern(value_bytes=1000))
-    words = ["run", "--topics", topic, "--to", to_s3.store.where()]
+    words = ["run", "--topics", topic, "--store", to_s3.store.where()]
     words += ["--max-segment-bytes", "2000000"]
 
     def uploading() -> bool:
-        return any(one.endswith("_records") for one in to_s3.store.names(topic))
+        return any(name.endswith("_records") for name in to_s3.store.names(topic))
 
     kill_when(broker, *words, condition=uploading)
     assert to_s3.store.folder(topic).manifest() is None
@@ -139,7 +139,7 @@ def test_a_run_that_is_killed_midway_is_taken_up(
     found = verify_files(to_s3.store.folder(topic))
     assert (found.whole, found.records) == (True, 30_000)
     assert stored_bytes(to_s3, topic) == committed_bytes(broker, topic)
-    segments = [one for one in to_s3.store.names(topic) if one.endswith("_records")]
+    segments = [name for name in to_s3.store.names(topic) if name.endswith("_records")]
     assert len(segments) == found.segments
     assert "a-secret-of-the-store" not in out + err
 
@@ -152,23 +152,28 @@ def test_a_compressed_and_encrypted_backup_by_the_commands(
     produce(broker, topic, shapes())
     key = tmp_path / "key"
     key.write_text("0123456789abcdef" * 4)
-    place, given = to_s3.store.where(), ["--encrypt-key", str(key)]
-    run = ["run", "--topics", topic, "--to", place, "--compress", "zstd", *given, "--json"]
+    place, given = to_s3.store.where(), ["--key", str(key)]
+    run = ["run", "--topics", topic, "--store", place, "--compress", "zstd", *given, "--json"]
     code, out, err = finish(broker, *run)
     assert (code, last_line(out)["records"]) == (0, 112), err
-    assert all(one.endswith(".zst.aes") for one in to_s3.store.names(topic))
-    code, out, err = finish(broker, "verify", "--from", place, *given, "--live", "--json")
+    assert all(name.endswith(".zst.aes") for name in to_s3.store.names(topic))
+    code, out, err = finish(broker, "verify", "--store", place, *given, "--live", "--json")
     assert code == 0, err
     assert json.loads(out)["topics"][0]["identical"] is True
     target = f"{topic}-back"
-    back = ["restore", "--from", place, "--map", f"{topic}={target}", "--write", "--json", *given]
-    back += ["--state", str(tmp_path / "state"), "--consent", f"restore 112 records into {target}"]
+    back = ["restore", "--store", place, "--map", f"{topic}={target}", "--write", "--json", *given]
+    back += [
+        "--progress",
+        str(tmp_path / "state"),
+        "--consent",
+        f"restore 112 records into {target}",
+    ]
     code, out, err = finish(broker, *back)
     assert code == 0, err
     assert without_offsets(broker, target) == without_offsets(broker, topic)
     assert key.read_text() not in out + err
-    code, _, err = finish(broker, "status", "--from", place)
+    code, _, err = finish(broker, "status", "--store", place)
     assert (code, "is encrypted: name the file" in err) == (2, True)
     key.write_text("f" * 64)
-    code, _, err = finish(broker, "verify", "--from", place, *given)
+    code, _, err = finish(broker, "verify", "--store", place, *given)
     assert (code, "was encrypted with another key" in err) == (2, True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -12,6 +14,10 @@ from confluent_kafka.admin import AdminClient
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.topic_backup import consumer_offsets
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.prune import PruneLimits, prune
+from tests.kit.waiting import wait_until
 from tests.pipeline.backups import BackUp
 from tests.pipeline.original import Original, compiled
 from tests.pipeline.producing import (
@@ -26,7 +32,7 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.restores import Restore
 from tests.pipeline.test_restore import commit
-from tests.waiting import wait_until
+from tests.unit.topic_backup.golden import GOLDEN, partitions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -115,6 +121,35 @@ def test_what_the_original_backed_up_is_restored_here(
     assert committed(broker, target, f"{filled}-shapes", SHAPES) == 5
 
 
+def test_the_original_restores_what_a_prune_left_of_its_folder(
+    broker: Cluster, original: Original, topic: str, tmp_path: Path
+) -> None:
+    shutil.copytree(GOLDEN / "rotation" / "rotation", tmp_path / topic)
+    folder, golden = LocalFolder(tmp_path / topic), partitions("rotation")
+    for part in golden:
+        # Its source task wants the file, which its sink had not written yet.
+        consumer_offsets.update(folder, part.partition, {})
+    gone = prune(folder, PruneLimits(before_offset=150))
+    pruned = [
+        sum(one.records for one in gone if one.partition == part.partition) for part in golden
+    ]
+    assert all(pruned)
+    left = [
+        [(record.key, record.value) for record in part.records[count:]]
+        for part, count in zip(golden, pruned, strict=True)
+    ]
+    make(broker, topic, partitions=len(left))
+
+    def done() -> bool:
+        return counts(broker, topic, len(left)) == [len(records) for records in left]
+
+    original.restore(broker, tmp_path, done, topic)
+    assert [
+        [(message.key(), message.value()) for message in committed_messages(broker, topic, number)]
+        for number in range(len(left))
+    ] == left
+
+
 def planned(restore: Restore, topic: str, target: str) -> RestorePlan:
     """The plan, once the worker's own group has no members: its process ended without a word."""
     plans: list[RestorePlan] = []
@@ -129,13 +164,13 @@ def planned(restore: Restore, topic: str, target: str) -> RestorePlan:
     return plans[0]
 
 
-def counts(broker: Cluster, topic: str) -> list[int]:
+def counts(broker: Cluster, topic: str, partitions: int = 4) -> list[int]:
     """Offsets of each partition."""
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": "-"}, logger=LOG
     )
     try:
-        places = [TopicPartition(topic, partition) for partition in range(4)]
+        places = [TopicPartition(topic, partition) for partition in range(partitions)]
         return [consumer.get_watermark_offsets(place, SECONDS)[1] for place in places]
     finally:
         consumer.close()

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from breakglass.services.errors import Refused
-from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
@@ -25,6 +25,8 @@ from breakglass.services.session import Power
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.commits import commit_offsets
+from tests.kit.waiting import wait_until
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import (
     SECONDS,
@@ -38,7 +40,6 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.restores import Restore
 from tests.pipeline.watching import python_workers
-from tests.waiting import wait_until
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "topic_backup"
 LOG = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ LOG.addHandler(logging.NullHandler())
 
 
 def without_offsets(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
-    return [one[8:] for one in committed_records(cluster, topic, partition)]
+    return [record[8:] for record in committed_records(cluster, topic, partition)]
 
 
 def committed_records(cluster: Cluster, topic: str, partition: int) -> list[bytes]:
@@ -109,7 +110,7 @@ def test_groups_go_on_at_the_right_record(
 
 def commit(broker: Cluster, topic: str, group: str, offset: int, partition: int = 0) -> None:
     consumer = _consumer(broker, group)
-    consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(topic, partition, offset)])
     consumer.close()
 
 
@@ -150,9 +151,9 @@ def test_b6_a_killed_restore_goes_on_and_every_record_is_there_once(
 
     def kill(now: CopyProgress) -> None:
         if 0 < now.done < now.total and len(killed) < 2:
-            for one in python_workers():
-                one.kill()
-                killed.append(one.pid)
+            for worker in python_workers():
+                worker.kill()
+                killed.append(worker.pid)
 
     plan = restore.plan(topic, f"{topic}-back")
     done = restore(plan, tell=kill, records_a_transaction=200)
@@ -284,7 +285,7 @@ def test_b9_everything_is_kept_but_who_stamped_a_record_and_that_is_declared(
     expected = [*kept, changed[0]._replace(timestamp_type=create, timestamp=-1)]
     expected += [changed[1]._replace(timestamp_type=create)]
     expected += [*([plain] * 30), *kept]
-    assert [one._replace(offset=0) for one in copied] == expected
+    assert [record._replace(offset=0) for record in copied] == expected
 
 
 def test_a_topic_that_holds_records_is_refused(
@@ -321,5 +322,5 @@ def test_a_backup_of_the_originals_comes_back(
     plan = restore.plan(topic, f"{topic}-back", settings=settings)
     done = restore(plan)
     assert (done.error, done.verified) == ("", True)
-    numbers = [one.partition for one in plan.topics[0].partitions]
+    numbers = [partition.partition for partition in plan.topics[0].partitions]
     assert done.records == sum(len(back_up.records(topic, number)) for number in numbers) > 0

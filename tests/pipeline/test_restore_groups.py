@@ -115,18 +115,18 @@ def test_what_a_restore_did_to_groups_can_be_taken_back(
 
     (view,) = list_journals(plan.cluster_id, restore.state)
     assert isinstance(view, JournalView)
-    (before,) = [one.payload for one in view.entries if one.payload.get("text") == SNAPSHOT]
+    (before,) = [entry.payload for entry in view.entries if entry.payload.get("text") == SNAPSHOT]
     assert before["groups"] == {moved: {f"{target}-0": 1}, fresh: {}, gone_on: {}}
 
     client = back_up.client
-    moves = [one.back for one in moves_of(view)]
-    stand = read_standing(client, [1], {one.partition for one in moves}, restore.deadline)
+    moves = [move.back for move in moves_of(view)]
+    stand = read_standing(client, [1], {move.partition for move in moves}, restore.deadline)
     with (
         Journal.open(plan.cluster_id, restore.state) as journal,
         restore.power.groups(plan.cluster_id) as groups,
     ):
         done = carry_out(groups, client, journal, moves, stand.coordinators, SECONDS)
-    assert {one.move.group: one.result for one in done} == {
+    assert {offset.move.group: offset.result for offset in done} == {
         moved: MoveResult.MOVED,
         fresh: MoveResult.MOVED,
         gone_on: MoveResult.REFUSED,

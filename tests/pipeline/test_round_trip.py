@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import configure_topic
 from breakglass.services.pipeline.restore.restore import TopicRestored
+from tests.kit.waiting import wait_until
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import (
     HEADERS,
@@ -37,7 +38,6 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.restores import Restore
 from tests.pipeline.test_restore import commit
-from tests.waiting import wait_until
 
 RECORDS = int(os.environ.get("BREAKGLASS_ROUND_TRIP_RECORDS", "6000"))
 RARE = 997
@@ -138,14 +138,14 @@ def cases(broker: Cluster, back_up: BackUp, topic: str) -> list[Case]:
     roomy = producer(broker, message_max_bytes=3_000_000)
     put(roomy, plain.topic, iter([{"key": b"huge", "value": HUGE, "timestamp": 5}]))
     make(broker, stamped.topic, {"message.timestamp.type": "LogAppendTime"})
-    produce(broker, stamped.topic, ({**one, "timestamp": 1} for one in mixed(share)))
+    produce(broker, stamped.topic, ({**document, "timestamp": 1} for document in mixed(share)))
     make(broker, wide.topic)
     nanoseconds = ({"value": b"n", "timestamp": 10**18 + number} for number in range(20))
     produce(broker, wide.topic, nanoseconds)
     _compact(broker, compacted.topic, share)
     _decide(broker, decided.topic, share)
-    for one in (plain, stamped, compacted, decided, wide):
-        back_up.await_decided(one.topic)
+    for case in (plain, stamped, compacted, decided, wide):
+        back_up.await_decided(case.topic)
     return [plain, stamped, compacted, decided, wide]
 
 
@@ -159,7 +159,7 @@ def _compact(broker: Cluster, topic: str, count: int) -> None:
     }
     make(broker, topic, settings)
     writer = producer(broker)
-    for _, batch in itertools.groupby(keyed(count), lambda one: one["timestamp"]):
+    for _, batch in itertools.groupby(keyed(count), lambda document: document["timestamp"]):
         last = list(batch)
         put(writer, topic, iter(last))
     wait_until(
@@ -194,7 +194,7 @@ def groups_of(seen: list[Seen]) -> dict[str, int]:
 def test_everything_comes_back_and_groups_go_on_at_the_right_record(
     broker: Cluster, back_up: BackUp, restore: Restore, cases: list[Case]
 ) -> None:
-    before = {one.topic: one.read(broker) for one in cases}
+    before = {case.topic: case.read(broker) for case in cases}
     for topic, partitions in before.items():
         for group, offset in groups_of(partitions[0]).items():
             commit(broker, topic, f"{topic}-{group}", offset)
@@ -209,18 +209,18 @@ def test_everything_comes_back_and_groups_go_on_at_the_right_record(
     restored = time.monotonic()
     done = [_restored(restore, topic) for topic in before]
     ended = time.monotonic()
-    assert sum(one.records for one in done) == _count(before)
-    for one in cases:
-        _compare(broker, one, before[one.topic], one.read(broker))
+    assert sum(restored.records for restored in done) == _count(before)
+    for case in cases:
+        _compare(broker, case, before[case.topic], case.read(broker))
     print(
         f"\n{_count(before):,} records: backed up in {backed_up - began:.1f} s, restored and "
         f"verified in {ended - restored:.1f} s, of which producing "
-        f"{sum(one.seconds for one in done):.1f} s"
+        f"{sum(restored.seconds for restored in done):.1f} s"
     )
 
 
 def _count(seen: dict[str, list[list[Seen]]]) -> int:
-    return sum(len(one) for partitions in seen.values() for one in partitions)
+    return sum(len(partition) for partitions in seen.values() for partition in partitions)
 
 
 def _restored(restore: Restore, topic: str) -> TopicRestored:
@@ -232,11 +232,11 @@ def _restored(restore: Restore, topic: str) -> TopicRestored:
 
 def _compare(broker: Cluster, case: Case, before: list[list[Seen]], now: list[list[Seen]]) -> None:
     for old, new in zip(before, now, strict=True):
-        assert [one.content for one in old] == [one.content for one in new]
+        assert [seen.content for seen in old] == [seen.content for seen in new]
     for group, offset in groups_of(before[0]).items():
-        left = [one.content for one in before[0] if one.offset >= offset]
+        left = [seen.content for seen in before[0] if seen.offset >= offset]
         at = _committed(broker, case.topic, f"{case.topic}-{group}")
-        assert [one.content for one in now[0] if one.offset >= at] == left
+        assert [seen.content for seen in now[0] if seen.offset >= at] == left
 
 
 def _committed(broker: Cluster, topic: str, group: str) -> int:

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from breakglass.services import patience
 from breakglass.services.errors import TimedOut
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -16,7 +17,6 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.pipeline import committed_log
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.generations import NewGeneration
 from breakglass.services.pipeline.report import CopyProgress
@@ -53,7 +53,7 @@ def delete(broker: Cluster, topic: str) -> None:
 
 
 def _exists(broker: Cluster, topic: str) -> bool:
-    return any(one.partition.topic == topic for one in broker.partitions())
+    return any(partition.partition.topic == topic for partition in broker.partitions())
 
 
 def once(action: Callable[[], None]) -> Callable[[CopyProgress], None]:
@@ -101,7 +101,7 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
     (report,) = back_up(topic, tell=once(recreate)).topics
     assert "was deleted or recreated while it was read" in report.error
     assert back_up.manifest(topic) == before
-    assert [one.offset for one in back_up.records(topic)] == [0, 1, 2, 3, 4]
+    assert [record.offset for record in back_up.records(topic)] == [0, 1, 2, 3, 4]
     again = back_up.topic(topic)
     assert again.generation == 2
     assert "deleted and recreated" in again.new_generation
@@ -155,7 +155,7 @@ def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_r
     open_one.init_transactions(SECONDS)
     open_one.begin_transaction()
     put(open_one, topic, numbered(2, start=3))
-    monkeypatch.setattr(committed_log, "REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr(patience, "FETCH", 2.0)
     (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
     log = CommittedLog(client.sender, 1, source.partitions[0].partition)
     with pytest.raises(TimedOut, match=r"the last stable offset of .* went back to 3"):
@@ -164,7 +164,7 @@ def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_r
     batches = log.batches(0, 5)
     assert next(batches).header.next_offset == 3
     open_one.commit_transaction(SECONDS)
-    assert [one.header.next_offset for one in batches] == [5]
+    assert [batch.header.next_offset for batch in batches] == [5]
 
 
 def test_b3_records_deleted_before_they_are_read_are_a_gap(
@@ -180,7 +180,7 @@ def test_b3_records_deleted_before_they_are_read_are_a_gap(
     back_up.topic(topic, tell=once(shorten))
     (summary,) = back_up.manifest(topic).partitions
     assert summary.segments[0].gaps == (Gap(0, 4, GapReason.LOST),)
-    assert [one.offset for one in back_up.records(topic)] == list(range(4, 10))
+    assert [record.offset for record in back_up.records(topic)] == list(range(4, 10))
 
 
 def test_b4_a_task_is_tried_again_and_leaves_one_copy(
@@ -193,7 +193,7 @@ def test_b4_a_task_is_tried_again_and_leaves_one_copy(
     assert spark.context().master == "local[*,4]"
     assert killed != []
     assert report.partitions[0].records == 60_000
-    assert [one.offset for one in back_up.records(topic)] == list(range(60_000))
+    assert [record.offset for record in back_up.records(topic)] == list(range(60_000))
     assert [name for name in back_up.folder(topic).names() if name.startswith(".")] == []
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 # In a process of its own: Spark is one for each process, and other tests have theirs.
 BEGUN = """
@@ -98,4 +98,4 @@ def test_a_driver_that_is_killed_takes_its_jvm_with_it(driver: subprocess.Popen[
     wait_until(lambda: len(workers()) > 2, "a JVM and its workers")
     started = workers()
     driver.kill()
-    wait_until(lambda: not any(one.is_running() for one in started), "an end of them all")
+    wait_until(lambda: not any(process.is_running() for process in started), "an end of them all")

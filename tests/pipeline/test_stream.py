@@ -19,6 +19,7 @@ from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.topic_backup.consumer_offsets import read
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.store.store import LocalStore
+from tests.kit.waiting import wait_until
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.producing import (
@@ -33,7 +34,6 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.test_restore import commit
 from tests.pipeline.test_rules import LONGEST_MS, delete
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -112,7 +112,9 @@ def test_records_are_committed_soon_after_they_were_produced(
             took.append(followed.await_end(topic, 5 * number + 5))
             followed.await_end(topic, 2 * number + 2, partition=1)
     assert followed.done is not None
-    print("seconds from the last acknowledgement to the commit:", [f"{one:.2f}" for one in took])
+    print(
+        "seconds from the last acknowledgement to the commit:", [f"{moment:.2f}" for moment in took]
+    )
     assert (followed.done.runs, followed.done.records, followed.done.failures) == (1, 21, [])
     assert followed.done.batches >= 3
     for number in (0, 1):
@@ -133,7 +135,7 @@ def test_b10_a_new_topic_and_a_new_partition_are_streamed_within_seconds(
         broker.wait_until(lambda: len(broker.partitions(topic)) == 2, "the new partition")
         produce(broker, topic, numbered(5), partition=1)
         took.append(followed.await_end(topic, 5, partition=1))
-    print("seconds until what is new was committed:", [f"{one:.2f}" for one in took])
+    print("seconds until what is new was committed:", [f"{moment:.2f}" for moment in took])
     for name, partition in ((topic, 1), (f"{topic}-new", 0)):
         assert back_up.bytes(name, partition) == committed_bytes(broker, name, partition)
 
@@ -149,7 +151,7 @@ def test_b1_far_timestamps_in_a_stream_are_kept_and_it_goes_on(
         produce(broker, topic, numbered(5), partition=1)
         followed.await_end(topic, 6)
         followed.await_end(topic, 5, partition=1)
-    assert [one.offset for one in back_up.records(topic)] == list(range(6))
+    assert [record.offset for record in back_up.records(topic)] == list(range(6))
     assert back_up.records(topic)[0].timestamp == LONGEST_MS
     assert back_up.bytes(topic, 1) == committed_bytes(broker, topic, 1)
 
@@ -225,7 +227,7 @@ def test_b3_what_retention_takes_before_the_stream_has_it_is_a_gap(
         followed.await_end(topic, 30)
     assert followed.done is not None
     assert followed.done.missing == {"lost": 10}
-    assert [one.offset for one in back_up.records(topic)] == [*range(5), *range(15, 30)]
+    assert [record.offset for record in back_up.records(topic)] == [*range(5), *range(15, 30)]
 
 
 def test_groups_are_saved_every_ten_seconds_also_without_records(

@@ -53,7 +53,7 @@ def test_a_backup_is_identical_to_its_topic(broker: Cluster, back_up: BackUp, to
     back_up.topic(topic, max_segment_bytes=100_000)
     found = verified(back_up, topic)
     assert found.identical
-    assert [one.equal for one in found.partitions] == [112, 7]
+    assert [partition.equal for partition in found.partitions] == [112, 7]
 
 
 def test_differences_are_found_by_kind_and_offset(

@@ -20,9 +20,9 @@ def killed_once(find: Callable[[], list[psutil.Process]]) -> Iterator[list[int]]
 
     def watch() -> None:
         while not over.wait(0.005) and not killed:
-            for one in find():
-                one.kill()
-                killed.append(one.pid)
+            for process in find():
+                process.kill()
+                killed.append(process.pid)
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -35,11 +35,11 @@ def killed_once(find: Callable[[], list[psutil.Process]]) -> Iterator[list[int]]
 
 def writers_in(folder: Path) -> list[psutil.Process]:
     """Processes below this one that have written records to a file in *folder*."""
-    names = [one for one in folder.glob(".breakglass-*-records.tmp") if one.stat().st_size > 1]
+    names = [path for path in folder.glob(".breakglass-*-records.tmp") if path.stat().st_size > 1]
     found = []
     for process in psutil.Process().children(recursive=True) if names else []:
         with contextlib.suppress(psutil.Error):
-            opened = {Path(one.path) for one in process.open_files()}
+            opened = {Path(file.path) for file in process.open_files()}
             found += [process] if opened.intersection(names) else []
     return found
 
@@ -60,5 +60,5 @@ def python_workers() -> list[psutil.Process]:
 def jvms(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The JVM of a driver, if there is one by now."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        return [one for one in psutil.Process(process.pid).children() if one.name() == "java"]
+        return [child for child in psutil.Process(process.pid).children() if child.name() == "java"]
     return []

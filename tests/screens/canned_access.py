@@ -43,6 +43,10 @@ class CannedAccess:
             raise self.failure
         yield CannedClient(self)
 
+    @contextmanager
+    def librdkafka(self) -> Iterator[dict[str, str]]:
+        yield {}
+
     @property
     def as_access(self) -> ReadAccess:
         """The same for a context."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from breakglass.console.app import BreakglassApp
+from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context, Known
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import BreakglassError
@@ -49,8 +50,8 @@ class CannedWatch:
         self.agreed_to.update(designees)
 
     def acknowledge(self) -> tuple[Observation, ...]:
-        told = [one for one in self.readings if isinstance(one, Incident)]
-        return tuple([one.noted_by("me@here", 1) for one in told[-1].observations])
+        told = [reading for reading in self.readings if isinstance(reading, Incident)]
+        return tuple([observation.noted_by("me@here", 1) for observation in told[-1].observations])
 
     def close(self) -> None:
         self.closed = True
@@ -74,6 +75,7 @@ def console_on(
         cast("ReadAccess", access),
         CannedWatch(readings),
         terminal or Terminal(),
+        CommandText(),
         power,
         state_folder=state_folder,
         clock=clock,

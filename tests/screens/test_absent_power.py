@@ -15,7 +15,7 @@ from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.session import Power, ReadAccess
-from tests.incidents import every_verdict
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.every_key import press_every_key
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from breakglass.console import collecting
-from tests.incidents import every_verdict
+from breakglass.console.memory import put_off_collecting, resume_collecting
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest
 
@@ -24,7 +24,7 @@ def nothing_left_out() -> Iterator[None]:
 
 @pytest.mark.usefixtures("nothing_left_out")
 async def test_garbage_is_collected_again_once_the_cluster_was_read() -> None:
-    collecting.put_off()
+    put_off_collecting()
     async with console_on(every_verdict()).run_test() as pilot:
         await at_rest(pilot)
         assert gc.isenabled()
@@ -33,5 +33,5 @@ async def test_garbage_is_collected_again_once_the_cluster_was_read() -> None:
 
 @pytest.mark.usefixtures("nothing_left_out")
 def test_nothing_is_left_out_where_garbage_was_looked_for_all_the_time() -> None:
-    collecting.resume()
+    resume_collecting()
     assert not gc.get_freeze_count()

@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from tests.incidents import diverged_incident
+from tests.kit.incidents import diverged_incident
 from tests.screens.consoles import console_on
 from tests.screens.drawing import LOOKS, Drawn, Look, drawing, stopped_clock
 from tests.screens.turns import lines, text, until

@@ -13,7 +13,7 @@ from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, R
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import Observation, Observations
 from breakglass.services.model import TopicPartition
-from tests.incidents import every_verdict, nothing_offline
+from tests.kit.incidents import every_verdict, nothing_offline
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
 from tests.screens.turns import lines, text, until
@@ -35,7 +35,7 @@ ALARM = (
 def gone_off(incident: Incident) -> Incident:
     """*incident* after b1 was elected EMPTY, and b2 with a shorter log elsewhere."""
     carts = [replace(EMPTY, partition=TopicPartition("carts3", number)) for number in range(3)]
-    seen = tuple([Observation(one, "ann@ops") for one in (*carts, SHORTER)])
+    seen = tuple([Observation(cart, "ann@ops") for cart in (*carts, SHORTER)])
     return replace(incident, observations=seen)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from breakglass.console.app import MODES
-from tests.incidents import every_verdict
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.eager_tasks import begin_at_once
 from tests.screens.turns import lines, until

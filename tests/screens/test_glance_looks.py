@@ -1,4 +1,4 @@
-"""What the overview and the journal look like in each theme and size."""
+"""What the overview, the journal and the ledger look like in each theme and size."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from breakglass.console.app import BreakglassApp
+from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.overview.broker_details import BrokerDetails
 from breakglass.services.model import Unknown
-from tests.incidents import READ_AT_MS, diverged_incident, every_verdict, nothing_offline
+from breakglass.services.recovery.ledger.page import ledger_page
+from tests.kit.incidents import READ_AT_MS, diverged_incident, every_verdict, nothing_offline
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import console_on
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.turns import lines, text, until
+from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.timeline import journals
 
 MINUTE = 60_000
@@ -63,7 +66,7 @@ async def test_the_overview_looks_as_before(look: Look, drawn_as_before: Drawn) 
             await until(pilot, partial(counted, console, total), "a look")
             clock.now += MINUTE
             await pilot.press("ctrl+r")
-        await until(pilot, lambda: "not since: the answer is late" in text(console), "the mark")
+        await until(pilot, lambda: "since then: the answer" in text(console), "the mark")
         await until(pilot, lambda: "FENCED, connection refused" in text(console), "brokers")
         await until(pilot, lambda: told_now(console, "Brokers "), "the brokers' last word")
         await pilot.press("tab")
@@ -111,5 +114,25 @@ async def test_the_journal_looks_as_before(
     async with console.run_test(size=look.size) as pilot:
         await until(pilot, lambda: "ledger-3" in text(console), "the partitions")
         await until(pilot, lambda: "u asks the cluster again" in text(console), "what comes next")
+        await at_rest(pilot)
+        drawn_as_before(console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_ledger_looks_as_before(
+    look: Look, drawn_as_before: Drawn, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("breakglass.services.guard.journal.operator", lambda: "ops@bastion")
+    page = ledger_page(incidents.shown_ledger(tmp_path / "made"))
+    console = console_on(
+        nothing_offline(),
+        theme=look.theme,
+        start="journal",
+        state_folder=tmp_path,
+        clock=stopped_clock,
+    )
+    async with console.run_test(size=look.size) as pilot:
+        await console.push_screen(LedgerScreen(page, lambda: None))
+        await until(pilot, lambda: "The sums add up" in text(console), "the ledger")
         await at_rest(pilot)
         drawn_as_before(console)

@@ -9,7 +9,7 @@ import pytest
 from breakglass.console.app import MODES, BreakglassApp
 from breakglass.screens.messages import DiffAsked, ElectionAsked, PlanAsked
 from breakglass.services.errors import ClusterError
-from tests.incidents import hostile_names
+from tests.kit.incidents import hostile_names
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 
@@ -60,7 +60,7 @@ async def test_a_screen_about_hostile_partitions_is_inert(
         await until(pilot, lambda: "2 offline" in text(hostile), "what is known")
         incident = hostile.context.known.incident
         assert incident is not None
-        partitions = [one.partition for one in incident.rows]
+        partitions = [row.partition for row in incident.rows]
         message = DiffAsked(partitions[0]) if asked is DiffAsked else asked(partitions)
         hostile.post_message(message)
         await until(pilot, lambda: type(hostile.screen).__name__ == screen, screen)

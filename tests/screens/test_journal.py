@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from breakglass.console.app import BreakglassApp
+from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.journal.screen import JournalScreen
 from breakglass.screens.journal.story import StoryScreen
 from breakglass.screens.messages import ResumeAsked
@@ -23,13 +24,14 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.routes import ELECT
 from breakglass.services.recovery.timeline.shelf import Shelf
 from breakglass.services.session import Power, ReadAccess
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID
-from tests.incidents import CLUSTER, nothing_offline
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.incidents import CLUSTER, nothing_offline
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import console_on
 from tests.screens.turns import lines, text, until
 from tests.unit.recovery.execution.targets import state
+from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.timeline import journals
 
 NO_ANSWER = TimedOut("no broker answers: check the address", "silence")
@@ -51,7 +53,7 @@ def shown(console: BreakglassApp, words: str) -> Any:
 
 
 def notices(console: BreakglassApp) -> str:
-    return " ".join(one.message for one in console._notifications)
+    return " ".join(notification.message for notification in console._notifications)
 
 
 @contextmanager
@@ -180,7 +182,7 @@ async def test_a_journal_that_goes_on_is_shown_as_it_stands(tmp_path: Path) -> N
         console = journal_of(tmp_path)
         async with console.run_test(size=(80, 24)) as pilot:
             await until(pilot, shown(console, "running"), "the running one")
-            await until(pilot, shown(console, "it is being written right now"), "the sentence")
+            await until(pilot, shown(console, "the journal is being written now"), "the sentence")
             await until(pilot, shown(console, "nothing sent"), "its partition")
             journals.step(journal, ELECT, {partition: journals.elected()})
             await pilot.press("ctrl+r")
@@ -243,7 +245,7 @@ class TestKeys:
     async def test_r_says_what_a_read_only_session_lacks(self, tmp_path: Path) -> None:
         journals.interrupted(tmp_path)
         console = journal_of(tmp_path)
-        async with console.run_test(size=(80, 24)) as pilot:
+        async with console.run_test(size=(120, 40)) as pilot:
             await until(pilot, shown(console, "orders-2"), "its partitions")
             await until(pilot, shown(console, "(with --write)"), "what it takes")
             with heard(console, ResumeAsked) as asked:
@@ -317,8 +319,8 @@ class TestCheckingAgain:
     ) -> None:
         path = journals.interrupted(tmp_path, CLUSTER_ID)
         with FakeCluster(3) as cluster:
-            for one in journals.ORDERS:
-                cluster.story.states[one] = state(one, (1, 2, 3), leader=2, leader_epoch=6)
+            for order in journals.ORDERS:
+                cluster.story.states[order] = state(order, (1, 2, 3), leader=2, leader_epoch=6)
             access = cast("ReadAccess", OnFakes(cluster))
             console = journal_of(tmp_path, NO_ANSWER, access=access)
             async with console.run_test(size=(80, 24)) as pilot:
@@ -361,3 +363,88 @@ async def test_a_journal_of_many_partitions_is_read_beside_the_screen(tmp_path: 
         await until(pilot, shown(console, "Reading the journals."), "the screen, before it is read")
         await until(pilot, shown(console, "orders-0 "), "its partitions")
         assert "20,000 elected" in text(console)
+
+
+class TestTheLedger:
+    """`l`: every record of the incident accounted for, as a page over the journal."""
+
+    def console(self, folder: Path, **options: Any) -> BreakglassApp:
+        access = CannedAccess(failure=REFUSED).as_access
+        return journal_of(folder, access=access, **options)
+
+    async def opened(self, console: BreakglassApp, pilot: Any) -> None:
+        await until(pilot, shown(console, "ledger-3"), "its partitions")
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(console.screen, LedgerScreen), "the ledger")
+        await until(pilot, shown(console, "The sums add up"), "the verdict")
+
+    @pytest.mark.parametrize(
+        ("size", "terminal", "theme"),
+        [
+            ((80, 24), Terminal(), "breakglass-dark"),
+            ((60, 20), Terminal(ascii_only=True), "breakglass-monochrome"),
+        ],
+    )
+    async def test_small_terminals_show_verdict_and_sums_first(
+        self, tmp_path: Path, size: tuple[int, int], terminal: Terminal, theme: str
+    ) -> None:
+        incidents.incident(tmp_path)
+        console = self.console(tmp_path, terminal=terminal, theme=theme)
+        async with console.run_test(size=size) as pilot:
+            await self.opened(console, pilot)
+            assert "227 records" in text(console)
+            assert "165" in line_with(console, "kept ").split()
+            assert "50" in line_with(console, "rescued ").split()
+            if terminal.ascii_only:
+                assert text(console).isascii()
+            await pilot.press("escape")
+            assert isinstance(console.screen, JournalScreen)
+
+    async def test_it_scrolls_to_the_offsets(self, tmp_path: Path) -> None:
+        incidents.incident(tmp_path)
+        console = self.console(tmp_path)
+        async with console.run_test(size=(80, 24)) as pilot:
+            await self.opened(console, pilot)
+            for _ in range(10):
+                if "100-149" in text(console):
+                    break
+                await pilot.press("pagedown")
+                await pilot.pause()
+            assert "rescued" in line_with(console, "100-149")
+
+    async def test_w_writes_the_page_as_html_for_its_owner_alone(self, tmp_path: Path) -> None:
+        path = incidents.incident(tmp_path)
+        console = self.console(tmp_path)
+        async with console.run_test(size=(80, 24)) as pilot:
+            await self.opened(console, pilot)
+            await pilot.press("w")
+            await until(pilot, lambda: "Written" in notices(console), "the notice")
+        written = tmp_path / "ledgers" / f"{path.stem}.html"
+        assert written.read_text(encoding="utf-8").startswith("<!doctype html>")
+        assert stat.S_IMODE(written.stat().st_mode) == 0o600
+
+    async def test_hostile_texts_are_inert(self, tmp_path: Path) -> None:
+        journals.hostile(tmp_path)
+        console = self.console(tmp_path)
+        async with console.run_test(size=(80, 24)) as pilot:
+            await until(pilot, shown(console, "[b]refused"), "the result")
+            await pilot.press("l")
+            await until(pilot, lambda: isinstance(console.screen, LedgerScreen), "the ledger")
+            assert all(line.isprintable() for line in lines(console))
+
+    async def test_a_journal_without_elections_has_none(self, tmp_path: Path) -> None:
+        journals.group_reset(tmp_path)
+        console = self.console(tmp_path)
+        async with console.run_test(size=(80, 24)) as pilot:
+            await until(pilot, shown(console, "ledger-3"), "its partition")
+            await pilot.press("l")
+            assert isinstance(console.screen, JournalScreen)
+
+    async def test_another_cluster_is_not_asked(self, tmp_path: Path) -> None:
+        incidents.incident(tmp_path)
+        with FakeCluster(3) as cluster:
+            console = journal_of(tmp_path, access=cast("ReadAccess", OnFakes(cluster)))
+            async with console.run_test(size=(120, 50)) as pilot:
+                await self.opened(console, pilot)
+                assert "the cluster was not asked" in text(console)
+                assert CLUSTER_ID in text(console)

@@ -12,9 +12,8 @@ import pytest
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.messages import IntervalChanged, OfflineAsked
 from breakglass.screens.overview.broker_details import BrokerDetails
-from breakglass.screens.overview.broker_rows import ASK_SECONDS
-from breakglass.screens.overview.screen import INTERVALS, OverviewScreen
-from breakglass.screens.overview.troubled import TroubledScreen
+from breakglass.screens.overview.broker_rows import ASK_EVERY_SECONDS
+from breakglass.screens.overview.screen import INTERVALS, OverviewScreen, TroubledScreen
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.errors import NotAuthorized, TimedOut
@@ -23,7 +22,7 @@ from breakglass.services.health.monitor import Monitor
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, Quorum, Silent, Unknown, Voter
-from tests.incidents import (
+from tests.kit.incidents import (
     LEDGER,
     QUORUM,
     diverged_incident,
@@ -137,7 +136,7 @@ async def test_before_the_first_look_every_figure_is_unknown() -> None:
     async with console.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "not connected" in lines(console)[0], "the failure")
         assert line_with(console, ">offline").split()[:3] == [">offline", "?", "?"]
-        assert "The cluster was not read yet." in text(console)
+        assert "The cluster has not been read yet." in text(console)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ async def test_a_minimum_that_may_not_be_read_makes_a_lower_bound_with_the_reaso
     async with console.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: why in text(console), "the reason")
         assert line_with(console, "under min ISR ").split()[3] == ">=0"
-        assert "under min ISR: 2 more may be" in text(console)
+        assert "under min ISR: 2 more are possible" in text(console)
 
 
 async def test_why_brokers_cannot_be_asked_is_told() -> None:
@@ -201,7 +200,7 @@ async def test_brokers_are_asked_now_and_then_and_at_once_on_ctrl_r() -> None:
         screen.tick()
         assert len(access.asked) == 2 * asked
         assert screen._asked_at is not None
-        screen._asked_at -= ASK_SECONDS
+        screen._asked_at -= ASK_EVERY_SECONDS
         await until(pilot, lambda: len(access.asked) == 3 * asked, "the third time")
 
 
@@ -301,7 +300,7 @@ class TestKeys:
             await until(pilot, lambda: asked == ["", "broker:4"], "those of the broker")
 
     async def test_enter_on_the_other_counts_lists_their_partitions_by_topic(self) -> None:
-        states = [short_of(one, 1) for one in range(5)] + [short_of(9, 1, 2, topic="[b]x[/]")]
+        states = [short_of(number, 1) for number in range(5)] + [short_of(9, 1, 2, topic="[b]x[/]")]
         incident = incident_of(LEDGER, online=states)
         console = overview(incident)
         async with console.run_test(size=(80, 24)) as pilot:
@@ -339,7 +338,7 @@ class TestKeys:
             await pilot.press("tab", "enter")
             await until(pilot, lambda: "Broker 3" in text(console), "the broker")
             await until(pilot, lambda: "? b3 refuses connections" in text(console), "the reason")
-            assert "it leads nothing until it is let in" in line_with(console, "Fenced")
+            assert "it leads nothing until it is unfenced" in line_with(console, "Fenced")
 
 
 async def test_a_hundred_thousand_partitions_are_shown_without_holding_up_the_screen() -> None:

@@ -23,7 +23,7 @@ from breakglass.screens.screenshot import self_contained
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import TimedOut
 from breakglass.services.words.legend import LEGEND, Term
-from tests.incidents import diverged_incident, every_verdict, hostile_names, nothing_offline
+from tests.kit.incidents import diverged_incident, every_verdict, hostile_names, nothing_offline
 from tests.screens.bare_page import BarePage
 from tests.screens.consoles import console_on, watch_of
 from tests.screens.turns import lines, text, until
@@ -166,9 +166,9 @@ async def test_help_has_no_words_of_textuals(size: tuple[int, int]) -> None:
     textuals = {
         words
         for owner in (App, Screen)
-        for one in owner.BINDINGS
-        if isinstance(one, Binding)
-        for words in (one.description, one.tooltip)
+        for binding in owner.BINDINGS
+        if isinstance(binding, Binding)
+        for words in (binding.description, binding.tooltip)
         if words
     }
     assert not told.keys() & textuals
@@ -284,9 +284,12 @@ async def test_a_screenshot_fetches_nothing_and_keeps_its_blanks() -> None:
     svg = self_contained(exported)
     addresses = set(re.findall(r"\w+://[^\s\"<]+", svg))
     assert addresses == {"http://www.w3.org/2000/svg"}
-    texts = [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("}text")]  # noqa: S314
-    assert {one.get("{http://www.w3.org/XML/1998/namespace}space") for one in texts} == {"preserve"}
-    assert any((one.text or "").startswith("  quorum ok") for one in texts)
+    drawn = ElementTree.fromstring(svg)  # noqa: S314
+    texts = [element for element in drawn.iter() if element.tag.endswith("}text")]
+    assert {element.get("{http://www.w3.org/XML/1998/namespace}space") for element in texts} == {
+        "preserve"
+    }
+    assert any((element.text or "").startswith("  quorum ok") for element in texts)
 
 
 async def test_hostile_names_are_inert_in_the_status() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from breakglass.screens.messages import ClusterRead
-from tests.incidents import bomb, incident_of
+from tests.kit.incidents import bomb, incident_of
 from tests.screens.consoles import console_on
 from tests.screens.turns import until
 

@@ -11,7 +11,7 @@ from textual.css.stylesheet import StylesheetParseError
 
 from breakglass.screens.stylesheet import KeptStylesheet
 from breakglass.themes.palettes import PALETTES
-from tests.incidents import every_verdict
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 
 DARK, LIGHT = "breakglass-dark", "breakglass-light"

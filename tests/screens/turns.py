@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from tests.waiting import within
+from tests.kit.waiting import within
 
 DEADLINE_SECONDS = 10.0
 
@@ -27,7 +27,9 @@ def lines(app: Any) -> list[str]:
     from rich.segment import Segment
 
     strips = app.screen._compositor.render_strips()
-    return ["".join(one.text for one in Segment.simplify(strip)).rstrip() for strip in strips]
+    return [
+        "".join(segment.text for segment in Segment.simplify(strip)).rstrip() for strip in strips
+    ]
 
 
 def text(app: Any) -> str:

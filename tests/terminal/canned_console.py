@@ -15,7 +15,7 @@ from breakglass.console.exits import guarded
 from breakglass.console.look import colors_left_to_the_theme
 from breakglass.console.on_terminal import leave, run_on_terminal
 from breakglass.screens.terminal import Terminal
-from tests.incidents import every_verdict
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 
 

@@ -19,10 +19,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import pyte
 
-from tests.waiting import within
+from tests.kit.waiting import within
 
 DEADLINE_SECONDS, LONGEST_SECONDS = 20.0, 90.0
 KEYS = {
@@ -66,7 +67,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """Makes stdin the controlling terminal of a new session, then becomes the program."""
 _MODE = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([<>])\d*u")
-_UNDRAWN = re.compile(rb"\x1b\[[<>=?][\d;]*(?:\$p|u)")
+UNDRAWN = re.compile(rb"\x1b\[[<>=?][\d;]*(?:\$p|u)")
 """Queries and the kitty keyboard protocol, which pyte would draw a part of."""
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
 
@@ -98,7 +99,7 @@ class PtyTerminal:
         self.lines_before = termios.tcgetattr(slave)
         self._slave = slave
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", TAKE_TERMINAL, *(str(one) for one in command)],
+            [sys.executable, "-I", "-c", TAKE_TERMINAL, *(str(text) for text in command)],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -112,7 +113,7 @@ class PtyTerminal:
         self._reader = threading.Thread(target=self._read, name="pty-reader", daemon=True)
         self._reader.start()
 
-    def __enter__(self) -> PtyTerminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -154,7 +155,7 @@ class PtyTerminal:
                 name = PRIVATE_MODES.get(int(number))
                 if name is not None:
                     said[name] = letter == b"h"
-        pushed = [kind for (kind,) in (one.groups() for one in _KITTY.finditer(raw))]
+        pushed = [kind for (kind,) in (match.groups() for match in _KITTY.finditer(raw))]
         if pushed:
             said["kitty keys"] = pushed.count(b">") > pushed.count(b"<")
         return said
@@ -284,7 +285,7 @@ class PtyTerminal:
         unfinished = _UNFINISHED.search(content)
         self._tail = unfinished.group() if unfinished else b""
         whole = content[: len(content) - len(self._tail)]
-        self._stream.feed(_UNDRAWN.sub(b"", whole))
+        self._stream.feed(UNDRAWN.sub(b"", whole))
 
 
 def _bytes_of(key: str) -> bytes:

@@ -83,7 +83,7 @@ def test_a_fault_is_shown_and_the_editor_opens_again(
     terminal.wait_for("who leads ledger-3?")
     terminal.type("3")
     terminal.press("enter")
-    terminal.wait_for("The text is no plan yet: 1 fault")
+    terminal.wait_for("The text is not a valid plan: 1 fault")
     terminal.wait_for("b3 cannot lead ledger-3: b3 is fenced")
 
     terminal.press("enter")
@@ -117,6 +117,6 @@ def test_ctrl_c_is_for_the_editor_and_does_not_end_the_console(
     terminal.wait_for("the editor was interrupted")
     terminal.press("enter")
 
-    terminal.wait_for("The text was not changed, and neither is the plan.")
+    terminal.wait_for("The text was not edited: the plan is unchanged.")
     terminal.press("down")
     terminal.wait_for("> FORK")

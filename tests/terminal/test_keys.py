@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from tests.terminal.conftest import OpenConsole
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.conftest import OpenConsole, environment
 from tests.terminal.pace import SPLIT_SECONDS
+from tests.terminal.pty_terminal import PtyTerminal
 
 HELP_CORNER = "╭"
 
@@ -65,3 +71,12 @@ def test_an_arrow_in_pieces_changes_nothing_on_the_real_screens(
     assert marked == ["> BOMB", "> 2"]
     assert "filter:" not in terminal.text
     assert "13 offline" in terminal.text
+
+
+@pytest.mark.parametrize("screen", ["5", "6"])
+def test_a_key_that_comes_as_a_screen_opens_is_no_filter_of_it(tmp_path: Path, screen: str) -> None:
+    command = (sys.executable, "-m", "breakglass", "--bootstrap-server", "127.0.0.1:1")
+    with PtyTerminal(command, env=environment(XDG_STATE_HOME=str(tmp_path))) as terminal:
+        terminal.wait_for("? help")
+        terminal.press("1", screen, "q")
+        assert terminal.exit_code() == 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -16,13 +19,13 @@ from typer.main import get_command
 
 from breakglass import __version__
 from breakglass.console.commands import CONSOLE, CommandGroup, Deferred
-from scripts import cli_reference
+from scripts import cli_reference, links, manual
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = links.pages()
 PROGRAMS = {
     "breakglass": "breakglass.console.cli",
     "kafka-unclean-recovery": "breakglass.console.unclean_recovery",
@@ -75,7 +78,7 @@ def check_against(command: Command, name: str, words: list[str], parent: Context
         check_against(real, rest[0], rest[1:], context)
         return
     assert rest == [], f"{context.command_path} takes no {rest}"
-    missing = [one.name for one in command.params if one.required and one.name not in given]
+    missing = [param.name for param in command.params if param.required and param.name not in given]
     assert missing == [], f"{context.command_path} needs {missing}"
 
 
@@ -118,11 +121,19 @@ def test_the_readme_names_the_two_commands_that_do_everything() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_a_relative_link_leads_to_a_file(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (page.parent / link).exists()] == []
+def test_a_relative_link_leads_to_a_file_and_its_heading(page: Path) -> None:
+    assert list(links.broken(page)) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    (tmp_path / "other.md").write_text("# One thing\n\n## `A` & [b](c.md)\n\n## One thing\n")
+    page.write_text(
+        "# Here\n[a](other.md#one-thing) [b](other.md#one-thing-1) [c](other.md#a--b) [d](#here)\n"
+        "[e](gone.md) [f](other.md#two) [g](#there) [h](https://example.org/gone)\n"
+        "```text\n[i](in-a-fence.md)\n```\n"
+    )
+    assert list(links.broken(page)) == ["gone.md", "other.md#two", "#there"]
 
 
 def test_the_runbook_fits_on_one_screen() -> None:
@@ -132,12 +143,45 @@ def test_the_runbook_fits_on_one_screen() -> None:
     assert len(lines) <= rows
 
 
-def test_the_commands_of_the_runbook_exist() -> None:
-    text = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["runbook.md", "troubleshooting.md"])
+def test_the_commands_within_the_sentences_of_a_page_exist(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     spans = re.findall(r"`(breakglass[^`]*)`", text)
     assert len(spans) >= 3
     for line in spans:
         check_line(line)
+
+
+OF_KAFKA = {"read_committed", "OFFSET_OUT_OF_RANGE", "NOT_ENOUGH_REPLICAS"}
+"""Words of Kafka's own clients."""
+
+
+def symptoms() -> set[str]:
+    """What the tables of the troubleshooting page quote in their first column."""
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    return {
+        quoted
+        for row in re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+        for quoted in re.findall(r"`([^`]+)`", row)
+    } - OF_KAFKA
+
+
+def test_a_symptom_is_something_that_is_printed() -> None:
+    sources = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("console", "screens", "services")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    )
+    # Sentences are written in pieces, one a line.
+    printed = re.sub(r'"\s*f?"', "", sources)
+    assert len(symptoms()) > 15
+    unknown = [
+        quoted
+        for quoted in symptoms()
+        # Brokers, figures, versions, topics and offsets stand for others.
+        if not all(part in printed for part in re.split(r"\bb?\d[\d.]*(?: s)?|orders", quoted))
+    ]
+    assert unknown == []
 
 
 def test_every_picture_of_a_screen_is_on_a_page_and_needs_no_other_host() -> None:
@@ -159,16 +203,36 @@ def test_every_page_is_linked_from_the_index() -> None:
 
 def test_a_newcomer_is_told_of_every_folder_of_the_services() -> None:
     told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    folders = {one.parent.name for one in (ROOT / "services").glob("*/__init__.py")}
-    assert {one for one in folders if f"`services/{one}/`" not in told} == set()
+    folders = {path.parent.name for path in (ROOT / "services").glob("*/__init__.py")}
+    assert {folder for folder in folders if f"`services/{folder}/`" not in told} == set()
 
 
 def test_the_command_reference_is_current() -> None:
     assert cli_reference.main(["--check"]) == 0, "run `make docs`"
 
 
+def test_the_man_page_and_the_completions_are_current() -> None:
+    assert manual.main(["--check"]) == 0, "run `make docs`"
+
+
+def test_the_man_page_is_roff_without_a_fault(tmp_path: Path) -> None:
+    if shutil.which("groff") is None:
+        assert "BREAKGLASS_TEST_EVERYTHING" not in os.environ, "needs groff: groff-base"
+        pytest.skip("needs groff: apt-get install groff-base")
+    page = manual.SHARE / manual.PAGE
+    done = subprocess.run(
+        ["groff", "-man", "-ww", "-Tascii", page], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = re.sub(r".\x08", "", done.stdout)
+    for word in ("breakglass doctor", "--bootstrap-server", "--consent", "EXIT STATUS"):
+        assert word in shown
+
+
 def test_every_command_and_option_has_help() -> None:
-    silent = [one.command_path for one in cli_reference.commands() if not one.command.help]
+    silent = [
+        command.command_path for command in cli_reference.commands() if not command.command.help
+    ]
     silent += [
         f"{context.command_path} {option.name}"
         for context in cli_reference.commands()

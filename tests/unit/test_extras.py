@@ -11,25 +11,25 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from breakglass.screens.unforeseen import as_ours, in_words
+from breakglass.screens.refreshing import as_ours, in_words
 from breakglass.services.errors import MissingExtra
 from breakglass.services.extras import EXTRAS, in_vain
-from tests.bare_environment import BareEnvironment
+from tests.kit.bare_environment import BareEnvironment
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 """Nothing listens there: who would have asked a broker first would say so."""
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
-    "lab": [("demo", "--automatic"), ("lab", "up")],
+    "lab": [("demo", "--automatic"), ("drill", "--auto"), ("lab", "up")],
     "pipeline": [
-        ("backup", "run", "--to", "backup", "--topics", "orders", *NOWHERE),
-        ("backup", "restore", "--from", "backup", *NOWHERE),
+        ("backup", "run", "--store", "backup", "--topics", "orders", *NOWHERE),
+        ("backup", "restore", "--store", "backup", *NOWHERE),
         ("checkpoint", "take", "--store", "store", "--topics", "orders", *NOWHERE),
         ("checkpoint", "restore", "1", "--store", "store", *NOWHERE),
         ("checkpoint", "finish", "1", "--store", "store", *NOWHERE),
         ("checkpoint", "verify", "1", "--store", "store"),
     ],
-    "s3": [("backup", "status", "--from", "s3://bucket/backup")],
+    "s3": [("backup", "status", "--store", "s3://bucket/backup")],
     "web": [
         ("serve", *NOWHERE),
         ("checkpoint", "serve", "--store", "store", "--topics", "orders", *NOWHERE),

@@ -6,6 +6,7 @@ is heavy; services know nothing of a terminal because they cannot.
 
 from __future__ import annotations
 
+import ast
 import os
 import resource
 import subprocess
@@ -64,6 +65,27 @@ def test_an_election_is_imported_without_writers_of_backups_and_without_its_resu
     )
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")
+
+
+def imported_within(module: str) -> set[str]:
+    """Return what *module* imports of the product: at the top, and in functions when they run."""
+    path = Path(str(import_module(module).__file__))
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            waiting.append(node)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("breakglass."):
+                found.add(str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("command", ["unclean_recovery", "leader_election"])
+def test_an_election_without_a_plan_runs_without_pydantic(command: str) -> None:
+    modules = ", ".join(sorted(imported_within(f"breakglass.console.{command}")))
+    assert "pydantic" not in brought_by(modules)
 
 
 def test_services_are_imported_without_a_terminal() -> None:

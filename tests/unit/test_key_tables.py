@@ -31,8 +31,8 @@ PAGES = {
     "breakglass.screens.metastore": "metastore.md",
     "breakglass.screens.checkpoints": "checkpoints.md",
     "breakglass.screens.browse": "browse.md",
-    "breakglass.screens.widgets.consent_field": "elect.md",
-    "breakglass.screens.widgets.prompt": "plans.md",
+    "breakglass.screens.widgets.consent": "elect.md",
+    "breakglass.screens.widgets.dialog": "plans.md",
 }
 """By package: the page that tells of its keys; what is not here has them in `EVERYWHERE`."""
 NAMES = {
@@ -71,10 +71,10 @@ def owners() -> Iterator[type[DOMNode]]:
     """Everything of the console that binds keys, Textual's own app and screen included."""
     yield from (App, Screen, BreakglassApp)
     for found in walk_packages(screens.__path__, "breakglass.screens."):
-        for one in vars(import_module(found.name)).values():
-            ours = isinstance(one, type) and one.__module__ == found.name
-            if ours and issubclass(one, DOMNode) and bindings_of(one):
-                yield one
+        for var in vars(import_module(found.name)).values():
+            ours = isinstance(var, type) and var.__module__ == found.name
+            if ours and issubclass(var, DOMNode) and bindings_of(var):
+                yield var
 
 
 def page_of(owner: type[DOMNode]) -> str:
@@ -96,19 +96,19 @@ def keys_told(page: str) -> set[str]:
     return {key for row in rows for key in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
 
 
-ALL_KEYS = {written(one.key) for owner in owners() for one in bindings_of(owner)}
-IN_EVERY_LIST = {(one.key, one.description) for one in bindings_of(LineTable)}
+ALL_KEYS = {written(binding.key) for owner in owners() for binding in bindings_of(owner)}
+IN_EVERY_LIST = {(binding.key, binding.description) for binding in bindings_of(LineTable)}
 """These mean the same in every list that has them, and are told of once."""
 
 
 def keys_bound(page: str) -> set[str]:
     """The keys that *page* has to tell of."""
     return {
-        written(one.key)
+        written(binding.key)
         for owner in owners()
         if page_of(owner) == page
-        for one in bindings_of(owner)
-        if page == EVERYWHERE or (one.key, one.description) not in IN_EVERY_LIST
+        for binding in bindings_of(owner)
+        if page == EVERYWHERE or (binding.key, binding.description) not in IN_EVERY_LIST
     } - OF_ANOTHER_KEYBOARD
 
 

@@ -29,10 +29,10 @@ IN_MAKE_TEST = "¹"
 
 def documented() -> dict[str, dict[str, str]]:
     """The cells of the page, by command and fault."""
-    lines = [one for one in PAGE.read_text("utf-8").splitlines() if one.startswith("|")]
-    rows = [[cell.strip() for cell in one.strip("|").split("|")] for one in lines]
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     head, _, *rest = rows
-    commands = [one.removeprefix("`breakglass ").strip("`") for one in head[1:]]
+    commands = [text.removeprefix("`breakglass ").strip("`") for text in head[1:]]
     return {
         command: {row[0]: row[number] for row in rest} for number, command in enumerate(commands, 1)
     }
@@ -54,7 +54,7 @@ def test_every_cell_says_what_its_test_waits_for(command: str) -> None:
 @pytest.mark.parametrize("command", TABLE)
 def test_every_cell_is_a_test(command: str) -> None:
     marks = [one for one in TESTS[command].pytestmark if one.name == "parametrize"]  # type: ignore[attr-defined]
-    (cells,) = [one.args[1] for one in marks]
-    assert [(one.values[0], one.values[1]) for one in cells] == list(TABLE[command].items())
-    quick = {one.values[0] for one in cells if not one.marks}
+    (cells,) = [mark.args[1] for mark in marks]
+    assert [(cell.values[0], cell.values[1]) for cell in cells] == list(TABLE[command].items())
+    quick = {cell.values[0] for cell in cells if not cell.marks}
     assert quick == {fault for name, fault in QUICK if name == command}

@@ -9,7 +9,7 @@ import warnings
 
 
 def dropped(caught: list[warnings.WarningMessage]) -> list[str]:
-    return [str(one.message) for one in caught if one.category is ResourceWarning]
+    return [str(message.message) for message in caught if message.category is ResourceWarning]
 
 
 def test_a_process_that_is_dropped_before_it_was_waited_for_is_named() -> None:

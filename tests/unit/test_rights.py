@@ -19,7 +19,8 @@ os.umask(int(sys.argv[2], 8))
 root = Path(sys.argv[1])
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.pipeline.gateway import log_file, logging_option
-from breakglass.services.recovery.plan.elections_file import write_elections
+from breakglass.services.recovery.plan.partition_file import write_elections
+from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.file import _write_new, _write_over
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -41,8 +42,8 @@ part.close()
 packed = LocalStore(root / "packed").folder("orders", StoredForm(compressed=True))
 packed.replace("breakglass_groups_1795280464891.json", [b"{}"])
 completed(BackupStore(str(root / "checkpoints"), ticking()), 1)
-_write_new("{}", root / "plan.json")
-_write_over("{}", root / "plan.json")
+_write_new(Plan(partitions=()), root / "plan.json")
+_write_over(Plan(partitions=()), root / "plan.json")
 write_elections([], root / "elections.json")
 logging_option(root / "state" / "spark" / "one.log")
 back_up(root / "metastore", [])

@@ -38,12 +38,12 @@ def test_the_table_has_every_rule_once_in_order() -> None:
 def test_each_rule_is_shown_on_real_brokers_where_the_table_says(rule: int) -> None:
     listed = files_listed()[rule]
     assert listed
-    assert [one.name for one in listed if not one.is_relative_to(ROOT / "tests" / "lab")] == []
-    assert [one.name for one in listed if not holds_test_of(one, rule)] == []
+    assert [path.name for path in listed if not path.is_relative_to(ROOT / "tests" / "lab")] == []
+    assert [path.name for path in listed if not holds_test_of(path, rule)] == []
 
 
 def test_each_scenario_is_held_against_its_truth() -> None:
     played = (ROOT / "tests" / "lab" / "product" / "test_alone.py").read_text(encoding="utf-8")
     alone = set(re.findall(r'SCENARIO = "(.+)"', played))
     assert alone.isdisjoint(TOGETHER)
-    assert {*alone, *TOGETHER, UNATTENDED} == {one.name for one in SCENARIOS}
+    assert {*alone, *TOGETHER, UNATTENDED} == {scenario.name for scenario in SCENARIOS}

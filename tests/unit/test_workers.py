@@ -12,5 +12,5 @@ import pytest
 def test_tests_that_share_a_cluster_stay_together(
     request: pytest.FixtureRequest, folder: str
 ) -> None:
-    sharing = [one for one in request.session.items if one.get_closest_marker(folder)]
-    assert [one.nodeid for one in sharing if f"@{folder}" not in one.nodeid] == []
+    sharing = [item for item in request.session.items if item.get_closest_marker(folder)]
+    assert [item.nodeid for item in sharing if f"@{folder}" not in item.nodeid] == []

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse
 
-from tests.waiting import within
+from tests.kit.waiting import within
 
 DEADLINE_SECONDS = 15.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -15,7 +15,7 @@ from breakglass.console.web.server import Dashboard, serve
 from tests.web.browser import Page, browser
 
 ROOT = Path(__file__).parents[2]
-CANNED = (sys.executable, "-m", "tests.web.canned_session")
+CANNED = (sys.executable, "-m", "tests.web.full_console")
 
 ServeDashboard = Callable[[Access], Awaitable[int]]
 
@@ -30,7 +30,7 @@ async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serv
     async def start(access: Access) -> int:
         dashboard = Dashboard(access, CANNED, {}, "Breakglass <canned>")
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        served.append(asyncio.create_task(serve(dashboard, 0, stop, port.set_result)))
+        served.append(asyncio.create_task(serve(dashboard, stop, port.set_result)))
         return await port
 
     yield start

@@ -14,14 +14,16 @@ import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
 from breakglass.console.web.access import Access
+from breakglass.console.web.listener import HttpListener
 from breakglass.console.web.server import SESSIONS, Dashboard, serve
 from breakglass.services.errors import UsageError
 from tests.web.conftest import ServeDashboard
 
 ANY = "0.0.0.0"  # noqa: S104 - the address that takes a token
 TOKEN = "a-token-of-the-operators"
-HERE = Access("127.0.0.1", TOKEN)
-BEHIND_TLS = Access("127.0.0.1", TOKEN, behind_tls=True)
+LOOPBACK = HttpListener("127.0.0.1", 0)
+HERE = Access(LOOPBACK, TOKEN)
+BEHIND_TLS = Access(LOOPBACK, TOKEN, behind_tls=True)
 KNOWN = {"Cookie": f"breakglass={TOKEN}"}
 """Of a browser that has opened the address with the token."""
 
@@ -54,14 +56,14 @@ async def raw(port: int, *lines: bytes) -> Head:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", ANY, "10.1.2.3"])
 def test_every_address_takes_a_token_this_machines_own_too(host: str) -> None:
-    first, second = Access.for_host(host).token, Access.for_host(host).token
+    first, second = Access.to(HttpListener(host, 0)).token, Access.to(HttpListener(host, 0)).token
 
     assert len(first) >= 32
     assert first != second
 
 
 def test_a_token_of_the_operators_own_is_taken_and_not_told() -> None:
-    access = Access.for_host("127.0.0.1", TOKEN)
+    access = Access.to(LOOPBACK, TOKEN)
 
     assert access.token == TOKEN
     assert access.url(8417) == "http://127.0.0.1:8417/?token="
@@ -69,14 +71,14 @@ def test_a_token_of_the_operators_own_is_taken_and_not_told() -> None:
 
 def test_a_token_that_keeps_nobody_out_is_refused() -> None:
     with pytest.raises(UsageError, match="the token has 5 characters, and needs 16"):
-        Access.for_host(ANY, "short")
+        Access.to(LOOPBACK, "short")
 
 
 @pytest.mark.parametrize(
     ("access", "url"),
     [
-        (Access("::1", TOKEN), f"http://[::1]:8417/?token={TOKEN}"),
-        (Access(ANY, "a/b c"), "http://0.0.0.0:8417/?token=a%2Fb+c"),
+        (Access(HttpListener("::1", 0), TOKEN), f"http://[::1]:8417/?token={TOKEN}"),
+        (Access(HttpListener(ANY, 0), "a/b c"), "http://0.0.0.0:8417/?token=a%2Fb+c"),
     ],
 )
 def test_the_address_to_open_holds_a_token_that_was_made_here(access: Access, url: str) -> None:
@@ -261,7 +263,7 @@ async def test_a_server_that_has_ended_has_waited_for_every_console(
     busy = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     dashboard = Dashboard(HERE, (sys.executable, "-c", busy), {}, "Breakglass")
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(dashboard, 0, stop, port.set_result))
+    serving = asyncio.create_task(serve(dashboard, stop, port.set_result))
     own = KNOWN | {"Origin": f"http://127.0.0.1:{await port}"}
 
     try:
@@ -274,7 +276,7 @@ async def test_a_server_that_has_ended_has_waited_for_every_console(
         stop.set()
         await serving
 
-    assert not any(one.is_running() for one in started)
+    assert not any(process.is_running() for process in started)
 
 
 def consoles(script: str) -> list[psutil.Process]:

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from breakglass.console.web.access import Access
+from breakglass.console.web.listener import HttpListener
 from tests.web.browser import Page
 from tests.web.conftest import ServeDashboard
 
-HERE = Access("127.0.0.1", "a-token-of-the-operators")
+HERE = Access(HttpListener("127.0.0.1", 0), "a-token-of-the-operators")
 ENDED = "This session has ended."
-TOUCHING = ("e", "3", "ctrl+s")
+TOUCHING = ("e", "h", "ctrl+s")
 """One of each kind; `test_session` presses all of them."""
+EIGHT = {
+    "1": "Log dirs",
+    "2": "payments-1",
+    "3": "No plan yet",
+    "4": "recovery of 4 partitions",
+    "5": "unverified",
+    "6": "Note",
+    "7": "no command topic",
+    "8": "completed",
+}
+"""What each screen shows."""
 
 
 def shows(*words: str) -> Callable[[list[str]], bool]:
@@ -61,6 +73,25 @@ async def test_with_the_token_a_browser_may_look_filter_and_use_the_palette(
     await page.wait_for("Search")
     await page.press(*"elect", "Enter")
     await page.until(answers, "an answer to the palette")
+
+
+async def test_a_browser_shows_all_eight_screens_and_changes_nothing_on_them(
+    serve_dashboard: ServeDashboard, page: Page
+) -> None:
+    await page.open(HERE.url(await serve_dashboard(HERE)))
+    await page.wait_for("13 offline")
+
+    for key, words in EIGHT.items():
+        await page.press(key)
+        await page.wait_for(words)
+    for key in ("t", "R", "x"):
+        await page.press(key)
+        await page.until(answers, f"an answer to {key}")
+        await page.until(lambda lines: not answers(lines), "the answer to go")
+    await page.press("3", "p")
+    await page.until(shows("BOMB", "carts-0"), "a plan to look at")
+    await page.press("a")
+    await page.until(answers, "an answer to an approval")
 
 
 async def test_a_page_says_that_its_session_has_ended(

@@ -2,57 +2,150 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
-from breakglass.console.web.session import ANSWER, HARMLESS, SHOWN, WebConsole, session_environment
+from breakglass.console.app import MODES
+from breakglass.console.web.session import (
+    ABOVE,
+    ABOVE_OF_RECORDS,
+    ANSWER,
+    HARMLESS,
+    NO_RECORDS,
+    OF_RECORDS,
+    WebConsole,
+    session_environment,
+)
 from breakglass.console.wiring import Connection
+from breakglass.screens.browse import RecordsScreen
 from breakglass.services.connection.sources import ConnectionOptions
-from tests.incidents import every_verdict
-from tests.screens.canned_access import CannedAccess
-from tests.screens.consoles import console_on
+from tests.screens.consoles import watch_of
+from tests.screens.every_key import press_every_key
 from tests.screens.turns import text, until
+from tests.web.full_console import BACKUPS, full_console, furnish
 
 FILES = ("save", "open", "write", "edit_text", "approve", "rescue", "resume", "screenshot")
-CHANGES = ("elect", "rescue", "plan", "resume", "check", "suspend_process", "undo")
+CHANGES = ("elect", "rescue", "plan", "resume", "check", "suspend_process", "undo", "take")
+SIZE = (120, 40)
 
 
-def web_console(start: str, state: Path) -> WebConsole:
-    canned = console_on(every_verdict(), access=CannedAccess().as_access, state_folder=state)
-    return WebConsole(canned.context, theme="breakglass-dark", start=start)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    furnish(tmp_path)
+    return tmp_path
 
 
-def said(console: WebConsole) -> int:
-    """How often it was answered that the dashboard is read-only."""
-    return sum(one.message == ANSWER for one in console._notifications)
+def content(folder: Path) -> Mapping[Path, bytes]:
+    """Every file below *folder*, whole."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("start", sorted(SHOWN))
-async def test_every_key_of_its_screens_looks_or_is_answered(start: str, tmp_path: Path) -> None:
-    console = web_console(start, tmp_path)
-    async with console.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "13 offline" in text(console), "what is known")
+def said(console: WebConsole, words: str = ANSWER) -> int:
+    """How often these words were the answer."""
+    return sum(notification.message == words for notification in console._notifications)
+
+
+async def shown(pilot: Pilot[Any], words: str) -> None:
+    await until(pilot, lambda: words in text(pilot.app), words)
+
+
+@pytest.mark.parametrize("start", MODES)
+async def test_every_key_of_its_screens_looks_or_is_answered(start: str, folder: Path) -> None:
+    before = content(folder)
+    console = full_console(folder, start=start)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "13 offline")
         screen = console.screen
-        bindings = {one.binding.key: one.binding.action for one in screen.active_bindings.values()}
         answered: list[str] = []
-        for key, action in bindings.items():
-            name = action.rpartition(".")[2].partition("(")[0]
-            if name in HARMLESS or name in ("show", "open"):
+        for key, active in screen.active_bindings.items():
+            name = active.binding.action.rpartition(".")[2].partition("(")[0]
+            if name in HARMLESS or name == "open" or not active.enabled:
                 continue
             answered.append(name)
             await pilot.press(key)
             await until(pilot, lambda: said(console) == len(answered), f"an answer to {key}")
             assert console.screen is screen, key
         assert set(answered) >= {"screenshot", "suspend_process"}
-        assert not list(tmp_path.rglob("*"))
+    assert content(folder) == before
 
 
-@pytest.mark.parametrize("action", ["show('plan')", "show('journal')", *FILES, *CHANGES])
-async def test_what_touches_files_or_the_cluster_is_answered(action: str, tmp_path: Path) -> None:
-    console = web_console("offline", tmp_path)
+@pytest.mark.parametrize("mode", MODES)
+async def test_whatever_is_pressed_nothing_changes(mode: str, folder: Path) -> None:
+    before = content(folder)
+    console = full_console(folder, records=True)
+    opened: set[str] = set()
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "13 offline")
+        pressed = await press_every_key(pilot, mode)
+        opened |= pressed.keys()
+        watch = watch_of(console)
+        assert (watch.gone, watch.agreed_to) == ((), {})
+    names = {place.partition(":")[2] for place in (*MODES.values(), *ABOVE, *ABOVE_OF_RECORDS)}
+    assert opened - {"CommandPalette"} <= names
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("1", "Log dirs"),
+        ("3", "No plan yet"),
+        ("4", "recovery of 4 partitions"),
+        ("5", "unverified"),
+        ("6", "orders"),
+        ("7", "no command topic"),
+        ("8", "completed"),
+    ],
+)
+async def test_each_screen_is_there(key: str, words: str, folder: Path) -> None:
+    console = full_console(folder)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "13 offline")
+        await pilot.press(key)
+        await shown(pilot, words)
+
+
+async def test_a_plan_can_be_made_to_be_looked_at(folder: Path) -> None:
+    console = full_console(folder, start="plan")
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "13 offline")
+        await pilot.press("p")
+        await shown(pilot, "ledger-3")
+        await pilot.press("enter")
+        await until(pilot, lambda: said(console) == 1, "the answer to a choice of leader")
+        await pilot.press("e")
+        await until(pilot, lambda: said(console) == 2, "the answer to an election")
+
+
+@pytest.mark.parametrize("records", [False, True])
+async def test_what_records_hold_is_shown_where_the_operator_says_so(
+    folder: Path, *, records: bool
+) -> None:
+    console = full_console(folder, start="browse", records=records)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "orders")
+        await pilot.press("down", "right")
+        await shown(pilot, "partition 0")
+        await pilot.press("down", "r")
+        if not records:
+            await until(pilot, lambda: said(console, NO_RECORDS) == 1, "the answer")
+            assert len(console.screen_stack) == 1
+            return
+        await until(pilot, lambda: isinstance(console.screen, RecordsScreen), "the records")
+        await pilot.press("x")
+        await until(pilot, lambda: said(console) == 1, "the answer to an export")
+
+
+@pytest.mark.parametrize("action", [*FILES, *CHANGES])
+async def test_what_touches_files_or_the_cluster_is_answered(action: str, folder: Path) -> None:
+    console = full_console(folder)
     async with console.run_test() as pilot:
-        await until(pilot, lambda: "13 offline" in text(console), "what is known")
+        await shown(pilot, "13 offline")
         screen = console.screen
 
         assert await console.run_action(action, screen)
@@ -61,10 +154,31 @@ async def test_what_touches_files_or_the_cluster_is_answered(action: str, tmp_pa
         assert console.screen is screen
 
 
-def test_a_session_is_told_how_to_connect_and_never_to_write() -> None:
-    options = ConnectionOptions(bootstrap_server="b1:9092", broker_address=("1=localhost:1",))
+async def test_an_election_that_stopped_is_not_offered_to_a_viewer(folder: Path) -> None:
+    console = full_console(folder)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "13 offline")
+        await pilot.pause()
+        assert len(console.screen_stack) == 1
+        assert said(console) == 0
 
-    (told,) = session_environment(Connection(options, "off", write=True), (3,), "nord").values()
+
+def test_the_lists_name_what_exists() -> None:
+    from importlib import import_module
+
+    for place in ABOVE | ABOVE_OF_RECORDS:
+        module, _, name = place.partition(":")
+        assert hasattr(import_module(f"breakglass.screens.{module}"), name)
+    assert set() == HARMLESS & OF_RECORDS
+
+
+def test_a_session_is_told_how_to_connect_and_what_to_show_and_never_to_write() -> None:
+    options = ConnectionOptions(bootstrap_server="b1:9092", broker_address=("1=localhost:1",))
+    connection = Connection(options, "off", write=True)
+
+    (told,) = session_environment(connection, (3,), "nord", [BACKUPS], records=True).values()
 
     assert '"bootstrap_server": "b1:9092"' in told
+    assert json.loads(told)["stores"] == [BACKUPS]
+    assert json.loads(told)["records"] is True
     assert "write" not in told

@@ -1,4 +1,4 @@
-"""Deleting checkpoints: nothing brings one back, and its id is never used again."""
+"""Deletes checkpoints: a deleted checkpoint cannot be restored, and its id is never used again."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from breakglass.services.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class DeleteCheckpoint(Act[StoredCheckpoint | None]):
-    """Delete checkpoint *id* of *store*, or what a killed deletion of it left."""
+    """Delete checkpoint *id* of *store*, or the files that an interrupted deletion of it left."""
 
     doing: ClassVar[str] = "deleting a checkpoint"
     store: BackupStore
     id: int
 
     def freeze(self, front: Front) -> Frozen[StoredCheckpoint | None]:  # noqa: ARG002
-        """What goes, and what can be restored after that.
+        """What is deleted, and which checkpoints can be restored afterwards.
 
         Raises:
             Refused: the store has no such checkpoint.
@@ -81,16 +81,16 @@ class DeleteCheckpoint(Act[StoredCheckpoint | None]):
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Checkpoints that may go."""
+    """Checkpoints that retention allows to delete."""
 
     going: tuple[int, ...] = ()
     left: tuple[int, ...] = ()
-    """Deleted before; their deletion was killed, and left files."""
+    """Deleted before, by a deletion that was interrupted and left files."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteExpired(Act[Expired]):
-    """Delete the checkpoints of *store* that *limits* let go."""
+    """Delete the checkpoints of *store* that exceed *limits*."""
 
     doing: ClassVar[str] = "deleting checkpoints"
     store: BackupStore
@@ -135,12 +135,12 @@ class DeleteExpired(Act[Expired]):
 
 
 def listed(ids: Sequence[int]) -> str:
-    """The ids with commas between."""
+    """The ids, separated by commas."""
     return ", ".join(map(str, ids))
 
 
 def _journal_of(store: BackupStore, stored: Sequence[StoredCheckpoint]) -> str:
-    """The cluster whose journals the deletion belongs to; the store itself where none is known."""
+    """The cluster whose journals record the deletion; the store itself if none is known."""
     takes = (checkpoint.take for checkpoint in stored)
     clusters = (take.cluster_id for take in takes if take is not None and take.cluster_id)
     return next(clusters, f"store {store.address}")
@@ -153,7 +153,7 @@ def _partitions(found: StoredCheckpoint) -> Iterator[TopicPartition]:
 
 
 def _left(others: Sequence[StoredCheckpoint]) -> str:
-    whole = next((one.id for one in others if one.status is Status.COMPLETED), None)
+    whole = next((other.id for other in others if other.status is Status.COMPLETED), None)
     if whole is None:
         return "no checkpoint of this store can be restored"
     return f"checkpoint {whole} is the newest that can be restored"

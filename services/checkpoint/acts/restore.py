@@ -1,16 +1,17 @@
-"""Restoring a checkpoint: where each topic goes, what the groups get, and the proof."""
+"""Restores a checkpoint: topics, consumer groups, and the proof that both are complete."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.option_text import RestoreAsked, new_names
-from breakglass.services.checkpoint.promise import promise
 from breakglass.services.checkpoint.restore_notes import settings_given, settings_told, told_of
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.wording import promise
 from breakglass.services.errors import Refused
 from breakglass.services.guard.act import Act, ActStep, Ending, Front, Frozen, Means
 from breakglass.services.guard.consent import ConsentPhrase
@@ -28,14 +29,13 @@ from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.spark.restoring import CheckpointPlan
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.pipeline.restore.restore import TopicRestored
-
-ASK_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreCheckpoint(Act["CheckpointPlan"]):
-    """Restore checkpoint *id* of *store* into the topics that are asked for."""
+    """Restore checkpoint *id* of *store* into the requested topics."""
 
     doing: ClassVar[str] = "restoring a checkpoint"
     store: BackupStore
@@ -43,13 +43,16 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
     asked: RestoreAsked
     how: RestoreSettings = field(default_factory=RestoreSettings)
     progress: Path | None = None
-    """Folder of restore progress; None: beside the journals."""
+    """Folder of restore progress; None: next to the journals."""
+    elsewhere: bool = False
+    """Only into another cluster than the checkpoint was taken of, which the consent names."""
 
     def freeze(self, front: Front) -> Frozen[CheckpointPlan]:
-        """Where everything goes; every byte of the checkpoint is read.
+        """The target of each topic and group; every byte of the checkpoint is read.
 
         Raises:
-            Refused: the checkpoint is gone, or cannot be restored.
+            Refused: the checkpoint is gone, or cannot be restored; it is to be restored elsewhere,
+                and the addresses lead to its own cluster.
         """
         from breakglass.services.checkpoint.spark.restoring import (
             CheckpointRestoreOptions,
@@ -62,13 +65,15 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
         renamed = new_names(found, self.asked.renamed, self.asked.suffix)
         options = CheckpointRestoreOptions(renamed, self.asked.resume)
         with front.reading() as client:
-            cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+            cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+            elsewhere = tuple(self._elsewhere(found, cluster_id))
             folder = self.progress or _progress_folder(front, cluster_id)
             plan = make_plan(client, self.store, self.id, options, folder)
         return Frozen(
             cluster_id,
-            (ConsentPhrase(plan.phrase),),
+            (ConsentPhrase(plan.phrase + f" of cluster {cluster_id}" * self.elsewhere),),
             (
+                *elsewhere,
                 ("Checkpoint", f"{self.id} of {self.store.address}"),
                 ("Promise", promise(found)),
                 ("Topics", "; ".join(destinations(plan.plan)) or "every one is restored already"),
@@ -79,8 +84,21 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
             plan,
         )
 
+    def _elsewhere(self, found: StoredCheckpoint, cluster_id: str) -> Iterator[tuple[str, str]]:
+        """The evidence of which cluster it is. Raises Refused: it is the checkpoint's own."""
+        if not self.elsewhere:
+            return
+        own = None if found.take is None else found.take.cluster_id
+        if own == cluster_id:
+            raise Refused(
+                f"--to-bootstrap-server leads to cluster {cluster_id}, of which checkpoint "
+                f"{found.id} was taken: name another cluster there, or restore into this one "
+                "with --bootstrap-server"
+            )
+        yield "Cluster", f"{cluster_id}; the checkpoint was taken of {own or '?'}"
+
     def carry_out(self, front: Front, means: Means, frozen: Frozen[CheckpointPlan]) -> Ending:
-        """Put topics and groups back; the ending's value is the list of `TopicRestored`."""
+        """Restore topics and groups; the ending's value is the list of `TopicRestored`."""
         from breakglass.services.checkpoint.spark.restore import restore
         from breakglass.services.topic_backup.store.store import open_store
 
@@ -100,7 +118,7 @@ class RestoreCheckpoint(Act["CheckpointPlan"]):
 
 
 def groups_in(plan: CheckpointPlan) -> list[str]:
-    """The groups that get offsets."""
+    """The groups whose offsets are restored."""
     by_partition = (groups for topic in plan.plan.topics for groups in topic.groups.values())
     return sorted({name for groups in by_partition for name in groups})
 

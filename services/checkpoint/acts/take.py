@@ -1,6 +1,7 @@
-"""Taking a checkpoint: its markers are agreed to; the copying that follows changes no cluster.
+"""Takes a checkpoint: writes its markers once consent is given, then copies its partitions.
 
-The id is frozen, too: where another checkpoint was taken since, the consent does not hold.
+Consent covers the markers alone, because copying changes nothing in the cluster. The id is frozen
+too: if another checkpoint was taken since, the consent is no longer valid.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 from uuid import uuid4
 
-from breakglass.services.checkpoint.failure_text import not_higher, overtaken
+from breakglass.services import patience
 from breakglass.services.checkpoint.option_text import TakeAsked
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import not_higher, overtaken
 from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.guard.act import (
     Act,
@@ -42,14 +44,16 @@ if TYPE_CHECKING:
     from breakglass.services.checkpoint.interfaces import Scope
     from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.parts import CopySettings
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.marker_client import MarkerClient
     from breakglass.services.kafka.read_client import ReadClient
 
-ASK_SECONDS = 30.0
 PROMISES = {
     Level.VECTOR: "vector: unverifiable, nothing is promised",
     Level.VERIFIED: "verified: lowered until it is consistent",
+    Level.ORDERED: "ordered: nothing is lost, at-least-once groups process some records twice",
     Level.COORDINATED: "coordinated: cut at the id that every record carries",
+    Level.TRANSACTIONAL: "transactional: every transaction as a whole or not at all",
 }
 
 
@@ -59,6 +63,14 @@ class PlannedCheckpoint:
 
     id: int
     scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLevel:
+    """The level of a checkpoint, and why."""
+
+    level: Level
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +88,19 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
     repeatable: bool = False
     """Another process may have sent the request before."""
     hold_retention: bool = False
-    """Let the topics keep everything until `ReleaseRetention`."""
+    """Keep all records of the topics until `ReleaseRetention`."""
 
     def freeze(self, front: Front) -> Frozen[PlannedCheckpoint]:
-        """The id, the scope, and whether the groups keep up."""
+        """The id, the level, the scope, and whether the groups keep up with the logs."""
         from breakglass.services.checkpoint.kafka.topics import KafkaTopics, of
 
-        with front.reading() as client:
-            topics = KafkaTopics(client, None, self.wanted)
-            scope, latest = topics.scope(), topics.latest_id()
-            remarks = tuple(self._remarks(client, scope))
         known = self.store.id_of(self.request) if self.repeatable else None
         begun = None if known is None else self.store.read(known)
+        with front.reading() as client:
+            chosen = self._chosen(client, begun)
+            topics = KafkaTopics(client, None, self._wanted(chosen.level))
+            scope, latest = topics.scope(), topics.latest_id()
+            remarks = (*chosen.remarks, *self._remarks(client, scope))
         id = known or self.id or max([latest, *self.store.ids()]) + 1
         groups = [f"{name} {policy}" for name, policy in sorted(scope.groups.items())]
         return Frozen(
@@ -98,6 +111,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
                 ("Level", PROMISES[scope.level]),
                 ("Topics", ", ".join(_topics(scope))),
                 ("Groups", ", ".join(groups) or "none: no group gets offsets"),
+                *_declared(scope),
                 ("Timeline", scope.incarnation or "?"),
             ),
             tuple(str(of(partition)) for partition in scope.partitions),
@@ -106,7 +120,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         )
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[PlannedCheckpoint]) -> Ending:
-        """Write the markers, as far as there are any; the checkpoint is acknowledged then."""
+        """Write the markers, if the checkpoint has any; the checkpoint is then acknowledged."""
         from breakglass.services.checkpoint.kafka.topics import of
         from breakglass.services.checkpoint.parts import coordinator_of
 
@@ -124,7 +138,9 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
                 self._hold(front, means, client, markers, items)
             if scope.level is not Level.COORDINATED:
                 markers = None
-            coordinator = coordinator_of(client, markers, self.store, self.wanted, self.how)
+            coordinator = coordinator_of(
+                client, markers, self.store, self._wanted(scope.level), self.how
+            )
             with announced(means.journal, TAKE_CHECKPOINT, items, front.tell, **details):
                 asked = id if frozen.asked and not self.repeatable else self.id
                 taken = coordinator.take(asked, self.request, anew=not self.repeatable)
@@ -137,12 +153,12 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         return Ending(text=text, value=taken)
 
     def follow(self, front: Front, frozen: Frozen[PlannedCheckpoint], ending: Ending) -> str:
-        """Decide what is in the checkpoint, and copy that."""
+        """Decide what is in the checkpoint, and copy it."""
         from breakglass.services.checkpoint.kafka.topics import of
         from breakglass.services.checkpoint.parts import finisher_of
 
         id: int = ending.value
-        names = {one.number: str(of(one)) for one in frozen.plan.scope.partitions}
+        names = {partition.number: str(of(partition)) for partition in frozen.plan.scope.partitions}
         front.tell(ActStep("copying: leave when you like, the list shows it"))
 
         def copied(number: int, status: Status) -> None:
@@ -152,21 +168,45 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
         with (
             front.reading() as client,
-            finisher_of(front.cluster, client, self.store, self.wanted, self.how) as finisher,
+            finisher_of(
+                front.cluster, client, self.store, self._wanted(frozen.plan.scope.level), self.how
+            ) as finisher,
         ):
             found = finisher.finish(id, copied)
         return f"checkpoint {id} is {found.status}"
 
-    @property
-    def wanted(self) -> WantedCheckpoint:
-        """What the checkpoint is of."""
+    def _chosen(self, client: ReadClient, begun: StoredCheckpoint | None) -> ChosenLevel:
+        """The level that was asked for, or that a repeated request has; else the strongest."""
+        from breakglass.services.checkpoint.explaining import explain, level_words
+
+        if begun is not None and begun.take is not None:
+            return ChosenLevel(begun.take.level)
+        if self.asked.level is not None:
+            return ChosenLevel(self.asked.level)
+        found = explain(client, self.asked, retention_held=self.hold_retention)
+        level = found.require_level()
+        said = f"{level} is the strongest level whose promise holds"
+        return ChosenLevel(level, (said, *level_words(found, level)))
+
+    def _wanted(self, level: Level) -> WantedCheckpoint:
+        """What the checkpoint is to contain."""
         from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
 
         asked = self.asked
-        return WantedCheckpoint(asked.level, asked.topics, asked.groups, asked.control_topic)
+        # Flows are of the level ordered: a stronger level that was chosen does not use them.
+        flows = asked.flows if level is Level.ORDERED or asked.level is not None else ()
+        return WantedCheckpoint(
+            level,
+            asked.topics,
+            asked.groups,
+            asked.control_topic,
+            asked.external,
+            flows,
+            asked.drain_seconds,
+        )
 
     def _phrases(self, scope: Scope) -> Iterator[ConsentPhrase]:
-        """A phrase that a scheduled command knows beforehand: it names no id."""
+        """A phrase that a scheduled command knows in advance: it names no id."""
         verb = "write {:,} markers" if scope.level is Level.COORDINATED else "copy {:,} partitions"
         held = f" and hold retention of {', '.join(sorted(self.asked.topics))}"
         text = verb.format(len(scope.partitions))
@@ -194,18 +234,23 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         front.tell(ActStep(f"retention is suspended: {', '.join(topics)}"))
 
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
-        """The groups that lag: a checkpoint waits for them no longer than the drain allows."""
+        """The groups that lag: a checkpoint waits for them for at most the drain time."""
         from breakglass.services.checkpoint.kafka.groups import lags, read_standing
         from breakglass.services.checkpoint.kafka.log_ends import read_logs
         from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
         from breakglass.services.checkpoint.kafka.topics import of
 
+        if scope.level is Level.ORDERED:
+            # It waits for no group.
+            return
         ends = {of(partition): scope.floors[partition.number] for partition in scope.partitions}
-        deadline = Deadline.after(ASK_SECONDS)
-        standing = read_standing(client, scope.groups, ends, deadline)
+        deadline = Deadline.after(patience.COMMAND)
+        waited_for = [name for name, policy in scope.groups.items() if policy.writes]
+        standing = read_standing(client, waited_for, ends, deadline)
         logs = read_logs(client, self.asked.topics, deadline)
+        empty = partial(nothing_to_process, logs, external=scope.external)
         try:
-            for late in lags(standing, ends, partial(nothing_to_process, logs)):
+            for late in lags(standing, ends, empty):
                 yield f"{late}; it has {self.asked.drain_seconds:g} s"
         except Refused as error:
             yield str(error)
@@ -219,12 +264,12 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         if found is None or found.take is None or found.started is None:
             return {}
         positions = found.started.positions
-        return {of(one): positions[one.number] for one in found.take.partitions}
+        return {of(partition): positions[partition.number] for partition in found.take.partitions}
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRetention(Act[None]):
-    """Give topics the retention again that a take held back in the name of *request*."""
+    """Restore the retention of topics that a take suspended in the name of *request*."""
 
     doing: ClassVar[str] = "releasing retention"
     control_topic: str
@@ -232,24 +277,31 @@ class ReleaseRetention(Act[None]):
 
     def freeze(self, front: Front) -> Frozen[None]:
         with front.reading() as client:
-            cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+            cluster_id = client.describe(Deadline.after(patience.COMMAND)).cluster_id
         return Frozen(cluster_id, (), (("Request", self.request),))
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[None]) -> Ending:
-        """Put the settings back; the ending's value names the topics."""
+        """Restore the settings; the ending's value names the topics."""
         from breakglass.services.checkpoint.kafka.holding import RetentionHolder
 
         with (
             front.reading() as client,
             means.cluster.markers(frozen.cluster_id, holding=True) as markers,
         ):
-            client.describe(Deadline.after(ASK_SECONDS))
+            client.describe(Deadline.after(patience.COMMAND))
             holder = RetentionHolder(client, markers, self.control_topic, self.request)
             with announced(means.journal, RELEASE_RETENTION, {}, front.tell, held_for=self.request):
                 released = holder.release()
         for topic in released:
             front.tell(ActStep(f"topic {topic} has its own retention again"))
         return Ending(value=released)
+
+
+def _declared(scope: Scope) -> Iterator[tuple[str, str]]:
+    if scope.external:
+        yield "External", ", ".join(scope.external)
+    if scope.flows:
+        yield "Flows", ", ".join(map(str, scope.flows))
 
 
 def _topics(scope: Scope) -> Iterator[str]:

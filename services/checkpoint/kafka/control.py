@@ -1,6 +1,7 @@
-"""The control topic: which ids were taken, who has come to which, and what was restored.
+"""The control topic: ids that were taken, the checkpoint of each partition, and restores.
 
-One compacted partition beside the topics themselves. It is small, and always read as a whole.
+It is one compacted partition next to the checkpointed topics. It is small, and always read as a
+whole.
 
 ::
 
@@ -8,7 +9,7 @@ One compacted partition beside the topics themselves. It is small, and always re
     created/GROUP/TOPIC-ID/P     {"id", "position", "state",    the owner of P, before it processes
                                   "known"}
     restored/TOPIC-ID            {"id", "moved"}                a restore, after everything else
-    held/TOPIC-ID/REQUEST        {"topic", "settings"}          a take that holds retention back
+    held/TOPIC-ID/REQUEST        {"topic", "settings"}          a take that suspends retention
 """
 
 from __future__ import annotations
@@ -27,91 +28,103 @@ SETTINGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
 
 @dataclass(frozen=True, slots=True)
 class LastOf:
-    """The last record of one writer in a partition; what does not lie behind it is there twice."""
+    """A writer's last record in a partition; a repeated output up to that record is a duplicate."""
 
     topic_id: str
-    """With the partition: the writer's input."""
+    """The topic of the writer's input; the partition is the next field."""
     partition: int
     group: str
-    """That the writer is a member of."""
+    """The group of the writer."""
     offset: int
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A partition's owner has come to a checkpoint."""
+    """A partition's owner has reached a checkpoint."""
 
     group: str
     topic_id: str
     partition: int
     id: int
     position: int
-    """Of the first record that it has not processed when it did."""
+    """The first record that the owner had not processed."""
     state: bytes | None = None
-    """What it had saved then; None: it saves nothing."""
+    """What the owner had saved; None: it saves nothing."""
     known: tuple[LastOf, ...] | None = None
-    """What it had seen then of each writer; None: it is read off the log before the position."""
+    """The last record that it had seen of each writer; None: read them from the log."""
 
     @property
     def record(self) -> tuple[bytes, bytes]:
         """Key and value."""
         key = f"created/{self.topic_id}/{self.partition}/{self.group}"
         saved = None if self.state is None else base64.b64encode(self.state).decode()
-        known = None if self.known is None else [astuple(one) for one in self.known]
+        known = None if self.known is None else [astuple(of) for of in self.known]
         body = {"id": self.id, "position": self.position, "state": saved, "known": known}
         return key.encode(), json.dumps(body).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class MovedRecords:
-    """Records that a restore has put elsewhere, one behind the other."""
+    """Consecutive records that a restore has written at other offsets."""
 
     old: RecordAddress
-    """Of the first of them."""
+    """The address of the first record."""
     new_offset: int
     count: int
 
 
+def moved_rows(moved: Iterable[MovedRecords]) -> list[list[str | int]]:
+    """*moved* as JSON."""
+    return [[*_place(records.old), records.new_offset, records.count] for records in moved]
+
+
+def moved_from(rows: Any) -> tuple[MovedRecords, ...]:
+    """The moved records of `moved_rows`. Raises ValueError, TypeError: *rows* are others."""
+    return tuple(
+        MovedRecords(RecordAddress(str(topic), int(partition), int(offset)), int(new), int(count))
+        for topic, partition, offset, new, count in rows
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class RestoredTopic:
-    """A topic was restored from a checkpoint, as a whole."""
+    """A topic was restored completely from a checkpoint."""
 
     topic_id: str
     """Of the new topic."""
     id: int
     moved: Mapping[int, tuple[MovedRecords, ...]] = field(default_factory=dict)
-    """By partition: those that some group will read once more."""
+    """By partition: the moved records that some group will read again."""
 
     @property
     def record(self) -> tuple[bytes, bytes]:
         """Key and value."""
-        moved = {
-            number: [[*_place(one.old), one.new_offset, one.count] for one in some]
-            for number, some in self.moved.items()
-        }
+        moved = {number: moved_rows(some) for number, some in self.moved.items()}
         body = {"id": self.id, "moved": moved}
         return f"restored/{self.topic_id}".encode(), json.dumps(body).encode()
 
     def original(self, partition: int, offset: int) -> RecordAddress | None:
-        """The place that the record at *offset* had before; None: no restore has put it there."""
-        for one in self.moved.get(partition, ()):
-            if one.new_offset <= offset < one.new_offset + one.count:
-                shift = offset - one.new_offset
-                return RecordAddress(one.old.topic_id, one.old.partition, one.old.offset + shift)
+        """The address that the record at *offset* had before; None: no restore has moved it."""
+        for records in self.moved.get(partition, ()):
+            if records.new_offset <= offset < records.new_offset + records.count:
+                shift = offset - records.new_offset
+                return RecordAddress(
+                    records.old.topic_id, records.old.partition, records.old.offset + shift
+                )
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionHold:
-    """A take holds a topic's retention back."""
+    """A take suspends a topic's retention."""
 
     topic_id: str
     request: str
-    """Of the take: several may hold the same topic."""
+    """The take's request: several takes may hold the same topic."""
     topic: str
     settings: Mapping[str, str | None] | None
-    """The topic's own before the first of them; a None within: it had none. None: let go."""
+    """The topic's own settings before the first hold; value None: not set. None: released."""
 
     @property
     def record(self) -> tuple[bytes, bytes]:
@@ -127,32 +140,32 @@ def _place(one: RecordAddress) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """All that the control topic says."""
+    """The content of the control topic."""
 
     latest_id: int = 0
-    """The greatest id that was ever taken, or come to, or restored."""
+    """The greatest id that was ever taken, reached or restored."""
     created: Mapping[tuple[str, str, int], Created] = field(default_factory=dict)
-    """By group, topic id and partition: the last."""
+    """By group, topic id and partition: the last checkpoint that the owner reached."""
     noted: Mapping[tuple[str, str, int], tuple[Created, ...]] = field(default_factory=dict)
-    """By the same: those that were asked for, in the order of the log, not the last alone."""
+    """By the same key: all requested notes in log order, not only the last."""
     restored: Mapping[str, RestoredTopic] = field(default_factory=dict)
     """By the topic's id."""
     held: Mapping[tuple[str, str], RetentionHold] = field(default_factory=dict)
-    """By the topic's id and the request: those that were not let go."""
+    """By the topic's id and the request: the holds that were not released."""
 
 
 def take_record(id: int, at_ms: int) -> tuple[bytes, bytes]:
-    """What the coordinator writes before it writes any marker."""
+    """The record that the coordinator writes before any marker."""
     return f"take/{id}".encode(), json.dumps({"at_ms": at_ms}).encode()
 
 
 def control_of(
     records: Iterable[tuple[bytes | None, bytes | None]], since: int | None = None
 ) -> Control:
-    """What *records*, by key and value in the order of the log, come to.
+    """The state that *records*, by key and value in log order, describe.
 
-    What is none of ours is passed over: anybody who may write there may write anything. Whoever
-    came to checkpoint *since*, or to one behind it, is in `noted` each time.
+    Unknown records are ignored, because any client with WRITE may produce to the topic. `noted`
+    contains every note of an owner that reached checkpoint *since* or a later one.
     """
     latest = 0
     noted: dict[tuple[str, str, int], list[Created]] = {}
@@ -212,15 +225,7 @@ def _last_of(told: Any) -> LastOf:
 
 
 def _restored(rest: str, body: Any) -> RestoredTopic:
-    moved = {
-        int(number): tuple(
-            MovedRecords(
-                RecordAddress(str(topic), int(partition), int(offset)), int(new), int(count)
-            )
-            for topic, partition, offset, new, count in some
-        )
-        for number, some in body["moved"].items()
-    }
+    moved = {int(number): moved_from(some) for number, some in body["moved"].items()}
     return RestoredTopic(rest, _id(body["id"]), moved)
 
 

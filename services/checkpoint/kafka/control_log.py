@@ -1,4 +1,4 @@
-"""Reads the control topic, makes it where it is missing, and writes into it."""
+"""Reads the control topic, creates it if it is missing, and writes to it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from breakglass.services.errors import ClusterError, OutcomeUnknown, TimedOut, U
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.topic_client import TopicClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 
 
 def read_control(
     client: ReadClient, topic: str, deadline: Deadline, since: int | None = None
 ) -> Control | None:
-    """What the control topic says; None where there is none. *since* as of `control_of`.
+    """The content of the control topic; None if there is no topic. *since*: see `control_of`.
 
     Raises:
         ClusterError, Unreachable: it cannot be read.
@@ -32,7 +31,7 @@ def _records(
     client: ReadClient, topic: str, deadline: Deadline
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
     logs, ends = settled(client, (topic,), deadline)
-    (partition,) = (one.partition for one in logs.states)
+    (partition,) = (state.partition for state in logs.states)
     start, end = logs.starts(deadline)[partition], ends[partition]
     log = committed_log(logs, partition)
     if start < end:
@@ -42,16 +41,16 @@ def _records(
 
 
 def ensure_control(client: ReadClient, topics: TopicClient, topic: str, deadline: Deadline) -> None:
-    """Make the control topic unless it is there; back when it has a leader.
+    """Create the control topic unless it exists; return when it has a leader.
 
     Raises:
-        NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not make it.
+        NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not create it.
     """
     if not client.partitions((topic,), deadline):
         try:
             topics.create(topic, 1, SETTINGS, deadline)
         except (ClusterError, OutcomeUnknown):
-            # Somebody else may have made it in between.
+            # Another process may have created it in between.
             if not client.partitions((topic,), deadline):
                 raise
     until(deadline, lambda: _require(client, topic, deadline))
@@ -76,10 +75,10 @@ def write_control(
     record: tuple[bytes, bytes],
     deadline: Deadline,
 ) -> None:
-    """Put *record*, by key and value, into the control topic, durably.
+    """Write *record*, by key and value, to the control topic, durably.
 
     Raises:
-        TimedOut: it was not acknowledged; it may be there all the same, which does no harm.
+        TimedOut: it was not acknowledged; the topic may contain it anyway, which does no harm.
     """
     key, value = record
 

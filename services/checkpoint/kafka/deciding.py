@@ -1,7 +1,7 @@
-"""Decides what is in a checkpoint: the cut of each log, groups' offsets, what is in transit.
+"""Decides what is in a checkpoint: the cut of each log, group offsets, and records in transit.
 
-Everything is read off the logs and the groups, so whoever decides again, decides the same; what
-was noted first stands.
+All evidence is read from the logs and the groups, so that every repetition decides the same; the
+first decision that was stored stays valid.
 """
 
 from __future__ import annotations
@@ -10,25 +10,29 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from breakglass.services.checkpoint.kafka.compaction import require_uncompacted
+from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from breakglass.services.checkpoint.kafka.control_log import read_control
-from breakglass.services.checkpoint.kafka.epochs import (
-    NO_LEADER,
-    Histories,
-    epochs_before,
-    read_histories,
-    require_same_log,
-)
 from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_standing
 from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
-from breakglass.services.checkpoint.kafka.missing_groups import require_named
 from breakglass.services.checkpoint.kafka.owners import await_owners
 from breakglass.services.checkpoint.kafka.scanning import nothing_to_process, read_cut
 from breakglass.services.checkpoint.kafka.states import places, with_states
-from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
+from breakglass.services.checkpoint.kafka.take_checks import require_uncompacted
+from breakglass.services.checkpoint.kafka.topic_evidence import evidence_of
+from breakglass.services.checkpoint.kafka.topics import (
+    NO_LEADER,
+    Histories,
+    epochs_before,
+    incarnation,
+    of,
+    read_histories,
+    require_same_log,
+    subjects,
+)
 from breakglass.services.checkpoint.protocol.lineage import (
     Lineage,
     Offsets,
@@ -36,6 +40,7 @@ from breakglass.services.checkpoint.protocol.lineage import (
     greatest_cut,
     lowered_offsets,
 )
+from breakglass.services.checkpoint.protocol.transactions import transaction_cut
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
@@ -47,37 +52,38 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.summary import EpochStart
 
-DRAIN_SECONDS = 60.0
-ASK_SECONDS = 30.0
+if TYPE_CHECKING:
+    from breakglass.services.checkpoint.kafka.transaction_logs import ReadContents
 
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """What a decision is made with."""
+    """What a decision requires."""
 
     client: ReadClient
-    drain_seconds: float = DRAIN_SECONDS
-    """For groups to come to the cut, and for transactions to end."""
+    drain_seconds: float = patience.DRAIN
+    """Seconds for groups to reach the cut, and for transactions to end."""
     wait: Callable[[float], None] = time.sleep
     control_topic: str = CONTROL_TOPIC
     read_lineages: ReadLineages = read_here
-    """For a verified checkpoint; commands have Spark do it."""
+    """For a verified checkpoint; commands use Spark for it."""
+    read_contents: ReadContents | None = None
+    """For a transactional checkpoint; commands use Spark for it. None: it is read here."""
 
     def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
-        """What is in the checkpoint that was asked for by *take* and acknowledged by *started*.
+        """What is in the checkpoint that *take* requested and *started* acknowledged.
 
         Raises:
-            EvidenceChanged: the topics are others by now, or have other partitions.
-            Refused: what it would hold cannot be made consistent; the message says why.
-            ClusterError: a group did not come to the cut in time, or a log was cut.
+            EvidenceChanged: the topics were replaced since, or have other partitions.
+            Refused: its content cannot be made consistent; the message says why.
+            ClusterError: a group did not reach the cut in time, or a log was truncated.
             Unreachable: brokers do not answer, or a transaction stays open.
         """
-        # A leader that moves meanwhile, as with a broker that is killed, changes nothing.
+        # Start again if a leader moves during the decision, for example after a broker failure.
         deadline = Deadline.after(self.drain_seconds)
         return until(deadline, lambda: self._decide(take, started))
 
@@ -85,36 +91,47 @@ class Decider:
         """Return if nothing that the checkpoint needs can have been compacted away since (H10).
 
         Raises:
-            Refused: a topic is compacted, and nothing holds that back.
+            Refused: a topic can be compacted now.
             ClusterError, Unreachable: the topics' settings cannot be read.
         """
         if take.level is not Level.VECTOR:
-            topics = sorted({one.topic for one in take.partitions})
-            require_uncompacted(self.client.sender, topics, Deadline.after(ASK_SECONDS))
+            topics = sorted({partition.topic for partition in take.partitions})
+            require_uncompacted(self.client.sender, topics, Deadline.after(patience.COMMAND))
 
     def _decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
         self.require_kept(take)
-        numbered = {of(one): one.number for one in take.partitions}
+        numbered = {of(partition): partition.number for partition in take.partitions}
         logs = self._logs(take)
-        soon = Deadline.after(ASK_SECONDS)
-        require_named(self.client, take, logs, self.control_topic, soon)
+        evidence = evidence_of(take, logs, self.control_topic)
         ends = {partition: started.positions[number] for partition, number in numbered.items()}
         floors = {partition: take.floors[number] for partition, number in numbered.items()}
-        # Before any record is read: a log that is another one afterwards is noticed by that.
+        # Read the epochs before any record, so that a log that is replaced later is noticed.
         histories = _histories(logs, ends)
         _require_same(started, numbered, histories)
+        if started.transactions is not None:
+            # Read after the take's, so that there is less to read.
+            take = replace(take, transactions=started.transactions)
+            floors = {
+                partition: started.transactions.stable[number]
+                for partition, number in numbered.items()
+            }
         task = _Task(self, take, logs, numbered, floors, ends, histories)
         match take.level:
             case Level.VECTOR:
-                return task.vector()
+                found = task.vector()
             case Level.VERIFIED:
-                return task.verified()
+                found = task.verified()
+            case Level.ORDERED:
+                found = task.ordered(started.offsets)
             case Level.COORDINATED:
-                return task.coordinated()
+                found = task.coordinated()
+            case Level.TRANSACTIONAL:
+                found = task.transactional()
+        return replace(found, evidence=evidence)
 
     def _logs(self, take: TakeDocument) -> Logs:
-        topics = sorted({one.topic for one in take.partitions})
-        logs = read_logs(self.client, topics, Deadline.after(ASK_SECONDS))
+        topics = sorted({partition.topic for partition in take.partitions})
+        logs = read_logs(self.client, topics, Deadline.after(patience.COMMAND))
         if take.incarnation != incarnation(logs.states):
             raise EvidenceChanged(
                 "topics were deleted and created again since the checkpoint was asked for: take "
@@ -130,13 +147,13 @@ class Decider:
 
 def _histories(logs: Logs, ends: Ends) -> Histories:
     offsets = {one: end - 1 for one, end in ends.items()}
-    return read_histories(logs, offsets, Deadline.after(ASK_SECONDS))
+    return read_histories(logs, offsets, Deadline.after(patience.COMMAND))
 
 
 def _require_same(
     started: StartedDocument, numbered: Mapping[TopicPartition, int], histories: Histories
 ) -> None:
-    """Return if the logs are those in which the checkpoint was started.
+    """Return if the logs are the logs in which the checkpoint was started.
 
     Raises: as `require_same_log`.
     """
@@ -148,10 +165,10 @@ def _require_same(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What led to the records behind the floors."""
+    """The lineage of the records after the floors."""
 
     records: Mapping[str, Sequence[Lineage]]
-    """By the group that wrote them."""
+    """By the group that wrote the records."""
     histories: Histories
     """Leader epochs, read before the records."""
 
@@ -166,49 +183,62 @@ class _Task:
     numbered: Mapping[TopicPartition, int]
     floors: Ends
     told: Ends
-    """Markers, or ends."""
+    """Offsets of the markers, or log ends."""
     histories: Histories
     """Leader epochs, read before any record."""
 
     @property
     def topics(self) -> list[str]:
-        return sorted({one.topic for one in self.take.partitions})
+        return sorted({partition.topic for partition in self.take.partitions})
 
     def vector(self) -> CutDocument:
-        # What is copied is committed: a transaction that was open then has to be decided.
+        # Copies contain committed records only, so a transaction that is open here must end first.
         settled(self.how.client, self.topics, Deadline.after(self.how.drain_seconds))
-        standing = self._standing()
-        groups = {
-            name: GroupCut(policy, self._numbers(standing[name]))
-            for name, policy in self.take.groups.items()
-        }
+        standing = self._standing([*self.take.writing, *self.take.readers])
+        return self._as_read({name: self._numbers(ends) for name, ends in standing.items()})
+
+    def ordered(self, offsets: Mapping[str, Offsets]) -> CutDocument:
+        """The ends as they were read, and the *offsets* that were read before them."""
+        settled(self.how.client, self.topics, Deadline.after(self.how.drain_seconds))
+        return self._as_read(offsets)
+
+    def _as_read(self, offsets: Mapping[str, Offsets]) -> CutDocument:
         cut = self._numbers(self.told)
+        groups = {
+            name: GroupCut(policy, dict(offsets[name]))
+            for name, policy in self.take.groups.items()
+            if name in offsets
+        }
         return CutDocument(
             now_ms(), cut, groups, epochs=epochs_before(self.numbered, cut, self.histories)
         )
 
     def coordinated(self) -> CutDocument:
         cut = {
-            one: read_cut(self.logs, one, self.floors[one], marker, self.take.id)
+            one: read_cut(
+                self.logs, one, self.floors[one], marker, self.take.id, self.take.external
+            )
             for one, marker in self.told.items()
         }
         deadline = Deadline.after(self.how.drain_seconds)
-        standing = self._drained(list(self.take.groups), cut, deadline)
+        standing = self._drained(list(self.take.writing), cut, deadline)
         owned = {name: read_by(one, cut) for name, one in standing.items()}
         how = self.how
         await_owners(how.client, self.take, owned, how.control_topic, deadline, how.wait)
-        # Their members have come to the cut by now: it is less than Spark takes to begin.
+        # The groups have reached the cut, so few records are left: starting Spark takes longer.
         read = self._read(read_here, deadline, self._sought)
-        processed = {name: self._numbers(read_by(standing[name], cut)) for name in self.take.groups}
+        processed = {
+            name: self._numbers(read_by(offsets, cut)) for name, offsets in standing.items()
+        }
         return self._with_states(self._document(self._numbers(cut), processed, read))
 
     def verified(self) -> CutDocument:
         deadline = Deadline.after(self.how.drain_seconds)
-        slow = [name for name, one in self.take.groups.items() if one is GroupPolicy.AT_LEAST_ONCE]
+        slow = [name for name, one in self.take.writing.items() if one is GroupPolicy.AT_LEAST_ONCE]
         if slow:
-            # Their outputs come before their commits: below the floors they could not be trusted.
+            # Outputs precede their commits, so below the floors they could not be trusted.
             self._drained(slow, self.told, deadline)
-        standing = self._standing()
+        standing = self._standing(self.take.writing)
         ends = self._numbers(self.told)
         committed = {name: self._numbers(one) for name, one in standing.items()}
         within = {
@@ -225,8 +255,40 @@ class _Task:
         found = self._with_states(self._document(cut, processed, read))
         return replace(found, rolled_back={one: ends[one] - end for one, end in cut.items()})
 
+    def transactional(self) -> CutDocument:
+        # Reading transactions needs the extra `pipeline`, which serving other levels does not.
+        from breakglass.services.checkpoint.kafka.transaction_logs import read_contents_here
+        from breakglass.services.checkpoint.kafka.transactions import TransactionReader
+
+        how, take = self.how, self.take
+        assert take.transactions is not None
+        read_contents = how.read_contents or read_contents_here
+        deadline = Deadline.after(how.drain_seconds)
+        reader = TransactionReader(
+            how.client, take, self.numbered, self.floors, self.told, read_contents, how.wait
+        )
+        read = reader.transactions(deadline)
+        ends = self._numbers(self.told)
+        found = transaction_cut(ends, take.transactions.offsets, read.transactions, read.plain)
+        groups = {
+            name: GroupCut(policy, found.offsets.get(name, {}))
+            for name, policy in take.writing.items()
+        }
+        groups |= self._readers(found.positions)
+        last = {number: some[-1] + 1 for number, some in found.in_transit.items()}
+        return CutDocument(
+            now_ms(),
+            found.positions,
+            groups,
+            found.in_transit,
+            rolled_back={number: ends[number] - end for number, end in found.positions.items()},
+            epochs=epochs_before(self.numbered, found.positions, self.histories),
+            in_transit_epochs=epochs_before(self.numbered, last, self.histories),
+            left_out=len(found.left_out),
+        )
+
     def _with_states(self, found: CutDocument) -> CutDocument:
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.COMMAND)
         how, take = self.how, self.take
         control = read_control(how.client, how.control_topic, deadline, take.id) or Control()
         starts = self._numbers(self.logs.starts(deadline))
@@ -235,15 +297,15 @@ class _Task:
     def _drained(
         self, groups: Collection[str], cut: Ends, deadline: Deadline
     ) -> dict[str, dict[TopicPartition, int]]:
-        empty = partial(nothing_to_process, self.logs)
+        empty = partial(nothing_to_process, self.logs, external=self.take.external)
         return drained(self.how.client, groups, cut, deadline, self.how.wait, empty)
 
-    def _standing(self) -> dict[str, dict[TopicPartition, int]]:
-        deadline = Deadline.after(ASK_SECONDS)
-        return read_standing(self.how.client, self.take.groups, self.numbered, deadline)
+    def _standing(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
+        deadline = Deadline.after(patience.COMMAND)
+        return read_standing(self.how.client, groups, self.numbered, deadline)
 
     def _read(self, read: ReadLineages, deadline: Deadline, sought: Sought) -> _Read:
-        """What led to the records from the floors to where the logs end now."""
+        """The lineage of the records from the floors to the current log ends."""
         logs, ends = settled(self.how.client, self.topics, deadline)
         histories = _histories(logs, ends)
         return _Read(read(logs, self.floors, ends, sought), histories)
@@ -253,7 +315,8 @@ class _Task:
         """Every record of the groups."""
         there = places(self.take, self.logs.states)
         causes = {(one.topic_id, one.partition.partition): number for number, one in there.items()}
-        return Sought(self.numbered, causes, tuple(self.take.groups))
+        external = frozenset(self.take.external)
+        return Sought(self.numbered, causes, tuple(self.take.writing), external=external)
 
     def _document(
         self,
@@ -263,14 +326,15 @@ class _Task:
     ) -> CutDocument:
         groups: dict[str, GroupCut] = {}
         waiting: dict[int, list[int]] = {}
-        for name, policy in self.take.groups.items():
+        for name, policy in self.take.writing.items():
             offsets = dict(processed[name])
             if policy is GroupPolicy.AT_LEAST_ONCE:
                 offsets = lowered_offsets(cut, offsets, read.records[name])
             else:
-                for one in channel_state(cut, offsets, read.records[name]):
-                    waiting.setdefault(one.partition, []).append(one.offset)
+                for lineage in channel_state(cut, offsets, read.records[name]):
+                    waiting.setdefault(lineage.partition, []).append(lineage.offset)
             groups[name] = GroupCut(policy, offsets)
+        groups |= self._readers(cut)
         in_transit = {number: tuple(sorted(some)) for number, some in sorted(waiting.items())}
         last = {number: some[-1] + 1 for number, some in in_transit.items()}
         return CutDocument(
@@ -282,6 +346,20 @@ class _Task:
             in_transit_epochs=epochs_before(self.numbered, last, read.histories),
         )
 
+    def _readers(self, cut: Offsets) -> dict[str, GroupCut]:
+        """The groups that only read: each resumes where it stood, and reads what is restored."""
+        standing = self._standing(self.take.readers)
+        return {
+            name: GroupCut(
+                GroupPolicy.READER,
+                {
+                    number: min(offset, cut[number])
+                    for number, offset in self._numbers(standing[name]).items()
+                },
+            )
+            for name in self.take.readers
+        }
+
     def _numbers(self, ends: Mapping[TopicPartition, int]) -> dict[int, int]:
         return {self.numbered[one]: end for one, end in ends.items()}
 
@@ -292,7 +370,7 @@ def greatest_common_cut(
     committed: Mapping[str, Offsets],
     records: Mapping[str, Iterable[Lineage]],
 ) -> dict[int, int]:
-    """The greatest cut that is consistent for every group (H8): each lowers it until none does."""
+    """The greatest cut that is consistent for every group (H8): repeat until no group lowers it."""
     cut = dict(ends)
     while True:
         before = dict(cut)

@@ -1,32 +1,31 @@
-"""Where consumer groups stand, and the wait until each has processed all that is in a cut."""
+"""Reads the committed offsets of groups, and waits until each group has processed a cut."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.log_ends import Ends
 from breakglass.services.errors import BreakglassError, ClusterError, TimedOut
-from breakglass.services.kafka.cluster.coordinators import find_coordinator
-from breakglass.services.kafka.cluster.group_offsets import read_committed
+from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_all_committed
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 
 PAUSE_SECONDS = 0.1
-ASK_SECONDS = 10.0
 NAMED = 3
-"""Partitions that a message names."""
+"""The number of partitions that a message names."""
 
 NEAR = 16
-"""Offsets that are looked through for records."""
+"""Maximum number of offsets that are searched for records."""
 Empty = Callable[[TopicPartition, int, int], bool]
 Standing = Mapping[str, Mapping[TopicPartition, int]]
 """Committed offsets by group."""
 
 
 def _unlooked(_partition: TopicPartition, _start: int, _end: int) -> bool:
-    """Nobody looks: there may be something."""
+    """Do not search: the range may contain a record."""
     return False
 
 
@@ -36,7 +35,7 @@ class GroupLag:
 
     group: str
     behind: tuple[tuple[TopicPartition, int, int], ...]
-    """Partition, where the group stands, and where the cut is; nothing: it has no offset at all."""
+    """Partition, the group's offset, and the cut; empty: the group has no offset at all."""
 
     def __str__(self) -> str:
         if not self.behind:
@@ -53,25 +52,56 @@ def read_standing(
     partitions: Collection[TopicPartition],
     deadline: Deadline,
 ) -> dict[str, dict[TopicPartition, int]]:
-    """The offsets that *groups* have committed on *partitions*, pending ones not counted (H11).
+    """The offsets that *groups* have committed on *partitions*, without pending offsets (H11).
 
     Raises:
         ClusterError, NotAuthorized, Unreachable: a group cannot be read.
     """
     client.describe(deadline)
-    wanted = frozenset(partitions)
-    found: dict[str, dict[TopicPartition, int]] = {one: {} for one in groups}
-    for broker in {find_coordinator(client.sender, one, deadline) for one in found}:
-        told = read_committed(client.sender, broker, wanted, deadline)
-        hidden = sorted(set(told.hidden) & set(found))
-        if isinstance(told.offsets, Unknown) or hidden:
-            reason = told.offsets.reason if isinstance(told.offsets, Unknown) else ""
-            why = f"needs DESCRIBE on group {hidden[0]}" if hidden else reason
-            raise TimedOut(f"groups of b{broker} cannot be read ({why}): try again", why)
-        for partition, offsets in told.offsets.items():
-            for group in found.keys() & offsets.keys():
-                found[group][partition] = offsets[group]
-    return found
+    wanted, names = frozenset(partitions), tuple(groups)
+
+    def read() -> dict[str, dict[TopicPartition, int]]:
+        coordinators = _coordinators(client, names, deadline)
+        found: dict[str, dict[TopicPartition, int]] = {group: {} for group in names}
+        for broker in coordinators:
+            _add_standing(client, broker, wanted, found, deadline)
+        if _coordinators(client, names, deadline) != coordinators:
+            # A coordinator does not list a group that has moved.
+            raise _Moved("a group has another coordinator now: try again", "a coordinator moved")
+        return found
+
+    while True:
+        try:
+            return read()
+        except _Moved:
+            if deadline.passed:
+                raise
+
+
+class _Moved(TimedOut):
+    """A group was read while it moved to another coordinator."""
+
+
+def _coordinators(client: ReadClient, groups: Iterable[str], deadline: Deadline) -> set[int]:
+    return {find_coordinator(client.sender, group, deadline) for group in groups}
+
+
+def _add_standing(
+    client: ReadClient,
+    broker: int,
+    wanted: frozenset[TopicPartition],
+    found: dict[str, dict[TopicPartition, int]],
+    deadline: Deadline,
+) -> None:
+    told = read_all_committed(client.sender, broker, wanted, deadline)
+    hidden = sorted(set(told.hidden) & set(found))
+    if isinstance(told.offsets, Unknown) or hidden:
+        reason = told.offsets.reason if isinstance(told.offsets, Unknown) else ""
+        why = f"needs DESCRIBE on group {hidden[0]}" if hidden else reason
+        raise TimedOut(f"groups of b{broker} cannot be read ({why}): try again", why)
+    for partition, offsets in told.offsets.items():
+        for group in found.keys() & offsets.keys():
+            found[group][partition] = offsets[group]
 
 
 def _nothing(partition: TopicPartition, start: int, end: int, empty: Empty) -> bool:
@@ -79,16 +109,16 @@ def _nothing(partition: TopicPartition, start: int, end: int, empty: Empty) -> b
 
 
 def read_by(group: Mapping[TopicPartition, int], cut: Ends) -> dict[TopicPartition, int]:
-    """The part of *cut* in the topics that a group reads: those it has committed anything on."""
-    topics = {one.topic for one in group}
+    """The part of *cut* in the topics on which the group has committed an offset."""
+    topics = {partition.topic for partition in group}
     return {one: end for one, end in cut.items() if one.topic in topics}
 
 
 def lags(standing: Standing, cut: Ends, empty: Empty = _unlooked) -> tuple[GroupLag, ...]:
-    """The groups that have not committed as far as *cut*.
+    """The groups that have not committed up to *cut*.
 
-    *empty* tells of a short range whether there is nothing in it that a group processes: a group
-    that has stopped stands before the markers behind its last record.
+    *empty* says whether a short range has nothing that a group processes: the offset of a stopped
+    group is before the markers that follow its last record.
     """
     found = []
     for group, offsets in sorted(standing.items()):
@@ -111,16 +141,17 @@ def drained(
     wait: Callable[[float], None],
     empty: Empty = _unlooked,
 ) -> dict[str, dict[TopicPartition, int]]:
-    """Where *groups* stand once each has committed as far as *cut* (H5); *empty* as of `lags`.
+    """The offsets of *groups* once each has committed up to *cut* (H5); *empty* as in `lags`.
 
     Raises:
-        ClusterError: one has not before *deadline*; the message says which and how far.
+        ClusterError: a group has not by *deadline*; the message names it and its lag.
         BreakglassError: a group cannot be read until then.
     """
     while True:
         try:
-            # However little time is left, the answer says which group lags.
-            standing = read_standing(client, groups, cut, Deadline.after(ASK_SECONDS))
+            # Read the groups even when little time is left, so that the error names the group that
+            # lags.
+            standing = read_standing(client, groups, cut, Deadline.after(patience.REQUEST))
             late = lags(standing, cut, empty)
             if not late:
                 return standing

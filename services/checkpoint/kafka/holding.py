@@ -1,8 +1,8 @@
-"""Holds the retention and compaction of topics back while a checkpoint of them is copied (I10).
+"""Suspends retention and compaction of topics while a checkpoint of them is copied (I10).
 
-What a topic had of its own is written into the control topic before anything is changed, so that
-whoever comes after one that was killed can put it back. Only what still is as it was set then is
-put back: what somebody has changed meanwhile is theirs.
+The control topic records a topic's own settings before they are changed, so that another process
+can restore them after a crash. Only settings that are unchanged since are restored: an operator's
+later change stays.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control, RetentionHold
 from breakglass.services.checkpoint.kafka.control_log import (
     ensure_control,
@@ -19,13 +21,12 @@ from breakglass.services.checkpoint.kafka.control_log import (
 )
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.errors import ClusterError, OutcomeUnknown
-from breakglass.services.kafka.cluster.topic_config import TopicConfig, read_topic_configs
+from breakglass.services.kafka.cluster.topic_settings import TopicConfig, read_topic_configs
 from breakglass.services.kafka.marker_client import MarkerClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Unknown
 
-ASK_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 NEVER = str(2**63 - 1)
 HELD: Mapping[str, str] = {
@@ -34,37 +35,39 @@ HELD: Mapping[str, str] = {
     "min.compaction.lag.ms": NEVER,
     "max.compaction.lag.ms": NEVER,
 }
-"""Brokers refuse a least lag above the greatest one."""
+"""Brokers reject a minimum compaction lag that is greater than the maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionHolder:
-    """Holds topics back in the name of one *request* for a checkpoint."""
+    """Suspends retention of topics in the name of one *request* for a checkpoint."""
 
     client: ReadClient
     markers: MarkerClient
-    """Of a session that may change settings."""
+    """From a session that may change settings."""
     control_topic: str
     request: str
 
     def hold(self, topics: Collection[str]) -> None:
-        """Let nothing of *topics* go from now on; back when the brokers say so.
+        """Keep all records of *topics* from now on; return when the brokers have confirmed.
 
         Raises:
-            UsageError: one of them does not exist.
-            NotAuthorized, ClusterError: the cluster refuses, or hides the settings.
-            OutcomeUnknown: no answer; `release` puts back what was changed.
+            UsageError: a topic does not exist.
+            NotAuthorized, ClusterError: the cluster refuses, or does not show the settings.
+            OutcomeUnknown: no answer; `release` restores what was changed.
         """
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         logs = read_logs(self.client, sorted(topics), deadline)
-        ids = {one.partition.topic: one.topic_id.hex for one in logs.states}
+        ids = {state.partition.topic: state.topic_id.hex for state in logs.states}
         ensure_control(self.client, self.markers.topics, self.control_topic, deadline)
         own, known = self._own(topics, deadline), self._control(deadline)
         for topic, topic_id in sorted(ids.items()):
             settings = _before(topic_id, own[topic], known)
             self._note(RetentionHold(topic_id, self.request, topic, settings), deadline)
             self.markers.topics.configure(topic, HELD, (), deadline)
-        while not all(HELD.items() <= one.items() for one in self._own(topics, deadline).values()):
+        while not all(
+            HELD.items() <= document.items() for document in self._own(topics, deadline).values()
+        ):
             if deadline.passed:
                 raise OutcomeUnknown(
                     "retention was suspended, and no broker shows it yet: look at "
@@ -73,22 +76,22 @@ class RetentionHolder:
             time.sleep(LOOK_SECONDS)
 
     def release(self) -> tuple[str, ...]:
-        """Put back what was held in the name of the request; the topics that have it again.
+        """End the holds of the request; returns the topics whose settings are restored.
 
-        A topic that another request holds, too, stays held.
+        A topic that another request also holds stays held.
 
         Raises: as `hold`.
         """
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         known = self._control(deadline)
-        mine = [one for one in known.held.values() if one.request == self.request]
-        others = {one.topic_id for one in known.held.values() if one.request != self.request}
+        mine = [hold for hold in known.held.values() if hold.request == self.request]
+        others = {hold.topic_id for hold in known.held.values() if hold.request != self.request}
         released = []
-        for one in mine:
-            if one.topic_id not in others and self._is_there(one, deadline):
-                self._put_back(one, deadline)
-                released.append(one.topic)
-            self._note(RetentionHold(one.topic_id, one.request, one.topic, None), deadline)
+        for hold in mine:
+            if hold.topic_id not in others and self._is_there(hold, deadline):
+                self._put_back(hold, deadline)
+                released.append(hold.topic)
+            self._note(RetentionHold(hold.topic_id, hold.request, hold.topic, None), deadline)
         return tuple(released)
 
     def _put_back(self, one: RetentionHold, deadline: Deadline) -> None:
@@ -121,17 +124,28 @@ class RetentionHolder:
 
 
 def _before(topic_id: str, own: TopicConfig, known: Control) -> Mapping[str, str | None]:
-    """What the topic had before anybody held it."""
-    for one in known.held.values():
-        if one.topic_id == topic_id and one.settings is not None:
-            return one.settings
+    """The topic's settings before the first hold."""
+    for hold in known.held.values():
+        if hold.topic_id == topic_id and hold.settings is not None:
+            return hold.settings
     return {name: own.get(name) for name in HELD}
+
+
+def without_hold(topic_id: UUID | None, own: TopicConfig, known: Control) -> TopicConfig:
+    """The topic's *own* settings as they are once no take holds its retention any more.
+
+    A copy notes these: a topic that is restored from it would keep everything for ever otherwise.
+    """
+    if topic_id is None:
+        return own
+    back, defaults = put_back(_before(topic_id.hex, own, known), own)
+    return {name: value for name, value in {**own, **back}.items() if name not in defaults}
 
 
 def put_back(
     before: Mapping[str, str | None], now: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """The settings to be set again, and those to be left to the brokers' defaults again."""
+    """The settings to set again, and the settings to reset to the brokers' defaults."""
     ours = [name for name, value in HELD.items() if now.get(name) == value]
     set_again = {name: value for name in ours if (value := before.get(name)) is not None}
     return set_again, [name for name in ours if before.get(name) is None]

@@ -1,7 +1,7 @@
-"""What led to the records behind a checkpoint's floors, by the group that wrote them.
+"""The lineage of records after a checkpoint's floors, by the group that wrote them.
 
-Read here, one partition after the other, or by tasks of Spark (`spark.lineages`): what both do
-with a record is in `Sought`.
+`read_here` reads one partition at a time; `spark.lineages` reads in Spark tasks. Both use
+`Sought` to decide which records count.
 """
 
 from __future__ import annotations
@@ -18,37 +18,40 @@ from breakglass.services.errors import Refused
 from breakglass.services.model import TopicPartition
 
 Lineages: TypeAlias = dict[str, list[Lineage]]
-"""By the group; of each partition in the order of its log."""
+"""By group; for each partition in log order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Of which partitions and groups, and which of their records count."""
+    """Which partitions, groups and records matter for a decision."""
 
     numbers: Mapping[TopicPartition, int]
     """The number of each partition in the checkpoint."""
     ids: Mapping[tuple[str, int], int]
-    """The same by the topic's id, as causes name it."""
+    """The same number by topic id and partition, as origins name them."""
     groups: tuple[str, ...]
     ends: Offsets | None = None
-    """No record counts that matters for no cut within them; None: every record does."""
+    """Skip records that matter for no cut within these ends; None: every record counts."""
     offsets: Mapping[str, Offsets] | None = None
-    """Of each group, none of them past the ends."""
+    """The offsets of each group, none after the ends."""
+    external: frozenset[str] = frozenset()
+    """Topics whose records come from outside, with or without headers."""
 
     def traced(
         self, partition: TopicPartition, offset: int, stamp: Stamp
     ) -> tuple[str, Lineage] | None:
-        """The group that wrote a record and what led to it; None where it does not count.
+        """The group that wrote a record, and its lineage; None if the record does not count.
 
         Raises:
-            Refused: a group wrote it that is not in the checkpoint (H10).
+            Refused: the checkpoint does not include the group that wrote it (H10).
         """
         cause = stamp.source or stamp.cause
         if cause is None:
             return None
         number = self.ids.get((cause.place.topic_id, cause.place.partition))
         if number is None:
-            # Of another timeline, or of a topic that is not in the checkpoint: from outside.
+            # An input of another timeline, or of a topic outside the checkpoint, counts as
+            # external.
             return None
         if cause.group not in self.groups:
             raise Refused(
@@ -66,22 +69,22 @@ class Sought:
 
 
 class ReadLineages(Protocol):
-    """Reads what led to the records of many partitions."""
+    """Reads the lineage of records of many partitions."""
 
     def __call__(self, logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
-        """Those with offsets in ``[start, end)``, which is not past the stable end.
+        """The lineage of offsets in ``[start, end)``, where *end* is at most the stable end.
 
         Raises:
-            Refused: nobody can tell what led to one, or a group is not named (H10).
+            Refused: the lineage of a record is unknown, or a group is not named (H10).
             EvidenceChanged, ClusterError, Unreachable, PipelineError: a log cannot be read.
         """
 
 
 def read_here(logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
-    """`ReadLineages` by this process."""
+    """`ReadLineages` in this process."""
     found: Lineages = {name: [] for name in sought.groups}
-    for one in scan_all(logs, starts, ends):
-        traced = sought.traced(one.partition, one.offset, one.stamp)
+    for record in scan_all(logs, starts, ends, sought.external):
+        traced = sought.traced(record.partition, record.offset, record.stamp)
         if traced is not None:
             found[traced[0]].append(traced[1])
     return found

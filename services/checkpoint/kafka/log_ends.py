@@ -1,10 +1,11 @@
-"""Where the logs of many partitions begin and end, a request or three for each leader."""
+"""Reads log starts and ends of many partitions, with one to three requests to each leader."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from breakglass.services import patience
 from breakglass.services.errors import ClusterError, TimedOut, UsageError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
@@ -16,17 +17,15 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
 )
 from breakglass.services.kafka.wire.broker_errors import retriable
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 Ends = dict[TopicPartition, int]
-ASK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Partitions with their leaders, as they were when this was read."""
+    """Partitions with their leaders at the time of reading."""
 
     client: ReadClient
     states: tuple[PartitionState, ...]
@@ -36,21 +35,21 @@ class Logs:
         return self._listed(EARLIEST, READ_UNCOMMITTED, deadline)
 
     def high_watermarks(self, deadline: Deadline) -> Ends:
-        """What every replica in sync has.
+        """The offsets up to which every in-sync replica has the records.
 
         Raises:
-            TimedOut: a leader is elsewhere by now: read the partitions again.
-            ClusterError, Unreachable: a leader does not tell.
+            TimedOut: a leader has moved: read the partitions again.
+            ClusterError, Unreachable: a leader does not answer the request.
         """
         return self._listed(LATEST, READ_UNCOMMITTED, deadline)
 
     def stable_ends(self, deadline: Deadline) -> Ends:
-        """Before them no transaction is open. Raises as `high_watermarks`."""
+        """The offsets before which no transaction is open. Raises as `high_watermarks`."""
         return self._listed(LATEST, READ_COMMITTED, deadline)
 
     def leader(self, partition: TopicPartition) -> int:
-        """Who leads *partition*."""
-        state = next(one for one in self.states if one.partition == partition)
+        """The leader of *partition*."""
+        state = next(state for state in self.states if state.partition == partition)
         assert state.leader is not None
         return state.leader
 
@@ -80,22 +79,22 @@ def _unlisted(partition: TopicPartition, error: Unknown) -> Exception:
 
 
 def read_logs(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> Logs:
-    """The partitions of *topics*, each with a leader, in the order of their names.
+    """The partitions of *topics*, each with a leader, in the order of the topic names.
 
     Raises:
-        UsageError: one of *topics* does not exist.
-        TimedOut: a partition has no leader for long.
+        UsageError: a topic does not exist.
+        TimedOut: a partition has no leader until the deadline.
     """
     client.describe(deadline)
     return until(deadline, lambda: _led(client, topics, deadline))
 
 
 def _led(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> Logs:
-    states = sorted(client.partitions(topics, deadline), key=lambda one: one.partition)
-    absent = sorted(set(topics) - {one.partition.topic for one in states})
+    states = sorted(client.partitions(topics, deadline), key=lambda partition: partition.partition)
+    absent = sorted(set(topics) - {state.partition.topic for state in states})
     if absent:
         raise UsageError(f"There is no topic {', '.join(absent)}: check the spelling.")
-    offline = [one.partition for one in states if one.leader is None]
+    offline = [state.partition for state in states if state.leader is None]
     if offline:
         raise TimedOut(
             f"{offline[0]} is offline: run `breakglass triage`, then try again", "no leader"
@@ -104,7 +103,7 @@ def _led(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> Logs:
 
 
 def read_ends(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> tuple[Logs, Ends]:
-    """The partitions of *topics* with their high watermarks, wherever their leaders go meanwhile.
+    """The partitions of *topics* with their high watermarks, even if leaders move.
 
     Raises: as `read_logs` and `Logs.high_watermarks`.
     """
@@ -117,21 +116,21 @@ def read_ends(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> 
 
 
 def settled(client: ReadClient, topics: Sequence[str], deadline: Deadline) -> tuple[Logs, Ends]:
-    """The high watermarks now, once no transaction is open before them (H5).
+    """The current high watermarks, once no transaction is open before them (H5).
 
-    A transaction's offsets show before its outputs: what is read up to the stable end alone lacks
-    some.
+    A transaction's offset commits are visible before its outputs, so a read up to the stable end
+    alone would miss outputs.
 
     Raises:
         TimedOut: a transaction stays open.
     """
-    _, wanted = read_ends(client, topics, Deadline.after(ASK_SECONDS))
+    _, wanted = read_ends(client, topics, Deadline.after(patience.REQUEST))
     return until(deadline, lambda: _stable(client, topics, wanted))
 
 
 def _stable(client: ReadClient, topics: Sequence[str], wanted: Ends) -> tuple[Logs, Ends]:
-    # However little time is left, the answer says which transaction it is.
-    ask = Deadline.after(ASK_SECONDS)
+    # Ask even when little time is left, so that the error names the open transaction.
+    ask = Deadline.after(patience.REQUEST)
     logs = read_logs(client, topics, ask)
     stable = logs.stable_ends(ask)
     behind = [one for one, end in wanted.items() if stable[one] < end]

@@ -1,8 +1,8 @@
-"""How far the owners of partitions have come: what a worker that takes over has to know (H13).
+"""The checkpoint that each partition owner has reached: a new worker must know it (H13).
 
-In the ZEP the owner copies its own partition when it processes the checkpoint, and its successor
-copies anew unless that was committed. Here a worker copies; committed is what the control topic
-holds, and processed what is committed beside the groups' offsets.
+In the ZEP the owner copies its partition when it processes the checkpoint, and the next owner
+copies again unless the copy was committed. Here a worker copies: the control topic says what the
+owner has saved, and the metadata of the committed offsets says what the group has processed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import Control
 from breakglass.services.checkpoint.kafka.control_log import read_control
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
@@ -19,31 +20,28 @@ from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import NumberedPartition, TakeDocument
 from breakglass.services.errors import ClusterError, TimedOut
-from breakglass.services.kafka.cluster.coordinators import find_coordinator
-from breakglass.services.kafka.cluster.group_states import live_groups
+from breakglass.services.kafka.cluster.group_offsets import find_coordinator, live_groups
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error, retriable
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 
-ASK_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
 
 
 def take_over(
     client: ReadClient, store: BackupStore, take: TakeDocument, control_topic: str
 ) -> tuple[int, ...]:
-    """Fail what the worker that is gone left of partitions whose owners are past the checkpoint.
+    """Fail the incomplete copies of partitions whose owners are past the checkpoint.
 
-    Returns the numbers of the partitions that have failed by that. The others are copied by
-    whoever calls this, beside what the old one left (scenarios 1 to 7 of the ZEP).
+    Returns the numbers of the partitions that have failed. The caller copies the other partitions,
+    next to the copies of the former worker (scenarios 1 to 7 of the ZEP).
 
     Raises:
         ClusterError, Unreachable: the control topic or a group cannot be read.
     """
-    last = come_to(client, take.partitions, tuple(take.groups), control_topic)
+    last = come_to(client, take.partitions, tuple(take.writing), control_topic)
     past = {number: id for number, id in last.items() if take.id <= id}
     failed = store.fail_unfinished(take, past)
     return tuple(number for number, ids in sorted(failed.items()) if take.id in ids)
@@ -57,13 +55,13 @@ def await_owners(
     deadline: Deadline,
     wait: Callable[[float], None],
 ) -> None:
-    """Return when the owners of the partitions that each group has *read* have noted the id.
+    """Return when the owner of each partition that a group has *read* has recorded the id.
 
-    A group may have processed all that is in the cut, and not saved its state yet. Groups that
-    save nothing and have no members are not waited for, nor those of other consumers.
+    A group may have processed everything in the cut before its state is saved. The wait skips
+    groups without state and members, and groups of consumers that are not participants.
 
     Raises:
-        ClusterError: one has not before *deadline*.
+        ClusterError: an owner has not by *deadline*.
         Unreachable: the control topic or a group cannot be read.
     """
     while True:
@@ -86,10 +84,12 @@ def _late(
     read: Mapping[str, Collection[TopicPartition]],
     control_topic: str,
 ) -> dict[str, list[TopicPartition]]:
-    """The partitions of each group whose owners have not come to the checkpoint."""
-    deadline = Deadline.after(ASK_SECONDS)
-    topics = sorted({one.topic for one in take.partitions})
-    ids = {one.partition: one.topic_id.hex for one in read_logs(client, topics, deadline).states}
+    """The partitions of each group whose owners have not reached the checkpoint."""
+    deadline = Deadline.after(patience.COMMAND)
+    topics = sorted({partition.topic for partition in take.partitions})
+    ids = {
+        state.partition: state.topic_id.hex for state in read_logs(client, topics, deadline).states
+    }
     control = read_control(client, control_topic, deadline) or Control()
     saving = {group for (group, _, _), one in control.created.items() if one.state is not None}
     found = {}
@@ -97,9 +97,10 @@ def _late(
         if group not in saving and not _members(client, group, partitions, deadline):
             continue
         behind = [
-            one
-            for one in sorted(partitions)
-            if max(_created(control, [group], ids[one], one.partition), default=0) < take.id
+            partition
+            for partition in sorted(partitions)
+            if max(_created(control, [group], ids[partition], partition.partition), default=0)
+            < take.id
         ]
         if behind:
             found[group] = behind
@@ -109,7 +110,7 @@ def _late(
 def _members(
     client: ReadClient, group: str, partitions: Collection[TopicPartition], deadline: Deadline
 ) -> bool:
-    """Whether a group of participants is at work."""
+    """Whether the group has active participants."""
     broker = find_coordinator(client.sender, group, deadline)
     if group not in live_groups(client.sender, broker, deadline):
         return False
@@ -122,21 +123,21 @@ def come_to(
     groups: Sequence[str],
     control_topic: str,
 ) -> dict[int, int]:
-    """The checkpoint that the owner of each partition has come to last, by its number.
+    """The last checkpoint that the owner of each partition has reached, by partition number.
 
     Raises: as `take_over`.
     """
-    deadline = Deadline.after(ASK_SECONDS)
-    topics = sorted({one.topic for one in partitions})
+    deadline = Deadline.after(patience.COMMAND)
+    topics = sorted({partition.topic for partition in partitions})
     logs = read_logs(client, topics, deadline)
-    ids = {one.partition: one.topic_id.hex for one in logs.states}
+    ids = {state.partition: state.topic_id.hex for state in logs.states}
     control = read_control(client, control_topic, deadline) or Control()
-    found = {one.number: NO_CHECKPOINT for one in partitions}
-    processed = [read_ids(client.sender, one, list(ids), deadline) for one in groups]
+    found = {partition.number: NO_CHECKPOINT for partition in partitions}
+    processed = [read_ids(client.sender, group, list(ids), deadline) for group in groups]
     for subject in partitions:
         partition = of(subject)
         created = _created(control, groups, ids[partition], partition.partition)
-        beside = (one.get(partition, NO_CHECKPOINT) for one in processed)
+        beside = (document.get(partition, NO_CHECKPOINT) for document in processed)
         found[subject.number] = max([*created, *beside], default=NO_CHECKPOINT)
     return found
 
@@ -151,10 +152,10 @@ def _created(
 def read_ids(
     sender: Sender, group: str, partitions: Sequence[TopicPartition], deadline: Deadline
 ) -> Mapping[TopicPartition, int]:
-    """The checkpoints that *group* has committed beside its offsets, where it is of participants.
+    """The checkpoints in the metadata of the offsets of *group*, if its members are participants.
 
     Raises:
-        TimedOut: its coordinator does not tell.
+        TimedOut: the group coordinator does not answer.
     """
     return until(deadline, lambda: _ask(sender, group, partitions, deadline))
 

@@ -1,11 +1,11 @@
-"""Reads what stands in the headers of committed records: the ids and the lineage of a log's end.
+"""Reads the headers of committed records: checkpoint ids, and the lineage at the end of a log.
 
-Without Spark: it is the little that lies between two moments of a checkpoint.
+Reads without Spark: only few records lie between two moments of a checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
@@ -18,7 +18,7 @@ from breakglass.services.pipeline.committed_log import CommittedLog
 
 @dataclass(frozen=True, slots=True)
 class StampedRecord:
-    """One committed record by what its headers say."""
+    """The headers of one committed record."""
 
     partition: TopicPartition
     offset: int
@@ -30,50 +30,74 @@ def committed_log(logs: Logs, partition: TopicPartition) -> CommittedLog:
     return CommittedLog(logs.client.sender, logs.leader(partition), partition)
 
 
-def scan(logs: Logs, partition: TopicPartition, start: int, end: int) -> Iterator[StampedRecord]:
-    """The committed records with offsets in ``[start, end)``, which is not past the stable end.
+def scan(
+    logs: Logs, partition: TopicPartition, start: int, end: int, external: Collection[str] = ()
+) -> Iterator[StampedRecord]:
+    """The committed records in ``[start, end)``, where *end* is at most the stable end.
 
     Raises:
-        Refused: a record there has no headers of ours, so nobody can tell what led to it (H10).
+        Refused: a record has no lineage headers, so its origin is unknown (H10), and its topic is
+            not among the *external* ones.
         EvidenceChanged, ClusterError, Unreachable: the log cannot be read.
     """
     log = committed_log(logs, partition)
     if start >= end:
         return
     for record in log.records(start, end):
-        stamp = require_stamp(partition, record.offset, record.headers)
+        stamp = require_stamp(partition, record.offset, record.headers, external)
         yield StampedRecord(partition, record.offset, stamp)
 
 
-def require_stamp(partition: TopicPartition, offset: int, headers: Headers) -> Stamp:
+FROM_OUTSIDE = Stamp(0, None)
+"""In place of missing headers, where the topic is declared to be written from outside alone."""
+
+
+def require_stamp(
+    partition: TopicPartition, offset: int, headers: Headers, external: Collection[str] = ()
+) -> Stamp:
     """What the headers of a record say.
 
+    Without headers a record of an *external* topic comes from outside: nothing in the checkpoint
+    led to it, so it makes no cut inconsistent.
+
     Raises:
-        Refused: they say nothing of what led to it (H10).
+        Refused: the headers do not contain the lineage (H10).
     """
     stamp = stamp_of(headers)
+    if stamp is None and partition.topic in external:
+        return FROM_OUTSIDE
     if stamp is None:
         raise Refused(
             f"unverifiable: the record at offset {offset} of {partition} says nothing of what led "
-            "to it: have its writer use the participant, or take it out of the checkpoint's topics"
+            "to it: have its writer use the participant, declare the topic with --external where "
+            "it is written from outside alone, or take it out of the checkpoint's topics"
         )
     return stamp
 
 
-def scan_all(logs: Logs, starts: Ends, ends: Ends) -> Iterator[StampedRecord]:
-    """`scan` of every partition of *starts*, one after the other."""
+def scan_all(
+    logs: Logs, starts: Ends, ends: Ends, external: Collection[str] = ()
+) -> Iterator[StampedRecord]:
+    """`scan` of every partition of *starts*, one partition at a time."""
     for partition, start in starts.items():
-        yield from scan(logs, partition, start, ends[partition])
+        yield from scan(logs, partition, start, ends[partition], external)
 
 
-def read_cut(logs: Logs, partition: TopicPartition, floor: int, marker: int, id: int) -> int:
-    """Where checkpoint *id* begins in *partition*: between its *floor* and its *marker* (H1).
+def read_cut(
+    logs: Logs,
+    partition: TopicPartition,
+    floor: int,
+    marker: int,
+    id: int,
+    external: Collection[str] = (),
+) -> int:
+    """The offset where checkpoint *id* begins, between *floor* and *marker* in *partition* (H1).
 
     Raises:
-        ClusterError: not even the marker is there any more.
+        ClusterError: the log does not contain the marker any more.
         Refused and others: as `scan`.
     """
-    found = cut(_ids(scan(logs, partition, floor, marker + 1)), id)
+    found = cut(_ids(scan(logs, partition, floor, marker + 1, external)), id)
     if found is None:
         raise ClusterError(
             f"the marker at offset {marker} of {partition} is gone: its log was cut; take a "
@@ -83,12 +107,14 @@ def read_cut(logs: Logs, partition: TopicPartition, floor: int, marker: int, id:
 
 
 def _ids(records: Iterable[StampedRecord]) -> Iterator[tuple[int, int]]:
-    return ((one.offset, one.stamp.sn) for one in records)
+    return ((record.offset, record.stamp.sn) for record in records)
 
 
-def nothing_to_process(logs: Logs, partition: TopicPartition, start: int, end: int) -> bool:
-    """Whether ``[start, end)`` holds nothing but markers, ours and those of transactions.
+def nothing_to_process(
+    logs: Logs, partition: TopicPartition, start: int, end: int, *, external: Collection[str] = ()
+) -> bool:
+    """Whether ``[start, end)`` contains only markers, of checkpoints or of transactions.
 
     Raises: as `scan`.
     """
-    return all(one.stamp.marker for one in scan(logs, partition, start, end))
+    return all(record.stamp.marker for record in scan(logs, partition, start, end, external))

@@ -1,8 +1,8 @@
-"""What every record of a participant carries: its checkpoint id, and what led to it (H2).
+"""The headers of every record of a participant: its checkpoint id, and its origin (H2).
 
-As headers, in text: ``breakglass-sn`` is the id, ``breakglass-origin`` the input as
-``TOPIC-ID:PARTITION:OFFSET:INDEX:GROUP``, empty for what comes from outside. The topic's
-id stands for the timeline: offsets of a restored topic never meet those of the one before.
+They are text: ``breakglass-sn`` is the id; ``breakglass-origin`` is the input as
+``TOPIC-ID:PARTITION:OFFSET:INDEX:GROUP``, empty for records from outside. The topic id identifies
+the timeline, so offsets of a restored topic are never confused with offsets before the restore.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 SN = "breakglass-sn"
 ORIGIN = "breakglass-origin"
 SOURCE = "breakglass-source"
-"""Where the input lies now, of one that a restore has put elsewhere; the origin names the old."""
+"""The current address of an input that a restore has moved; the origin has the old address."""
 MARKER = "breakglass-marker"
-"""Of the coordinator's own records: the id of the checkpoint that begins with it."""
+"""On the coordinator's own records: the id of the checkpoint that begins with the record."""
 LARGEST = 2**63 - 1
 
 Headers = Iterable[tuple[str | bytes, bytes | str | None]]
@@ -23,7 +23,7 @@ Headers = Iterable[tuple[str | bytes, bytes | str | None]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class RecordAddress:
-    """A record by the topic's id, so that it is another one in another timeline."""
+    """A record's address; the topic's id distinguishes the same offset in another timeline."""
 
     topic_id: str
     """32 hexadecimal digits."""
@@ -33,7 +33,7 @@ class RecordAddress:
 
 @dataclass(frozen=True, slots=True)
 class RecordOrigin:
-    """What led to a record: the input, the how manieth output of it, and whose."""
+    """The input that led to a record, the record's number among its outputs, and the group."""
 
     place: RecordAddress
     index: int
@@ -50,14 +50,10 @@ class Stamp:
 
     sn: int
     cause: RecordOrigin | None
-    """None: it came from outside; nothing led to it."""
+    """None: the record came from outside."""
     source: RecordOrigin | None = None
-    """The input as it lies in its topic now; the cause itself unless a restore moved it."""
+    """The input's current address; equals the cause unless a restore has moved the input."""
     marker: bool = False
-
-
-OUTSIDE: list[tuple[str, bytes]] = [(SN, b"0"), (ORIGIN, b"")]
-"""The headers of records that applications put in from outside the topics."""
 
 
 def stamped(
@@ -71,14 +67,14 @@ def stamped(
 
 
 def marker_headers(id: int) -> list[tuple[str, bytes]]:
-    """Those of the coordinator's record in a partition."""
+    """The headers of the coordinator's marker in a partition."""
     return [(SN, b"%d" % id), (ORIGIN, b""), (MARKER, b"%d" % id)]
 
 
 def stamp_of(headers: Headers) -> Stamp | None:
-    """What a record's headers say; None where they are missing, or say what nobody writes.
+    """The content of a record's headers; None if they are missing or malformed.
 
-    Of a header that is there twice the last one counts, as Kafka's own clients have it.
+    If a header is repeated, the last value counts, as in Kafka's own clients.
     """
     found = {_text(name): _bytes(value) for name, value in headers}
     sn, origin = _number(found.get(SN)), found.get(ORIGIN)
@@ -95,7 +91,7 @@ def _cause(value: bytes | None) -> RecordOrigin | None:
     parts = (value or b"").split(b":", 4)
     if len(parts) < 5 or len(parts[0]) != 32:
         return None
-    numbers = [_number(one) for one in parts[1:4]]
+    numbers = [_number(part) for part in parts[1:4]]
     partition, offset, index = numbers
     if partition is None or offset is None or index is None:
         return None

@@ -1,8 +1,8 @@
-"""Which states, saved by owners of partitions, are in a checkpoint: promised with its decision.
+"""Decides which saved states of partition owners a checkpoint contains.
 
-An owner notes its state in the control topic, under one key for all checkpoints: compaction keeps
-the last alone, a day later. So a checkpoint says for which partitions it has one, and its copies
-hold them, or there are none.
+An owner records its state in the control topic under the same key for every checkpoint, so
+compaction removes all but the last state after a day. A checkpoint therefore lists the partitions
+whose states it has, and its copies must contain these states.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ class CheckpointPartition:
     topic_id: str
 
     def key(self, group: str) -> tuple[str, str, int]:
-        """Of what the owner in *group* notes."""
+        """The key under which the owner in *group* records its state."""
         return group, self.topic_id, self.partition.partition
 
 
 def places(take: TakeDocument, states: Iterable[PartitionState]) -> dict[int, CheckpointPartition]:
     """The partitions of a checkpoint by number, as the cluster has them."""
-    ids = {one.partition: one.topic_id.hex for one in states}
-    return {one.number: CheckpointPartition(of(one), ids[of(one)]) for one in take.partitions}
+    ids = {state.partition: state.topic_id.hex for state in states}
+    return {
+        partition.number: CheckpointPartition(of(partition), ids[of(partition)])
+        for partition in take.partitions
+    }
 
 
 def with_states(
@@ -50,13 +53,13 @@ def with_states(
     starts: Mapping[int, int],
     control: Control,
 ) -> CutDocument:
-    """*cut*, with the partitions whose owners' states are in it, and those that replay their logs.
+    """*cut*, with the partitions that have a saved state, and the partitions that are replayed.
 
-    A state that was saved at the checkpoint counts from the cut on. Without one, or where the group
-    goes on before it, it is replayed: from a log that has to be there, as *starts* tell.
+    A state that was saved at the checkpoint is valid from the cut. Without a state, or if the group
+    resumes before the cut, the log is replayed: *starts* must show that it is complete.
 
     Raises:
-        Refused: retention has removed what it would be replayed from.
+        Refused: retention has removed records that the replay needs.
     """
     groups = {
         name: _promised(take, cut, name, group, places, starts, control)
@@ -94,15 +97,15 @@ def _promised(
 def _saved_at(
     take: TakeDocument, end: int, key: tuple[str, str, int], control: Control
 ) -> Created | None:
-    """What an owner saved when it came to the checkpoint, whose cut is at *end*.
+    """The state that an owner saved at the checkpoint whose cut is at *end*.
 
-    One that has passed the checkpoint over, as where the next one begins at the same record, has
-    saved the same for that one. What was noted behind the cut is a later state.
+    An owner that skipped the checkpoint, because the next one begins at the same record, has saved
+    the same state for the next one. A state recorded after the cut is later.
     """
     if take.level is not Level.COORDINATED:
         return None
     noted = control.noted.get(key, ())
-    found = [one for one in noted if one.id >= take.id and one.position <= end]
+    found = [created for created in noted if created.id >= take.id and created.position <= end]
     return found[-1] if found and found[-1].state is not None else None
 
 
@@ -134,10 +137,10 @@ def promised_states(
     places: Mapping[int, CheckpointPartition],
     control: Control,
 ) -> States:
-    """The states that *cut* promises.
+    """The states that *cut* lists.
 
     Raises:
-        EvidenceChanged: one is gone.
+        EvidenceChanged: a state is gone.
     """
     return {
         number: dict(_states(take, cut, number, place, control)) for number, place in places.items()

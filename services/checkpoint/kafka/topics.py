@@ -1,4 +1,4 @@
-"""The partitions that checkpoints are of, as a cluster has them: `seams.Topics` on Kafka."""
+"""The partitions of checkpoints in a Kafka cluster (`interfaces.Topics`) and their epochs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.interfaces import Scope
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
 from breakglass.services.checkpoint.kafka.control_log import (
@@ -14,10 +15,13 @@ from breakglass.services.checkpoint.kafka.control_log import (
     read_control,
     write_control,
 )
-from breakglass.services.checkpoint.kafka.epochs import Histories, epochs_before, read_histories
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs, settled
+from breakglass.services.checkpoint.kafka.ordered import OrderedReading, read_in_order, stages_of
 from breakglass.services.checkpoint.kafka.scanning import committed_log
 from breakglass.services.checkpoint.kafka.stamps import marker_headers, stamp_of
+from breakglass.services.checkpoint.promises import flow_faults
+from breakglass.services.checkpoint.protocol.epochs import diverged
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from breakglass.services.checkpoint.protocol.values import NO_CHECKPOINT
 from breakglass.services.checkpoint.store.documents import (
@@ -25,78 +29,203 @@ from breakglass.services.checkpoint.store.documents import (
     Level,
     NumberedPartition,
     TakeDocument,
+    TransactionFloors,
 )
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import EvidenceChanged, ReadOnly, UsageError
+from breakglass.services.errors import (
+    ClusterError,
+    EvidenceChanged,
+    ReadOnly,
+    Refused,
+    TimedOut,
+    UsageError,
+)
 from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
-from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
+from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.model import EpochHistory, PartitionState, TopicPartition, Unknown
+from breakglass.services.topic_backup.summary import EpochStart
 
-ASK_SECONDS = 30.0
+Histories = Mapping[TopicPartition, EpochHistory | Unknown]
+NO_LEADER = Unknown("it has no leader")
+"""In place of the history of a partition without a leader."""
+DEPTHS = (64, 1024)
+"""How many epochs are read back, in growing steps, until they cover an offset."""
+
+
+def read_histories(
+    logs: Logs, offsets: Mapping[TopicPartition, int], deadline: Deadline
+) -> Histories:
+    """The leader epochs that wrote *offsets*, back to the offset given for each partition.
+
+    Raises:
+        Unreachable: a leader does not answer.
+    """
+    led: dict[int, dict[TopicPartition, UUID]] = {}
+    for state in logs.states:
+        if offsets.get(state.partition, -1) >= 0 and state.leader is not None:
+            led.setdefault(state.leader, {})[state.partition] = state.topic_id
+    found: dict[TopicPartition, EpochHistory | Unknown] = {}
+    for leader, partitions in led.items():
+        replicas = logs.client.replicas_on(leader)
+        replicas.read(partitions, deadline)
+        for depth in DEPTHS:
+            replicas.deepen(_short(replicas, partitions, offsets), depth, deadline)
+        found.update({partition: replicas.history(partition) for partition in partitions})
+    return found
+
+
+def _short(
+    replicas: ReplicaReader,
+    partitions: Mapping[TopicPartition, UUID],
+    offsets: Mapping[TopicPartition, int],
+) -> list[TopicPartition]:
+    """The partitions whose history does not reach back far enough yet."""
+    histories = {partition: replicas.history(partition) for partition in partitions}
+    return [
+        one
+        for one, history in histories.items()
+        if isinstance(history, EpochHistory) and history.complete_from > offsets[one]
+    ]
+
+
+def require_same_log(
+    partition: TopicPartition, wanted: Iterable[EpochStart], history: EpochHistory | Unknown
+) -> None:
+    """Return if the log is still the log from which records of *wanted* were read (H10).
+
+    Raises:
+        ClusterError: it was truncated and written again.
+        TimedOut: its leader did not answer with its *history*.
+    """
+    if isinstance(history, Unknown):
+        raise TimedOut(
+            f"the leader epochs of {partition} cannot be read ({history.reason}): try again",
+            history.reason,
+        )
+    reason = diverged(partition, wanted, history)
+    if reason:
+        raise ClusterError(reason)
+
+
+def epochs_before(
+    numbered: Mapping[TopicPartition, int], ends: Mapping[int, int], histories: Histories
+) -> dict[int, int]:
+    """The leader epochs that wrote the offsets before *ends*, by number, where known."""
+    found = {
+        number: history.epoch_at(ends[number] - 1)
+        for one, number in numbered.items()
+        if number in ends and isinstance(history := histories.get(one), EpochHistory)
+    }
+    return {number: epoch for number, epoch in found.items() if epoch is not None}
+
+
 TAIL = 100
-"""Offsets at the end of a log that are looked at for ids."""
+"""Offsets at the end of a log that are searched for ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedCheckpoint:
-    """What a checkpoint is to be of."""
+    """What a checkpoint is to contain."""
 
     level: Level
     topics: tuple[str, ...]
     groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     control_topic: str = CONTROL_TOPIC
+    external: tuple[str, ...] = ()
+    """Topics that are written from outside alone."""
+    flows: tuple[GroupFlow, ...] = ()
+    """The topology of an ordered checkpoint."""
+    drain_seconds: float = patience.DRAIN
+    """Seconds for open transactions to end, before a transactional checkpoint reads its ends."""
+
+    @property
+    def writing(self) -> tuple[str, ...]:
+        """The groups that write into the topics."""
+        return tuple(name for name, policy in self.groups.items() if policy.writes)
+
+    def require_coherent(self) -> None:
+        """Return if the options agree with each other.
+
+        Raises:
+            UsageError: no topic is named, or an option names a topic that --topics does not.
+            Refused: an ordered checkpoint cannot be taken with these flows.
+        """
+        if not self.topics:
+            raise UsageError("No topic is named: give --topics.")
+        absent = sorted(set(self.external) - set(self.topics))
+        if absent:
+            raise UsageError(
+                f"--external names {', '.join(absent)}, not among --topics: check the spelling."
+            )
+        if self.level is Level.ORDERED:
+            for fault in flow_faults(self.topics, self.groups, self.flows):
+                raise Refused(fault)
+        elif self.flows:
+            raise UsageError(f"--flow is of the level ordered, and the level is {self.level}.")
 
 
 class KafkaTopics:
-    """`seams.Topics` of what is *wanted*; a coordinated checkpoint takes *markers*."""
+    """`interfaces.Topics` of what is *wanted*; a coordinated checkpoint requires *markers*."""
 
     def __init__(
         self, client: ReadClient, markers: MarkerClient | None, wanted: WantedCheckpoint
     ) -> None:
         self._client, self._markers, self._wanted = client, markers, wanted
         self._noted: set[int] = set()
+        self._reading: OrderedReading | None = None
+        self._floors: TransactionFloors | None = None
 
     def scope(self) -> Scope:
-        """The partitions now, with the ends of their logs: nothing of the checkpoint is there yet.
+        """The current partitions and log ends, read before the checkpoint writes anything.
 
         Raises:
-            UsageError: no topic is named, or one does not exist.
+            UsageError: no topic is named, or a topic does not exist.
+            Refused: the flows have no order.
             ClusterError, Unreachable: the cluster cannot be asked.
         """
-        if not self._wanted.topics:
-            raise UsageError("No topic is named: give --topics.")
-        deadline = Deadline.after(ASK_SECONDS)
+        self._wanted.require_coherent()
+        deadline = Deadline.after(patience.COMMAND)
         logs, ends = read_ends(self._client, self._wanted.topics, deadline)
         found = subjects(logs.states)
+        transactions = None
+        if self._wanted.level is Level.TRANSACTIONAL:
+            from breakglass.services.checkpoint.kafka.transaction_floors import read_floors
+
+            numbers = {of(partition): partition.number for partition in found}
+            transactions = read_floors(self._client, logs, self._wanted.writing, numbers, deadline)
+            ends = {place: transactions.stable[number] for place, number in numbers.items()}
         return Scope(
             self._wanted.level,
             found,
             self._wanted.groups,
-            {one.number: ends[of(one)] for one in found},
+            {partition.number: ends[of(partition)] for partition in found},
             self._client.describe(deadline).cluster_id,
             incarnation(logs.states),
+            self._wanted.external,
+            transactions,
+            self._wanted.flows,
         )
 
     def latest_id(self) -> int:
         """The greatest id that was ever taken here, by the control topic and by the logs (H4).
 
-        The logs may hold greater ones, as of another control topic.
+        The logs may contain greater ids, for example from another control topic.
 
         Raises:
             ClusterError, Unreachable: they cannot be read.
         """
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.COMMAND)
         control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
         known = control.latest_id > NO_CHECKPOINT
         in_logs = until(deadline, lambda: self._id_at_the_ends(deadline, quietest_alone=known))
         return max(control.latest_id, in_logs)
 
     def _id_at_the_ends(self, deadline: Deadline, *, quietest_alone: bool) -> int:
-        """That which the last records carry; of each topic's quietest partition, or of all.
+        """The greatest id in the last records of each topic's shortest log, or of all logs.
 
-        A checkpoint has a marker in every partition: it is the last record of a quiet one.
+        A checkpoint has a marker in every partition: it is the last record of a quiet partition.
         """
         logs = read_logs(self._client, self._wanted.topics, deadline)
         starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
@@ -106,16 +235,16 @@ class KafkaTopics:
         return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
 
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
-        """Write the checkpoint's markers; for a vector, read where the logs end.
+        """Write the checkpoint's markers, or read the log ends, in order for an ordered one.
 
         Raises:
-            EvidenceChanged: topics were deleted, or have other partitions by now.
+            EvidenceChanged: topics were deleted, or have other partitions now.
             NotAuthorized, ClusterError: the cluster refuses.
         """
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.COMMAND)
         logs = read_logs(self._client, self._wanted.topics, deadline)
-        wanted = {of(one): one.number for one in partitions}
-        states = [one for one in logs.states if one.partition in wanted]
+        wanted = {of(partition): partition.number for partition in partitions}
+        states = [state for state in logs.states if state.partition in wanted]
         if len(states) < len(wanted):
             raise EvidenceChanged(
                 "partitions are gone since the checkpoint was asked for: take one with a new id"
@@ -126,32 +255,64 @@ class KafkaTopics:
             key = b"breakglass-checkpoint-%d-%s" % (id, uuid4().hex.encode())
             marker = Small(key, b"", marker_headers(id))
             positions = markers.write(states, marker, deadline)
+        elif self._wanted.level is Level.TRANSACTIONAL:
+            from breakglass.services.checkpoint.kafka.transaction_floors import read_window
+
+            window = read_window(
+                self._client, self._wanted.writing, wanted, self._wanted.drain_seconds
+            )
+            self._floors = window.floors
+            positions = {partition: window.ends[partition] for partition in wanted}
+        elif self._wanted.level is Level.ORDERED:
+            self._reading = self._in_order(deadline)
+            positions = {partition: self._reading.ends[partition] for partition in wanted}
         else:
             _, ends = read_ends(self._client, self._wanted.topics, deadline)
-            positions = {one: ends[one] for one in wanted}
+            positions = {partition: ends[partition] for partition in wanted}
         return {
             wanted[one]: Acknowledge(id, CheckpointState(id, position), started=True)
             for one, position in positions.items()
         }
 
-    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
-        """The greatest id that records before the markers at *positions* carry; 0 where none does.
+    def _in_order(self, deadline: Deadline) -> OrderedReading:
+        wanted = self._wanted
+        readers = [name for name, policy in wanted.groups.items() if policy is GroupPolicy.READER]
+        stages = stages_of(wanted.flows, readers, wanted.topics)
+        return read_in_order(self._client, stages, readers, deadline)
 
-        Of a greater one than the take's, its partition has never seen the take's own. Logs are
-        read only where the control topic knows of a greater one.
+    def offsets(self, partitions: Sequence[NumberedPartition]) -> Mapping[str, Mapping[int, int]]:
+        """The offsets that `start` read for an ordered checkpoint, by group and number."""
+        if self._reading is None:
+            return {}
+        numbers = {of(partition): partition.number for partition in partitions}
+        return {
+            group: {numbers[one]: offset for one, offset in offsets.items() if one in numbers}
+            for group, offsets in self._reading.offsets.items()
+        }
+
+    def transactions(self) -> TransactionFloors | None:
+        """The floors that `start` read for a transactional checkpoint, after those of `scope`."""
+        return self._floors
+
+    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
+        """The greatest id that records before the markers at *positions* carry; 0 if none.
+
+        If that id is greater than the take's, its partition has never seen the take's id. Logs are
+        read only if the control topic contains a greater id.
 
         Raises:
-            ClusterError, Unreachable: they cannot be read, as where a transaction stays open.
+            ClusterError, Unreachable: they cannot be read, for example because a transaction stays
+                open.
         """
         if take.level is not Level.COORDINATED:
             return NO_CHECKPOINT
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.COMMAND)
         control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
         if control.latest_id <= take.id:
             return NO_CHECKPOINT
         logs, _ = settled(self._client, self._wanted.topics, deadline)
-        floors = {of(one): take.floors[one.number] for one in take.partitions}
-        markers = {of(one): positions[one.number] for one in take.partitions}
+        floors = {of(partition): take.floors[partition.number] for partition in take.partitions}
+        markers = {of(partition): positions[partition.number] for partition in take.partitions}
         return max(_ids_between(logs, floors, markers), default=NO_CHECKPOINT)
 
     def epochs(
@@ -162,10 +323,12 @@ class KafkaTopics:
         Raises:
             ClusterError, Unreachable: the leaders cannot be asked.
         """
-        deadline = Deadline.after(ASK_SECONDS)
-        wanted = {of(one): positions[one.number] - 1 for one in partitions}
+        deadline = Deadline.after(patience.COMMAND)
+        wanted = {of(partition): positions[partition.number] - 1 for partition in partitions}
         histories = until(deadline, lambda: self._histories(wanted, deadline))
-        return epochs_before({of(one): one.number for one in partitions}, positions, histories)
+        return epochs_before(
+            {of(partition): partition.number for partition in partitions}, positions, histories
+        )
 
     def _histories(self, wanted: Ends, deadline: Deadline) -> Histories:
         logs = read_logs(self._client, self._wanted.topics, deadline)
@@ -177,7 +340,7 @@ class KafkaTopics:
         return self._markers
 
     def _note(self, markers: MarkerClient, id: int, deadline: Deadline) -> None:
-        """Write the id into the control topic, before any record carries it."""
+        """Write the id to the control topic, before any record carries the id."""
         if id in self._noted:
             return
         topic = self._wanted.control_topic
@@ -189,7 +352,7 @@ class KafkaTopics:
 
 def subjects(states: Iterable[PartitionState]) -> tuple[NumberedPartition, ...]:
     """The partitions numbered from 1, in the order of topics and partitions."""
-    ordered = sorted(one.partition for one in states)
+    ordered = sorted(state.partition for state in states)
     return tuple(
         NumberedPartition(number, one.topic, one.partition)
         for number, one in enumerate(ordered, start=1)
@@ -197,28 +360,28 @@ def subjects(states: Iterable[PartitionState]) -> tuple[NumberedPartition, ...]:
 
 
 def of(subject: NumberedPartition) -> TopicPartition:
-    """The partition that a subject is."""
+    """The partition of a subject."""
     return TopicPartition(subject.topic, subject.partition)
 
 
 def incarnation(states: Iterable[PartitionState]) -> str:
-    """Tells these topics from others of the same names, as before a restore (H12)."""
-    ids: set[UUID] = {one.topic_id for one in states}
-    text = ",".join(sorted(one.hex for one in ids))
+    """Distinguishes these topics from earlier ones of the same names, as after a restore (H12)."""
+    ids: set[UUID] = {state.topic_id for state in states}
+    text = ",".join(sorted(id_.hex for id_ in ids))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def quietest(starts: Ends, ends: Ends) -> Ends:
-    """The end of that partition of each topic whose log is the shortest, and not empty."""
+    """For each topic, the end of its shortest log that is not empty."""
     shortest: dict[str, TopicPartition] = {}
-    for one in sorted(ends, key=lambda one: (ends[one] - starts[one], one)):
-        if ends[one] > starts[one]:
-            shortest.setdefault(one.topic, one)
-    return {one: ends[one] for one in shortest.values()}
+    for end in sorted(ends, key=lambda partition: (ends[partition] - starts[partition], partition)):
+        if ends[end] > starts[end]:
+            shortest.setdefault(end.topic, end)
+    return {partition: ends[partition] for partition in shortest.values()}
 
 
 def _ids_between(logs: Logs, starts: Ends, ends: Ends) -> Iterator[int]:
-    """The ids that records with offsets in ``[start, end)`` carry, if they carry any."""
+    """The ids in the headers of records in ``[start, end)``."""
     for partition, end in ends.items():
         if starts[partition] >= end:
             continue

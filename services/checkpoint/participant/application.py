@@ -1,4 +1,4 @@
-"""What an application is to a participant: records in, records out, and the state in between."""
+"""The interface of an application to a participant: records in, records out, and state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Guarantee(StrEnum):
-    """How often a record is processed, seen from outside."""
+    """How often a record takes effect, as an outside observer sees it."""
 
     EXACTLY_ONCE = "exactly-once"
     """Outputs and offsets in one transaction."""
     AT_LEAST_ONCE = "at-least-once"
-    """Outputs before offsets; whoever reads them passes over what it has seen."""
+    """Outputs before offsets; readers skip duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +41,31 @@ class Output:
     value: bytes | None
     key: bytes | None = None
     partition: int | None = None
-    """None: by the key, as the producer does it."""
+    """None: the producer partitions by the key."""
     headers: Headers = field(default=())
 
 
 class Application(Protocol):
-    """Processes the records of partitions, each with a state of its own.
+    """Processes the records of partitions, each partition with its own state.
 
-    The same records in the same order have to lead to the same outputs: after a failure, or a
-    restore, they are processed again.
+    The same records in the same order must produce the same outputs: after a failure or a restore
+    the records are processed again.
     """
 
     def begin(self, partition: TopicPartition, state: bytes | None) -> None:
-        """The partition is this member's from now on; *state* is what `save` gave, if anything.
+        """The partition is assigned to this member; *state* is the last result of `save`, if any.
 
-        What was processed behind it comes by `replay` next.
+        `replay` then passes the records that were processed after that state.
         """
 
     def replay(self, record: Input) -> None:
-        """Take over what a record did to the state; its outputs are there already."""
+        """Apply a processed record to the state; its outputs already exist."""
 
     def process(self, record: Input) -> Iterable[Output]:
-        """Process a record, once each."""
+        """Process a record; called once for each record."""
 
     def save(self, partition: TopicPartition) -> bytes | None:
-        """The state of the partition for a checkpoint; None: it is replayed from the log."""
+        """The state of the partition for a checkpoint; None: the state is replayed from the log."""
 
     def end(self, partition: TopicPartition) -> None:
-        """The partition is another member's from now on."""
+        """The partition is revoked from this member."""

@@ -1,4 +1,4 @@
-"""The clients of confluent-kafka that a participant works with, and how they are set up."""
+"""Creates and configures the confluent-kafka clients of a participant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.participant.application import Guarantee, Input
 from breakglass.services.errors import ClusterError, Unreachable
 from breakglass.services.model import TopicPartition
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
-SECONDS = 30.0
 NEVER = 0
-"""librdkafka's word for a message that never times out."""
+"""librdkafka's value for a message that never times out."""
 
 
 def make_consumer(connection: Mapping[str, Any], group: str, session_ms: int) -> Consumer:
-    """A member of *group*, which commits by itself alone."""
+    """A consumer in *group* whose offsets the caller alone commits."""
     from confluent_kafka import Consumer
 
     settings = {
@@ -39,12 +39,12 @@ def make_consumer(connection: Mapping[str, Any], group: str, session_ms: int) ->
 def make_producer(
     connection: Mapping[str, Any], transactional_id: str | None, transaction_ms: int
 ) -> Producer:
-    """A producer that writes in order without a gap; in transactions, if it has an id for them."""
+    """A producer that writes in order without gaps; transactional if it has a transactional id."""
     from confluent_kafka import Producer
 
     settings: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 5}
     if transactional_id is None:
-        # One that gives a record up goes on with the next, and readers take that one for both.
+        # A producer that drops a record sends the next one, and readers mistake it for the first.
         settings |= {"message.timeout.ms": NEVER, "enable.gapless.guarantee": True}
     else:
         settings |= {
@@ -55,17 +55,17 @@ def make_producer(
 
 
 def transactional_id(guarantee: Guarantee, group: str, member: str) -> str | None:
-    """Of a member; None where it needs none."""
+    """The transactional id of a member; None if it needs no id."""
     return f"{group}-{member}" if guarantee is Guarantee.EXACTLY_ONCE else None
 
 
 def read_stretch(
     connection: Mapping[str, Any], partition: TopicPartition, start: int | None, end: int | None
 ) -> Iterator[Message]:
-    """The committed records of ``[start, end)``; by default from the log's start to its end.
+    """The committed records of ``[start, end)``; by default from the log start to the log end.
 
     Raises:
-        Unreachable: nothing comes in time.
+        Unreachable: no record arrives in time.
         ClusterError: the broker refuses.
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer
@@ -82,7 +82,7 @@ def read_stretch(
     with closing(Consumer({**settings, **connection}, logger=LOG)) as consumer:
         consumer.assign([Asked(partition.topic, partition.partition, at)])
         while True:
-            message = consumer.poll(SECONDS)
+            message = consumer.poll(patience.COMMAND)
             if message is None:
                 raise Unreachable(f"{partition} cannot be read: see that its leader is there")
             if at_end(message):
@@ -94,10 +94,10 @@ def read_stretch(
 
 
 def at_end(message: Message) -> bool:
-    """Whether it says that the log ends here.
+    """Whether the message marks the end of the log.
 
     Raises:
-        ClusterError: it says that something went wrong.
+        ClusterError: the message reports an error.
     """
     error: KafkaError | None = message.error()
     if error is None:
@@ -108,7 +108,7 @@ def at_end(message: Message) -> bool:
 
 
 def input_of(message: Message) -> Input:
-    """The record in *message*."""
+    """The input record in *message*."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None
     assert partition is not None

@@ -1,4 +1,4 @@
-"""Whose member takes part in checkpoints, of which topics, and with which guarantee."""
+"""The membership of a participant: its group, its topics, and its guarantee."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Whose member it is, and of what."""
+    """The group and topics of a member."""
 
     connection: Mapping[str, Any]
-    """Of confluent-kafka: where the brokers are, and how to get in."""
+    """confluent-kafka's settings: bootstrap servers and authentication."""
     group: str
     topics: tuple[str, ...]
-    """That it reads."""
+    """The topics that the member reads."""
     member: str
-    """Tells this member from the others; the same again when it is started again."""
+    """Distinguishes this member from others; unchanged when it is restarted."""
     guarantee: Guarantee
     control_topic: str = CONTROL_TOPIC
     batch: int = BATCH
-    """Records that are committed together, at most."""
+    """Maximum number of records that are committed together."""
     session_ms: int = 10_000
-    """After which a member that is gone has its partitions taken away."""
+    """Timeout after which the group reassigns the partitions of a dead member."""
     transaction_ms: int = 20_000
-    """After which its transaction is ended, and what lies behind it can be read."""
+    """Timeout after which a dead member's transaction is aborted: it hides later records."""

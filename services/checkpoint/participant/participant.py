@@ -1,18 +1,22 @@
-"""A member of a consumer group that takes part in checkpoints: reads, processes, writes, commits.
+"""A consumer group member that takes part in checkpoints: reads, processes, writes, commits.
 
-Every output carries the checkpoint that its input's partition has come to. A record that carries a
-greater one is the forced checkpoint: what came before it is committed, the state is saved and
-noted as created, and only then is it processed (H3). Coming to it early does no harm, late does.
+Every output carries the checkpoint id of its input partition. A record with a greater id forces a
+checkpoint: the participant commits all earlier records, saves and records the state, and only then
+processes the record (H3). An early checkpoint does no harm, a late one does. A participant starts
+from its committed offsets, its saved states and the moves of a restore.
 """
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from breakglass.services.checkpoint.kafka.control import Created
+from breakglass.services import patience
+from breakglass.services.checkpoint.kafka.control import Control, Created, control_of
 from breakglass.services.checkpoint.kafka.stamps import Stamp, stamp_of, stamped
 from breakglass.services.checkpoint.participant.application import (
     Application,
@@ -21,16 +25,16 @@ from breakglass.services.checkpoint.participant.application import (
     Output,
 )
 from breakglass.services.checkpoint.participant.clients import (
-    SECONDS,
+    LOG,
     at_end,
     input_of,
     make_consumer,
     make_producer,
+    read_stretch,
     transactional_id,
 )
 from breakglass.services.checkpoint.participant.membership import Membership
-from breakglass.services.checkpoint.participant.positions import InputPosition
-from breakglass.services.checkpoint.participant.starting import Starting, read_starting
+from breakglass.services.checkpoint.participant.positions import InputPosition, KnownRecords, sn_of
 from breakglass.services.checkpoint.participant.writing import (
     AtLeastOnce,
     ExactlyOnce,
@@ -38,18 +42,121 @@ from breakglass.services.checkpoint.participant.writing import (
     Writer,
     commit_offsets,
 )
-from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.checkpoint.protocol import participant as protocol
+from breakglass.services.checkpoint.protocol.participant import CheckpointState, replay
+from breakglass.services.checkpoint.protocol.values import CheckpointRecord, Intent
+from breakglass.services.errors import BreakglassError, ClusterError, Unreachable, UsageError
 from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
     from confluent_kafka import TopicPartition as Offset
 
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """The cluster's content when a member started."""
+
+    topic_ids: Mapping[str, str]
+    control: Control
+
+    def position(self, committed: Offset) -> InputPosition:
+        """The position in a partition, from what the group has *committed* on it.
+
+        After a restore no id is committed with the offset. The restore's own id then counts, so
+        that older records of the topic do not force a checkpoint again.
+        """
+        partition = TopicPartition(committed.topic, committed.partition)
+        topic_id = self.topic_ids[partition.topic]
+        restored = self.control.restored.get(topic_id)
+        checkpoint = CheckpointState(sn_of(committed.metadata))
+        if restored is not None:
+            created = CheckpointRecord(Intent.CREATED, restored.id, committed.offset)
+            checkpoint = replay(checkpoint, created)
+        return InputPosition(partition, topic_id, committed.offset, checkpoint, restored)
+
+    def replay(self, member: Membership, application: Application, position: InputPosition) -> None:
+        """Bring the application to its state at *position*: from its saved state, or from the log.
+
+        Records before a saved state are read only to learn their writers, and only if the state
+        does not list the writers, as after a restore: an at-least-once writer may write these
+        records again.
+
+        Raises:
+            Unreachable, ClusterError: the log cannot be read.
+        """
+        saved = self._saved(member.group, position)
+        application.begin(position.partition, None if saved is None else saved.state)
+        start = None
+        if saved is not None and saved.known is not None:
+            position.known, start = KnownRecords(saved.known), saved.position
+        end = position.next_offset
+        if end <= (start or 0):
+            return
+        since = 0 if saved is None else saved.position
+        for message in read_stretch(member.connection, position.partition, start, end):
+            record = input_of(message)
+            stamp = stamp_of(record.headers)
+            new = stamp is None or (not stamp.marker and position.known.take(stamp))
+            if new and record.offset >= since:
+                application.replay(record)
+
+    def _saved(self, group: str, position: InputPosition) -> Created | None:
+        """The last state that was saved at or before *position*."""
+        key = (group, position.topic_id, position.partition.partition)
+        found = self.control.created.get(key)
+        if found is None or found.state is None:
+            return None
+        return found if found.position <= position.next_offset else None
+
+
+def read_starting(
+    connection: Mapping[str, Any], topics: Sequence[str], control_topic: str
+) -> Starting:
+    """Read the cluster's current content.
+
+    Raises:
+        UsageError: a topic does not exist.
+        Unreachable: no broker answers.
+    """
+    ids = _topic_ids(connection, [*topics, control_topic])
+    absent = sorted(set(topics) - set(ids))
+    if absent:
+        raise UsageError(f"There is no topic {', '.join(absent)}: make it first.")
+    control = Control()
+    if control_topic in ids:
+        records = read_stretch(connection, TopicPartition(control_topic, 0), None, None)
+        told = (input_of(record) for record in records)
+        control = control_of((input_.key, input_.value) for input_ in told)
+    return Starting(ids, control)
+
+
+def _topic_ids(connection: Mapping[str, Any], topics: Sequence[str]) -> dict[str, str]:
+    from confluent_kafka import KafkaException, TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(dict(connection), logger=LOG)
+    futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=patience.COMMAND)
+    found: dict[str, str] = {}
+    for name, future in futures.items():
+        try:
+            found[name] = _hex(future.result(patience.COMMAND).topic_id)
+        except KafkaException as error:
+            if error.args[0].name() not in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
+                raise Unreachable(f"topics cannot be described ({error.args[0].str()})") from None
+    return found
+
+
+def _hex(id: object) -> str:
+    """The hexadecimal form of a Uuid, which Kafka writes in base 64."""
+    return base64.urlsafe_b64decode(f"{id}==").hex()
+
+
 POLL_SECONDS = 0.2
 PAUSE_SECONDS = 0.5
-"""Before a member that met an error begins anew."""
+"""Delay before a member restarts after an error."""
 NO_STAMP = Stamp(0, None)
-"""Of a record whose writer is no participant: it forces nothing."""
+"""For records whose writer is no participant: they force no checkpoint."""
 
 
 def run(
@@ -58,9 +165,9 @@ def run(
     stopped: Callable[[], bool],
     failed: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Take part until *stopped*; a member that meets an error begins anew, where it committed.
+    """Take part until *stopped*; after an error the member restarts from its committed offsets.
 
-    *failed* is told of each error, in words.
+    *failed* receives each error as text.
     """
     from confluent_kafka import KafkaException
 
@@ -75,13 +182,13 @@ def run(
 
 
 class Participant:
-    """One member; everything of it in one thread."""
+    """One group member; it runs in a single thread."""
 
     def __init__(self, membership: Membership, application: Application) -> None:
         self._as, self._application = membership, application
         self._positions: dict[TopicPartition, InputPosition] = {}
         self._dirty = False
-        """Something was processed that is not committed."""
+        """Records were processed that are not committed yet."""
         self._failure: Exception | None = None
         self._starting: Starting = read_starting(
             membership.connection, membership.topics, membership.control_topic
@@ -106,35 +213,34 @@ class Participant:
         self.close()
 
     def step(self, seconds: float = POLL_SECONDS) -> int:
-        """Process what comes within *seconds* as one batch; how many records that were.
+        """Process the records of the next *seconds* as one batch; returns their number.
 
         Raises:
-            KafkaException, BreakglassError: begin anew; nothing that was not committed counts.
+            KafkaException, BreakglassError: restart the member; uncommitted work is void.
         """
         messages = self._consumer.consume(self._as.batch, seconds)
         if self._failure is not None:
             raise self._failure
-        taken = [one for one in messages if not _passing(one)]
+        taken = [message for message in messages if not _passing(message)]
         for message in taken:
             self._take(input_of(message))
         self._commit()
         return len(taken)
 
     def close(self) -> None:
-        """Leave the group; what was not committed is somebody else's to do again."""
+        """Leave the group; another member processes again what was not committed."""
         from confluent_kafka import KafkaException
 
         if self._as.guarantee is Guarantee.EXACTLY_ONCE:
             with suppress(KafkaException):
-                self._producer.abort_transaction(SECONDS)
+                self._producer.abort_transaction(patience.COMMAND)
         self._consumer.close()
         self._positions.clear()
 
     def _take(self, record: Input) -> None:
         position = self._positions[record.partition]
         stamp = stamp_of(record.headers) or NO_STAMP
-        if stamp.sn > position.sn:
-            self._come_to(stamp.sn, position)
+        self._come_to(stamp.sn, position)
         if not stamp.marker and position.known.take(stamp):
             self._process(record, position)
         position.next_offset = record.offset + 1
@@ -146,22 +252,33 @@ class Participant:
             self._writer.write(output, stamped(position.sn, cause, source))
 
     def _come_to(self, id: int, position: InputPosition) -> None:
-        """Finish what is before the checkpoint, save, and note that, before going on."""
-        self._commit()
-        state = self._application.save(position.partition)
+        """Do what the protocol requires before a record with this *id*; mostly nothing."""
+        after, effects = protocol.read(position.checkpoint, id, position.next_offset)
+        state: bytes | None = None
+        for effect in effects:
+            match effect:
+                case protocol.TakeCopy():
+                    # Finish the records before the checkpoint, so that the state contains all of
+                    # them.
+                    self._commit()
+                    state = self._application.save(position.partition)
+                case protocol.AppendFollowUp(record):
+                    self._note(record, position, state)
+                case protocol.Acknowledge():
+                    pass  # The coordinator reads its markers itself: no participant answers.
+        position.checkpoint = after
+
+    def _note(self, event: CheckpointRecord, position: InputPosition, state: bytes | None) -> None:
+        """Write *event* to the control topic, with the *state* that was saved for it."""
         created = Created(
             self._as.group,
             position.topic_id,
             position.partition.partition,
-            id,
-            position.next_offset,
+            event.id,
+            event.position,
             state,
             None if state is None else position.known.lasts,
         )
-        self._note(created)
-        position.sn = id
-
-    def _note(self, created: Created) -> None:
         key, value = created.record
         self._notes.send(Output(self._as.control_topic, value, key, partition=0), [])
         self._notes.flush()
@@ -172,7 +289,7 @@ class Participant:
             self._dirty = False
 
     def _assigned(self, consumer: Consumer, partitions: list[Offset]) -> None:
-        """Called within `step`; what it raises would be lost there, and is kept."""
+        """Runs within `step`; librdkafka would drop an exception, so the callback stores it."""
         from confluent_kafka import KafkaException
 
         try:
@@ -181,34 +298,38 @@ class Participant:
             self._failure = error
 
     def _begin(self, consumer: Consumer, partitions: Sequence[Offset]) -> None:
-        committed = consumer.committed(list(partitions), SECONDS) if partitions else []
+        committed = consumer.committed(list(partitions), patience.COMMAND) if partitions else []
         new = []
-        for one in committed:
-            if one.error is not None:
-                raise ClusterError(f"{one.topic}-{one.partition}: {one.error.str()}")
-            position = self._starting.position(one)
-            if one.offset < 0:
-                position.next_offset = consumer.get_watermark_offsets(one, SECONDS)[0]
+        for partition in committed:
+            if partition.error is not None:
+                raise ClusterError(
+                    f"{partition.topic}-{partition.partition}: {partition.error.str()}"
+                )
+            position = self._starting.position(partition)
+            if partition.offset < 0:
+                position.next_offset = consumer.get_watermark_offsets(partition, patience.COMMAND)[
+                    0
+                ]
                 new.append(position)
             self._starting.replay(self._as, self._application, position)
             self._positions[position.partition] = position
-            one.offset = position.next_offset
-        # So that a checkpoint knows that the group reads these partitions, empty ones too.
+            partition.offset = position.next_offset
+        # Commit empty partitions too, so that a checkpoint knows that the group reads them.
         consumer.assign(committed)
         commit_offsets(consumer, new)
 
     def _revoked(self, _: Consumer, partitions: list[Offset]) -> None:
-        for one in partitions:
-            found = self._positions.pop(TopicPartition(one.topic, one.partition), None)
+        for partition in partitions:
+            found = self._positions.pop(TopicPartition(partition.topic, partition.partition), None)
             if found is not None:
                 self._application.end(found.partition)
 
 
 def _passing(message: Message) -> bool:
-    """Whether it is no record, but word of something that passes.
+    """Whether the message is a transient error and not a record.
 
     Raises:
-        ClusterError: it does not pass.
+        ClusterError: the error is permanent.
     """
     error = message.error()
     if error is None:

@@ -1,12 +1,12 @@
-"""How outputs and offsets get into the cluster: in one transaction, or one after the other."""
+"""Writes outputs and offsets to the cluster: in one transaction, or outputs before offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.participant.application import Output
-from breakglass.services.checkpoint.participant.clients import SECONDS
 from breakglass.services.checkpoint.participant.positions import InputPosition
 from breakglass.services.errors import ClusterError
 
@@ -18,17 +18,17 @@ Stamps = list[tuple[str, bytes]]
 
 
 class Writer(Protocol):
-    """Takes the outputs of a batch. Raises KafkaException, or ClusterError for a lost output."""
+    """Writes the outputs of a batch. Raises KafkaException, or ClusterError for a lost output."""
 
     def write(self, output: Output, stamps: Stamps) -> None:
-        """Take one output."""
+        """Write one output."""
 
     def commit(self, positions: Iterable[InputPosition]) -> None:
-        """Return when everything that was written is durable, and the offsets of the inputs."""
+        """Return when all outputs and the input offsets are durable."""
 
 
 class AtLeastOnce:
-    """Outputs first, offsets behind them."""
+    """Commits the offsets after the outputs."""
 
     def __init__(self, producer: Producer, consumer: Consumer) -> None:
         self._outputs, self._consumer = Outputs(producer), consumer
@@ -42,13 +42,13 @@ class AtLeastOnce:
 
 
 class ExactlyOnce:
-    """Both in one transaction, which fences the member that had the partitions before."""
+    """Writes outputs and offsets in one transaction, which fences the partitions' former member."""
 
     def __init__(self, producer: Producer, consumer: Consumer) -> None:
         self._producer, self._consumer = producer, consumer
         self._outputs = Outputs(producer)
         self._open = False
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(patience.COMMAND)
 
     def write(self, output: Output, stamps: Stamps) -> None:
         self._begin()
@@ -58,8 +58,8 @@ class ExactlyOnce:
         self._begin()
         self._outputs.flush()
         member = self._consumer.consumer_group_metadata()
-        self._producer.send_offsets_to_transaction(_offsets(positions), member, SECONDS)
-        self._producer.commit_transaction(SECONDS)
+        self._producer.send_offsets_to_transaction(_offsets(positions), member, patience.COMMAND)
+        self._producer.commit_transaction(patience.COMMAND)
         self._open = False
 
     def _begin(self) -> None:
@@ -69,14 +69,14 @@ class ExactlyOnce:
 
 
 class Outputs:
-    """Sends records, and keeps what became of them."""
+    """Sends records, and keeps their delivery results."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._failure: KafkaError | None = None
 
     def send(self, output: Output, stamps: Stamps) -> None:
-        """Send one; waits where the producer has no room."""
+        """Send a record; waits while the producer's queue is full."""
         arguments: dict[str, Any] = {
             "key": output.key,
             "value": output.value,
@@ -95,12 +95,12 @@ class Outputs:
                 return
 
     def flush(self) -> None:
-        """Return when all that was sent is there.
+        """Return when all sent records are acknowledged.
 
         Raises:
-            ClusterError: one of them is not.
+            ClusterError: a record was not delivered.
         """
-        left = self._producer.flush(SECONDS)
+        left = self._producer.flush(patience.COMMAND)
         if self._failure is not None or left:
             why = "no answer" if self._failure is None else self._failure.str()
             raise ClusterError(f"outputs were not written ({why}): they are written again")
@@ -111,7 +111,7 @@ class Outputs:
 
 
 def commit_offsets(consumer: Consumer, positions: Iterable[InputPosition]) -> None:
-    """Commit where *consumer*'s group is, with the checkpoint that each partition has come to."""
+    """Commit the positions of *consumer*, with the checkpoint of each partition as metadata."""
     offsets = _offsets(positions)
     if offsets:
         consumer.commit(offsets=offsets, asynchronous=False)
@@ -122,7 +122,10 @@ def _offsets(positions: Iterable[InputPosition]) -> list[Offset]:
 
     return [
         TopicPartition(
-            one.partition.topic, one.partition.partition, one.next_offset, metadata=one.metadata
+            position.partition.topic,
+            position.partition.partition,
+            position.next_offset,
+            metadata=position.metadata,
         )
-        for one in positions
+        for position in positions
     ]

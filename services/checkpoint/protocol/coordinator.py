@@ -1,7 +1,7 @@
-"""What asks every partition for a checkpoint until each has started: pure, and kept nowhere.
+"""Asks every partition for a checkpoint until each has started: pure functions, no stored state.
 
-A coordinator that dies loses nothing but who had answered: the next one asks all again, and
-each partition answers that it has started already.
+After a crash only the record of received answers is lost: the next coordinator asks all partitions
+again, and each answers that it has already started.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from breakglass.services.checkpoint.protocol.values import PartitionBackup, Stat
 
 @dataclass(frozen=True, slots=True)
 class NotHigher:
-    """The id is not greater than all before it."""
+    """The id is not greater than all earlier ids."""
 
     requested: int
     latest: int
 
     @property
     def message(self) -> str:
-        """As Zeebe says it."""
+        """The message in Zeebe's words."""
         return (
             f"Requested backup has id {self.requested}. The latest backup has id {self.latest}. "
             "A backupId is an integer and must be greater than the ID of previous backups that "
@@ -34,27 +34,27 @@ class NotHigher:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """A checkpoint that is being asked for."""
+    """A checkpoint request in progress."""
 
     id: int
     partitions: tuple[int, ...]
     started: frozenset[int] = frozenset()
     superseded: int | None = None
-    """The greatest id by which a partition was past this one, when it was asked."""
+    """The greatest id that a partition had already passed when it was asked."""
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The partitions to ask, at first and again: those that have not answered."""
-        return tuple(one for one in self.partitions if one not in self.started)
+        """The partitions that have not answered; to be asked first and again."""
+        return tuple(partition for partition in self.partitions if partition not in self.started)
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the client may be told that the checkpoint is started."""
+        """Whether the client may receive the answer that the checkpoint has started."""
         return not self.missing and self.superseded is None
 
     @property
     def refusal(self) -> NotHigher | None:
-        """What the client is told instead: a partition never saw this id before a greater one."""
+        """The answer for the client instead: a partition saw a greater id before this one."""
         return None if self.superseded is None else NotHigher(self.id, self.superseded)
 
 
@@ -67,12 +67,12 @@ def take(id: int, partitions: Sequence[int], seen: Iterable[int]) -> Take | NotH
 
 
 def resume(id: int, partitions: Sequence[int]) -> Take:
-    """Go on with a take that is known to be the same: after a lost answer, or a failover."""
+    """Resume a take that is known to be the same, after a lost answer or a failover."""
     return Take(id, tuple(partitions))
 
 
 def acknowledge(take: Take, partition: int, answer: Acknowledge) -> Take:
-    """A partition has answered; an answer that comes twice, or to another take, changes nothing."""
+    """A partition has answered; repeated answers and answers to another take change nothing."""
     if answer.checkpoint != take.id or partition not in take.partitions:
         return take
     if answer.state.id > take.id:
@@ -82,8 +82,9 @@ def acknowledge(take: Take, partition: int, answer: Acknowledge) -> Take:
 
 
 def status(partitions: Sequence[int], backups: Iterable[PartitionBackup]) -> Status:
-    """The status of a checkpoint of these *partitions*, over what is known of each."""
-    known = {one.partition: one for one in backups}
+    """The status of a checkpoint of these *partitions*, from the known backups of each."""
+    known = {backup.partition: backup for backup in backups}
     return checkpoint_status(
-        partition_status(known.get(one, PartitionBackup(one))) for one in partitions
+        partition_status(known.get(partition, PartitionBackup(partition)))
+        for partition in partitions
     )

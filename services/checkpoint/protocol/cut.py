@@ -1,7 +1,7 @@
-"""Where a checkpoint cuts a log that its senders write themselves, as Kafka's partitions are (H1).
+"""Finds the cut of a checkpoint in a log to which its senders write directly, as in Kafka (H1).
 
-Nobody can put a record before another's there. But every record carries the checkpoint id of its
-sender, so the log itself says where the checkpoint begins.
+A marker cannot be put before another sender's record. But every record carries its sender's
+checkpoint id, so the log itself shows where the checkpoint begins.
 """
 
 from __future__ import annotations

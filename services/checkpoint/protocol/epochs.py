@@ -1,8 +1,7 @@
-"""Whether a log is still the one that a checkpoint was cut from, by its leader epochs (H10).
+"""Checks by leader epochs that a log is still the log from which a checkpoint was cut (H10).
 
-What an unclean election cuts off is cut to the log's end, and what is written there afterwards is
-of a later epoch. So the epoch of one record vouches for everything before it, even where the log
-has the same length again.
+An unclean election truncates a log, and records written afterwards have a later epoch. So the epoch
+of one record proves all records before it, even if the log has the same length again.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ NEW_ID = "take a checkpoint with a new id"
 
 
 def diverged(partition: TopicPartition, wanted: Iterable[EpochStart], now: EpochHistory) -> str:
-    """Why the log is another one than records of *wanted* were read from; empty where it is not.
+    """Why the log differs from the log with the *wanted* epochs; empty if it does not differ.
 
-    What retention has removed since tells nothing, and is no reason.
+    Offsets that retention has removed prove nothing, and are not reported.
     """
-    reasons = (_rewritten(partition, one, now) for one in wanted)
-    return next((one for one in reasons if one), "")
+    reasons = (_rewritten(partition, start, now) for start in wanted)
+    return next((reason for reason in reasons if reason), "")
 
 
 def _rewritten(partition: TopicPartition, one: EpochStart, now: EpochHistory) -> str:

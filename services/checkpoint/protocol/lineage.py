@@ -1,8 +1,8 @@
-"""What records' origins tell of a cut: how far to lower it, and what is in transit over it.
+"""Derives from record origins how far a cut is lowered and which records are in transit.
 
-Partitions are read and written by members that stamp each record they write with the record that
-led to it. Everything here is a pure function of such records and of offsets; all offsets are
-exclusive ends. Found by experiment on Kafka: H6 to H8.
+Participants stamp each record with the record that led to it. Everything here is a pure function of
+such records and of offsets; all offsets are exclusive ends. The rules were found by experiment on
+Kafka: H6 to H8.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 Offsets = Mapping[int, int]
-"""By the number of the partition."""
+"""By the partition's number."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RecordLineage:
-    """The record that led to another, and the how manieth of its outputs that is: its identity."""
+    """A record's identity: its cause, and its number among the outputs of that cause."""
 
     partition: int
     offset: int
@@ -25,43 +25,43 @@ class RecordLineage:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """A record by where it is and what led to it."""
+    """A record's position and its origin."""
 
     partition: int
     offset: int
     origin: RecordLineage | None
-    """None: it came from outside; nothing led to it."""
+    """None: the record came from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredCut:
-    """The greatest consistent cut within the ends that were read."""
+    """The greatest consistent cut within the given ends."""
 
     positions: dict[int, int]
-    """Of each log: its records before that are in the cut."""
+    """The end of each log in the cut."""
     offsets: dict[int, int]
-    """Of the group in each partition: what it processed before that is in the cut."""
+    """The group's offset in each partition: the end of its processed records in the cut."""
     rolled_back: dict[int, int]
-    """By how many offsets each log was lowered."""
+    """The number of offsets by which each log was lowered."""
     rounds: int
 
 
 def greatest_cut(
     floors: Offsets, ends: Offsets, committed: Offsets, records: Sequence[Lineage]
 ) -> LoweredCut:
-    """Lower *ends* until nothing is in the cut without what led to it (H8).
+    """Lower *ends* until the cut contains no record without the record that led to it (H8).
 
-    What lies below the floors was there before any end was read. So what led to it lies before
-    the ends, and was processed: it is in every cut, and does not have to be read.
+    Records below the floors existed before any end was read. The records that led to them are
+    therefore before the ends, and were processed: they are in every cut, and need not be read.
 
     Args:
         floors: the ends as they were read first; no log is lowered below them.
         ends: the ends as they were read again, after all of *floors*.
-        committed: the group's offsets, read after all of *ends*; of a group that processes at
-            least once, only when they have reached *ends*, for its outputs come before its commits.
+        committed: the group's offsets, read after all of *ends*; an at-least-once group must have
+            reached *ends*, because its outputs precede its commits.
         records: those in ``[floor, high watermark)`` of each log; others do not matter.
     """
-    read = [one for one in records if one.offset >= floors[one.partition]]
+    read = [record for record in records if record.offset >= floors[record.partition]]
     cut, rounds = dict(ends), 0
     while True:
         rounds += 1
@@ -75,9 +75,9 @@ def greatest_cut(
 
 def _lowered(cut: Offsets, offsets: Offsets, records: Iterable[Lineage]) -> dict[int, int]:
     found = dict(cut)
-    for one in records:
-        if one.offset < found[one.partition] and not _processed(one.origin, offsets):
-            found[one.partition] = one.offset
+    for record in records:
+        if record.offset < found[record.partition] and not _processed(record.origin, offsets):
+            found[record.partition] = record.offset
     return found
 
 
@@ -86,10 +86,10 @@ def _processed(origin: RecordLineage | None, offsets: Offsets) -> bool:
 
 
 def needed(one: Lineage, ends: Offsets, offsets: Offsets) -> bool:
-    """Whether a record counts for any cut within *ends*; what is read of a log is mostly others.
+    """Whether a record matters for any cut within *ends*; most records of a log do not.
 
-    *offsets* are the group's, none of them past *ends*. A record behind the ends whose cause was
-    not processed within them neither lowers a cut nor is in transit over it.
+    *offsets* are the group's, none after the ends. A record after the ends whose cause was not
+    processed within them neither lowers a cut nor is in transit.
     """
     if one.origin is None:
         return False
@@ -102,20 +102,20 @@ def channel_state(
     records: Iterable[Lineage],
     inside: Collection[RecordLineage] = (),
 ) -> tuple[Lineage, ...]:
-    """The records behind the cut whose cause was processed in it: nobody sends them again (H6).
+    """The records after the cut whose cause was processed in it: no sender repeats them (H6).
 
-    Restored behind the cut, each once, in the order of their logs. *inside* are the origins that
-    the cut holds, where a group may have written a record twice.
+    A restore writes them after the cut, each once, in log order. *inside* are the origins in the
+    cut, in case a group has written a record twice.
     """
     seen = set(inside)
     found = []
-    for one in sorted(records, key=lambda each: (each.partition, each.offset)):
-        behind = one.offset >= cut[one.partition]
-        if not behind or one.origin is None or one.origin in seen:
+    for record in sorted(records, key=lambda each: (each.partition, each.offset)):
+        behind = record.offset >= cut[record.partition]
+        if not behind or record.origin is None or record.origin in seen:
             continue
-        if _processed(one.origin, offsets):
-            seen.add(one.origin)
-            found.append(one)
+        if _processed(record.origin, offsets):
+            seen.add(record.origin)
+            found.append(record)
     return tuple(found)
 
 
@@ -125,13 +125,15 @@ def lowered_offsets(
     records: Iterable[Lineage],
     inside: Collection[RecordLineage] = (),
 ) -> dict[int, int]:
-    """Group offsets from which everything in transit over the cut is written again (H7).
+    """Group offsets from which a group writes again every record in transit over the cut (H7).
 
-    For groups whose outputs are the same each time and that pass over what they have seen.
-    *inside* as in `channel_state`.
+    For groups whose outputs are repeatable and that skip duplicates. *inside* as in
+    `channel_state`.
     """
     found = dict(offsets)
-    for one in channel_state(cut, offsets, records, inside):
-        assert one.origin is not None
-        found[one.origin.partition] = min(found[one.origin.partition], one.origin.offset)
+    for lineage in channel_state(cut, offsets, records, inside):
+        assert lineage.origin is not None
+        found[lineage.origin.partition] = min(
+            found[lineage.origin.partition], lineage.origin.offset
+        )
     return found

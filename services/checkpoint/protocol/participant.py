@@ -1,7 +1,9 @@
-"""What a partition's owner does about checkpoints: pure transitions of the BCS algorithm.
+"""The partition owner's part of a checkpoint: pure state transitions of the BCS algorithm.
 
-Each takes the partition's state and what happened, and says what has to be done, in order. The
-state is part of what the partition's snapshot holds.
+Each takes the partition's state and an event, and returns the required actions, in order. `receive`
+and `process_create` are the ZEP's two steps, for logs to which only the owner writes. On Kafka a
+sender writes to the log directly, so the record that carries an id is both message and command:
+`read` combines the two steps, and participants call it for each record.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ class AppendCreate:
 
 @dataclass(frozen=True, slots=True)
 class AppendCommand:
-    """Append the command that was received; not done where an append before it failed."""
+    """Append the received command; skipped if an append before it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeCopy:
-    """Have the partition copied up to this position, without waiting for it."""
+    """Start to copy the partition up to this position, without waiting for the copy."""
 
     checkpoint: int
     position: int
@@ -49,22 +51,22 @@ class AppendFollowUp:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Answer whoever asked for the checkpoint, if somebody did."""
+    """Answer the client that requested the checkpoint, if there is a client."""
 
     checkpoint: int
-    """That was asked for."""
+    """The requested id."""
     state: CheckpointState
-    """The partition's last checkpoint, which is that one or a later one."""
+    """The partition's last checkpoint: the requested or a later checkpoint."""
     started: bool
-    """False: it was started before, by an earlier request or by a message."""
+    """False: an earlier request or a message has already started it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailUnfinished:
-    """Record failures of what a former owner left: see `worker.unfinished`."""
+    """Record as failed what a former owner left unfinished: see `worker.unfinished`."""
 
     checkpoint: int
-    """And of every one before it."""
+    """This checkpoint and every earlier one."""
 
 
 Arrival: TypeAlias = AppendCreate | AppendCommand
@@ -72,10 +74,10 @@ Effect: TypeAlias = TakeCopy | AppendFollowUp | Acknowledge
 
 
 def receive(state: CheckpointState, id: int) -> tuple[Arrival, ...]:
-    """A command from another partition arrives, sent when that one's checkpoint was *id*.
+    """A command arrives from another partition that had checkpoint *id* when it sent the command.
 
-    The forced checkpoint: its record comes before the command, so that the command is not in
-    the checkpoint unless its sender's part of it is.
+    This is the forced checkpoint: its record precedes the command, so that the checkpoint contains
+    the command only if it contains the sender's part too.
     """
     if state.id < id:
         return (AppendCreate(id), AppendCommand())
@@ -85,10 +87,10 @@ def receive(state: CheckpointState, id: int) -> tuple[Arrival, ...]:
 def process_create(
     state: CheckpointState, command: CheckpointRecord
 ) -> tuple[CheckpointState, tuple[Effect, ...]]:
-    """The partition's processing has come to a ``checkpoint:create``.
+    """The partition processes a ``checkpoint:create``.
 
-    The copy is asked for before the event is written: an owner that dies in between leaves a
-    command that its successor processes again, never an event without a copy.
+    The copy starts before the event is written: if the owner dies in between, its successor
+    processes the command again, and no event exists without a copy.
     """
     if state.id >= command.id:
         ignored = CheckpointRecord(Intent.IGNORED, state.id, state.position)
@@ -103,13 +105,29 @@ def process_create(
     )
 
 
+def read(
+    state: CheckpointState, id: int, position: int
+) -> tuple[CheckpointState, tuple[Effect, ...]]:
+    """A record that carries *id* is read from the log; everything before *position* is processed.
+
+    The actions precede the processing of the record (H3): its outputs carry the id of the state
+    that is returned.
+    """
+    state_after, effects = state, tuple[Effect, ...]()
+    for arrival in receive(state, id):
+        if isinstance(arrival, AppendCreate):
+            command = CheckpointRecord(Intent.CREATE, arrival.checkpoint, position)
+            state_after, effects = process_create(state, command)
+    return state_after, effects
+
+
 def replay(state: CheckpointState, event: CheckpointRecord) -> CheckpointState:
-    """A new owner reads an event of a former one: it takes no copy."""
+    """A new owner reads a former owner's event: it takes no copy."""
     if event.intent is Intent.CREATED and event.id > state.id:
         return CheckpointState(event.id, event.position)
     return state
 
 
 def recover(state: CheckpointState) -> FailUnfinished | None:
-    """A new owner has replayed everything, and is about to process."""
+    """A new owner has replayed all events, and is about to process."""
     return FailUnfinished(state.id) if state.id != NO_CHECKPOINT else None

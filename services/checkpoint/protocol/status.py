@@ -1,4 +1,4 @@
-"""From the statuses of copies to that of a partition's backup, and of a whole checkpoint."""
+"""Derives the status of a partition's backup, and of a checkpoint, from the statuses of copies."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ MAY_FOLLOW = {
     Status.COMPLETED: frozenset({Status.FAILED}),
     Status.FAILED: frozenset[Status](),
 }
-"""What may become of a copy. It is removed from any status."""
+"""The statuses that may follow each status. A copy can be removed in any status."""
 RANKED = (Status.DOES_NOT_EXIST, Status.FAILED, Status.ONGOING, Status.COMPLETED)
-"""Of several copies of a partition, the one that is furthest right counts."""
+"""Of several copies of a partition, the status that is furthest right counts."""
 DIFFERENT_COPIES = "two completed copies of the partition do not hold the same records"
 
 
 def may_become(before: Status, after: Status) -> bool:
-    """Whether a copy that is *before* may be *after* next."""
+    """Whether the status of a copy may change from *before* to *after*."""
     return after in MAY_FOLLOW.get(before, ())
 
 
 def counting_copy(backup: PartitionBackup) -> Copy | None:
-    """The copy that stands for the partition: the best one, of several the lowest node's."""
-    ordered = sorted(backup.copies, key=lambda one: (-RANKED.index(one.status), one.id.node))
+    """The copy that represents the partition: the best status, then the lowest node."""
+    ordered = sorted(backup.copies, key=lambda copy: (-RANKED.index(copy.status), copy.id.node))
     return ordered[0] if ordered else None
 
 
 def partition_failure(backup: PartitionBackup) -> str | None:
-    """Why the partition has no backup and will have none; None where it has or may have one."""
+    """Why the partition has no backup and never will; None if it has or may have a backup."""
     if backup.failure is not None:
         return backup.failure
     if _completed_differ(backup.copies):
@@ -50,7 +50,7 @@ def partition_status(backup: PartitionBackup) -> Status:
 
 
 def checkpoint_status(partitions: Iterable[Status]) -> Status:
-    """The status of a checkpoint over those of all its partitions, in the order Zeebe decides."""
+    """The status of a checkpoint from all its partitions, in Zeebe's order of precedence."""
     found = frozenset(partitions)
     if Status.FAILED in found:
         return Status.FAILED
@@ -64,5 +64,5 @@ def checkpoint_status(partitions: Iterable[Status]) -> Status:
 
 
 def _completed_differ(copies: Collection[Copy]) -> bool:
-    digests = {one.digest for one in copies if one.status is Status.COMPLETED}
+    digests = {copy.digest for copy in copies if copy.status is Status.COMPLETED}
     return len(digests) > 1

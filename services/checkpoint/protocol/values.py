@@ -1,8 +1,8 @@
-"""What everything of a checkpoint speaks: its records, its copies, and their statuses.
+"""The common vocabulary of a checkpoint: its records, its copies, and their statuses.
 
-A checkpoint is the logical point in time, named by its id. In each partition it has one
-position; the copies of a partition up to there, one by each node that made one, are its backup.
-Words and rules: ZEP-008.
+A checkpoint is a logical point in time that its id names. It has one position in each partition;
+the copies of a partition up to that position, one by each node that copied, are the partition's
+backup. ZEP-008 defines the terms and rules.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from enum import StrEnum
 NO_CHECKPOINT = 0
 """The id before the first checkpoint; real ids are greater."""
 LARGEST_ID = 2**63 - 1
-"""That headers of records and names of files can hold."""
+"""The greatest id that record headers and file names can hold."""
 LARGEST_ASKED = 10**18
-"""Id that can be named: those that follow one by one never come to the end."""
+"""The greatest id that a user may name: ids that follow it one by one never run out."""
 
 
 class Intent(StrEnum):
-    """What a checkpoint record in a partition's log says."""
+    """The intent of a checkpoint record in a partition's log."""
 
     CREATE = "create"
-    """The command: its position is the checkpoint's."""
+    """The command: its position is the checkpoint's position."""
     CREATED = "created"
     IGNORED = "ignored"
-    """Follows a command whose id is not greater than that of the partition's checkpoint."""
+    """Follows a command whose id is not greater than the id of the partition's checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +35,23 @@ class CheckpointRecord:
     intent: Intent
     id: int
     position: int
-    """Of the command: its own position, or that of the command it follows."""
+    """The command's position: the record's own, or the position of the command that it follows."""
 
 
 class Status(StrEnum):
-    """How far a copy, a partition's backup or a whole checkpoint is."""
+    """The progress of a copy, of a partition's backup or of a whole checkpoint."""
 
     DOES_NOT_EXIST = "doesNotExist"
     ONGOING = "ongoing"
     COMPLETED = "completed"
     FAILED = "failed"
     INCOMPLETE = "incomplete"
-    """Of a whole checkpoint: some partitions have a backup, and others have none at all."""
+    """For a whole checkpoint: some partitions have a backup, others have none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class CopyId:
-    """Which copy: Backup[N][p][b] of the ZEP."""
+    """Identifies a copy: Backup[N][p][b] of the ZEP."""
 
     checkpoint: int
     partition: int
@@ -67,16 +67,16 @@ class Copy:
     position: int | None = None
     """The checkpoint's position; None for a failure that was recorded before any copying."""
     digest: str | None = None
-    """SHA-256 of the records up to the position; known of a completed copy."""
+    """SHA-256 of the records up to the position; set for a completed copy."""
     reason: str | None = None
     """Why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionBackup:
-    """Everything that is known of one partition's backup."""
+    """All that is known about one partition's backup."""
 
     partition: int
     copies: tuple[Copy, ...] = ()
     failure: str | None = None
-    """Why no copy counts, whatever its node says of it: the verdict on the partition."""
+    """Why no copy counts, whatever the copies say: the verdict on the partition."""

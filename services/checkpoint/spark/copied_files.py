@@ -1,19 +1,23 @@
-"""The files of a copy: a topic backup as far as the cut, one of what was in transit, saved states.
+"""The files of a copy, and the digest by which two copies of a partition are compared.
+
+Segments are cut where tasks end, so their hashes differ between nodes. The comparison uses the
+CRC-32 of all records in sequence, combined from the CRCs of the pieces without reading them again.
 
 ::
 
-    segments/TOPIC/...    the partition as far as the cut
-    channel/TOPIC/...     records behind it that nobody sends again
-    snapshot/states.json  what each group's owner of the partition had saved at the cut
+    segments/TOPIC/...    the partition up to the cut
+    channel/TOPIC/...     records after the cut that no sender repeats
+    snapshot/states.json  the state that each group's owner had saved at the cut
+    snapshot/moved.json   where records were before an earlier restore had written them here
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from breakglass.services.checkpoint.spark.records_digest import records_digest
+from breakglass.services.checkpoint.kafka.control import MovedRecords, moved_from, moved_rows
 from breakglass.services.checkpoint.store.documents import ManifestDocument, StoredFile
 from breakglass.services.checkpoint.store.files import blobs_at, stored_file
 from breakglass.services.errors import MalformedInput, StorageError
@@ -21,22 +25,69 @@ from breakglass.services.topic_backup.folder import Folder, read_bounded
 from breakglass.services.topic_backup.layout import records_name
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.segment_reader import MAGIC
 from breakglass.services.topic_backup.store.blobs import Blobs
 from breakglass.services.topic_backup.store.store import Store, open_store
 from breakglass.services.topic_backup.summary import PartitionSummary
 
+POLYNOMIAL = 0xEDB88320
+"""Of CRC-32 as in zlib: the lowest bit is the highest power."""
+ONE, EIGHTH_POWER = 1 << 31, 1 << 23
+MASK = 2**32 - 1
+
+
+def records_digest(parts: Iterable[SegmentPart]) -> str:
+    """Count, size and CRC of the records of *parts*, in order, from the CRCs of the parts."""
+    count = size = crc = 0
+    for part in parts:
+        assert part.records_crc is not None
+        length = part.records_bytes - len(MAGIC)
+        crc = joined(crc, part.records_crc, length)
+        count, size = count + part.count, size + length
+    return f"{count}-{size}-{crc:08x}"
+
+
+def joined(first: int, second: int, length: int) -> int:
+    """The CRC-32 of two consecutive pieces; *length* is the size of the second piece in bytes."""
+    return _product(_power(length), first) ^ second
+
+
+def _power(length: int) -> int:
+    """The polynomial that shifts a CRC by this many bytes, by repeated squaring."""
+    found, square = ONE, EIGHTH_POWER
+    while length:
+        if length & 1:
+            found = _product(square, found)
+        square = _product(square, square)
+        length >>= 1
+    return found
+
+
+def _product(one: int, other: int) -> int:
+    """The product of two polynomials over GF(2), modulo the CRC's polynomial."""
+    found = 0
+    while one:
+        if one & ONE:
+            found ^= other
+        one = one << 1 & MASK
+        other = other >> 1 ^ (POLYNOMIAL if other & 1 else 0)
+    return found
+
+
 SEGMENTS, CHANNEL = "segments", "channel"
 STATES = "snapshot/states.json"
+MOVED = "snapshot/moved.json"
 MOST_STATES = 1024 * 1024 * 1024
+"""Bytes of either file."""
 
 
 def segments_store(where: str) -> Store:
-    """Where the topic backup lies that ends with the cut."""
+    """The topic backup of the records up to the cut."""
     return open_store(f"{where}/{SEGMENTS}")
 
 
 def channel_store(where: str) -> Store:
-    """Where that of the records in transit lies."""
+    """The topic backup of the records in transit."""
     return open_store(f"{where}/{CHANNEL}")
 
 
@@ -51,11 +102,12 @@ def manifest_of(
     incarnation: str | None,
     tool_version: str,
     states: Mapping[str, bytes],
+    moved: Sequence[MovedRecords],
     parts: Iterable[SegmentPart],
 ) -> ManifestDocument:
-    """What lies below *where*; segments by the hashes that were taken while they were written.
+    """The manifest of the files below *where*; segments by the hashes from when they were written.
 
-    *parts* are the records as far as the cut, in order.
+    *parts* are the records up to the cut, in order.
 
     Raises:
         StorageError: a file cannot be read.
@@ -63,20 +115,22 @@ def manifest_of(
     held = blobs_at(where)
     if states:
         _write_states(held, states)
+    if moved:
+        held.create(MOVED, json.dumps(moved_rows(moved)).encode())
     folder = segments_store(where).folder(topic)
     summary = summary_of(folder, number)
     known = {
-        (name := f"{SEGMENTS}/{topic}/{records_name(one.prefix)}"): StoredFile(
-            name, one.records_bytes, one.sha256
+        (name := f"{SEGMENTS}/{topic}/{records_name(segment.prefix)}"): StoredFile(
+            name, segment.records_bytes, segment.sha256
         )
-        for one in summary.segments
+        for segment in summary.segments
     }
     return ManifestDocument(
         created_at_ms=0,
         completed_at_ms=0,
         position=position,
         start=start,
-        records=sum(one.count for one in summary.segments),
+        records=sum(segment.count for segment in summary.segments),
         records_digest=records_digest(parts),
         files=tuple(
             known[name] if name in known else stored_file(held, name)
@@ -91,10 +145,10 @@ def manifest_of(
 
 
 def summary_of(folder: Folder, number: int) -> PartitionSummary:
-    """What a copy holds of its partition.
+    """A summary of the partition's content in a copy.
 
     Raises:
-        StorageError: it holds nothing, which is never so of one that was committed.
+        StorageError: it is empty, which a committed copy never is.
     """
     manifest = read_manifest(folder)
     found = None if manifest is None else manifest.partition(number)
@@ -104,10 +158,10 @@ def summary_of(folder: Folder, number: int) -> PartitionSummary:
 
 
 def read_states(where: str) -> dict[str, bytes]:
-    """What each group's owner had saved; nothing where none saves anything.
+    """The saved state of each group's owner; empty if no group saves states.
 
     Raises:
-        MalformedInput: the file is none of ours.
+        MalformedInput: the file is not a file of states.
     """
     held = blobs_at(where)
     if held.size(STATES) is None:
@@ -125,11 +179,30 @@ def read_states(where: str) -> dict[str, bytes]:
         ) from None
 
 
+def read_moved(where: str) -> tuple[MovedRecords, ...]:
+    """The addresses that records of the partition had before an earlier restore; mostly none.
+
+    Raises:
+        MalformedInput: the file holds no such addresses.
+    """
+    held = blobs_at(where)
+    if held.size(MOVED) is None:
+        return ()
+    with held.open(MOVED) as file:
+        content = read_bounded(file, held.where(MOVED), MOST_STATES)
+    try:
+        return moved_from(json.loads(content))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise MalformedInput(
+            f"{held.where(MOVED)}: no moved records ({error}); take the file from another copy."
+        ) from None
+
+
 def _write_states(held: Blobs, states: Mapping[str, bytes]) -> None:
     texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
     held.create(STATES, json.dumps(texts).encode())
 
 
 def _hidden(name: str) -> bool:
-    """Whether it is a lock, or what a killed writer left."""
+    """Whether the file is a lock, or the remainder of a killed writer."""
     return any(part.startswith(".") for part in name.split("/"))

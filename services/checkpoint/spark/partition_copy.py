@@ -1,49 +1,57 @@
-"""Copies one partition as far as the cut and what was in transit over it: a `PartitionCopier`.
+"""Copies partitions up to the cut, with their records in transit, as topic backups.
 
-Large logs are read by the Spark pipeline of topic backups, small ones without: a job costs more
-than they do. The result is a topic backup of one partition.
+The Spark pipeline of topic backups reads large logs; small logs are read without Spark, because a
+job costs more than the read. `KafkaSources` reads what all partitions need once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from breakglass.services.checkpoint.kafka.epochs import require_same_log
+from breakglass.services import patience
+from breakglass.services.checkpoint.copying import PartitionCopier
+from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control, MovedRecords
+from breakglass.services.checkpoint.kafka.control_log import read_control
+from breakglass.services.checkpoint.kafka.holding import without_hold
+from breakglass.services.checkpoint.kafka.states import places, promised_states
+from breakglass.services.checkpoint.kafka.topics import incarnation, of, require_same_log
 from breakglass.services.checkpoint.spark.copied_files import (
     channel_store,
     manifest_of,
     segments_store,
 )
-from breakglass.services.checkpoint.store.documents import ManifestDocument
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    ManifestDocument,
+    NumberedPartition,
+    TakeDocument,
+)
 from breakglass.services.errors import ClusterError, EvidenceChanged, TimedOut
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.pipeline.backup import jobs
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.pace import Budget
 from breakglass.services.pipeline.part_writer import PartTarget, copy_chosen, copy_exactly
 from breakglass.services.pipeline.report import PartitionReport, TopicReport
-from breakglass.services.pipeline.resume_point import CopyStretch
 from breakglass.services.pipeline.source import (
+    CopyStretch,
     PartitionSource,
     TopicSource,
     WantedTopics,
     read_sources,
 )
 from breakglass.services.pipeline.topic_copy import TopicCopy
-from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
-from breakglass.services.topic_backup.assembling import assembling
-from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.assembler import assembling
+from breakglass.services.topic_backup.part import Addition, Missing, NewSegment, SegmentPart
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import EpochStart
 
-ASK_SECONDS = 60.0
-MOVING_SECONDS = 10.0
-"""For a partition to have a leader again."""
 SMALL = 10_000
-"""Offsets that are copied without Spark."""
+"""Maximum number of offsets that are copied without Spark."""
 
 
 @dataclass(slots=True)
@@ -54,31 +62,33 @@ class PartitionCopy:
     topic: TopicSource
     partition: PartitionSource
     position: int
-    """Of the cut, exclusive."""
+    """The cut, exclusive."""
     in_transit: Collection[int] = ()
-    """Offsets behind the cut that are copied beside it."""
+    """Offsets after the cut that are copied too."""
     needed: int = 0
-    """The first offset that a restore cannot do without: where the first group goes on."""
+    """The first offset that a restore needs: where the first group resumes."""
     incarnation: str | None = None
     tool_version: str = "unknown"
     written: tuple[EpochStart, ...] = ()
-    """Offsets that are copied, with the leader epochs that wrote them when the cut was decided."""
+    """The copied offsets, with the leader epochs that wrote them when the cut was decided."""
     states: Mapping[str, bytes] = field(default_factory=dict)
-    """What each group's owner has saved at the cut."""
+    """The state that each group's owner saved at the cut."""
+    moved: tuple[MovedRecords, ...] = ()
+    """What an earlier restore has written here: another cluster has no notes of that."""
     spark: AbstractContextManager[object] = field(default_factory=nullcontext)
-    """Entered for each job: of all partitions a few have one at the same time."""
+    """Entered for each job: it limits the jobs that run at the same time."""
     _tried: bool = field(default=False, init=False)
 
     def copy(self, where: str) -> ManifestDocument:
-        """Write it below *where*, and say what was written.
+        """Write the copy below *where*, and return what was written.
 
         Raises:
-            EvidenceChanged: retention was faster.
-            ClusterError: the log is another one by now.
-            StorageError, Unreachable, PipelineError: it may be tried again.
+            EvidenceChanged: retention has removed records.
+            ClusterError: the log was replaced.
+            StorageError, Unreachable, PipelineError: the copy may be retried.
         """
         if self._tried:
-            # Its leader may be another one by now.
+            # The leader may have changed.
             self._read_again()
         self._tried = True
         self._require()
@@ -88,7 +98,7 @@ class PartitionCopy:
             if self.in_transit:
                 self._copy_channel(channel_store(where))
         except ClusterError:
-            # A log that is another one by now is the reason, whatever has shown it.
+            # A replaced log is the actual reason, whichever error has shown it.
             self._require_same()
             raise
         self._require_same()
@@ -102,28 +112,33 @@ class PartitionCopy:
             incarnation=self.incarnation,
             tool_version=self.tool_version,
             states=self.states,
+            moved=self.moved,
             parts=parts,
         )
 
     @property
     def number(self) -> int:
-        """Of the partition in its topic."""
+        """The partition's number in its topic."""
         return self.partition.partition.partition
 
     @property
     def offsets(self) -> int:
-        """As far as the cut."""
+        """The offsets up to the cut."""
         return max(0, self.position - self.partition.log_start)
 
     def _read_again(self) -> None:
-        # A leader that moves just now, as with a broker that is killed, is found a moment later.
-        until(Deadline.after(MOVING_SECONDS), self._read_once)
+        # A leader that moves during a broker failure is found at the next try.
+        until(Deadline.after(patience.LEADERLESS), self._read_once)
 
     def _read_once(self) -> None:
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         wanted = WantedTopics((self.topic.name,))
         (self.topic,) = read_sources(self.run.client, wanted, deadline, {self.number})
-        found = (one for one in self.topic.partitions if one.partition == self.partition.partition)
+        found = (
+            partition
+            for partition in self.topic.partitions
+            if partition.partition == self.partition.partition
+        )
         partition = next(found, None)
         if partition is None:
             raise TimedOut(f"{self.partition.partition} has no leader: try again", "no leader")
@@ -144,7 +159,7 @@ class PartitionCopy:
         self._require_kept(self.partition.log_start)
 
     def _require_written(self) -> None:
-        """Return if the log is still the one that the cut was decided on (H10)."""
+        """Return if the log is still the log on which the cut was decided (H10)."""
         if self.written:
             require_same_log(self.partition.partition, self.written, self.partition.epochs)
 
@@ -189,15 +204,147 @@ class PartitionCopy:
             rate = self.run.settings.bytes_per_second
             target = PartTarget(assembler.folder, assembler.run, limit, rate)
             parts = copy_chosen(self._log(), self.in_transit, target)
-            found = sum(one.count for one in parts)
+            found = sum(part.count for part in parts)
             if found != len(self.in_transit):
                 raise EvidenceChanged(
                     f"{len(self.in_transit) - found} records in transit behind the cut of "
                     f"{self.partition.partition} are gone: take a checkpoint with a new id"
                 )
-            segments = [NewSegment(one) for one in parts]
+            segments = [NewSegment(part) for part in parts]
             assembler.add([Addition(self.number, segments, Missing(), end)])
             assembler.commit()
 
     def _log(self) -> CommittedLog:
         return CommittedLog(self.run.client.sender, self.partition.leader, self.partition.partition)
+
+
+JOBS = 2
+"""Parallel Spark jobs: while one job is planned or committed, the other uses the cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSources:
+    """`finishing.Sources` of the cluster of *run*."""
+
+    run: BackupRun
+    control_topic: str = CONTROL_TOPIC
+    tool_version: str = "unknown"
+    _spark: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(JOBS))
+
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
+        """A source for each partition.
+
+        Raises:
+            EvidenceChanged: a topic was replaced (H12).
+            ClusterError: a partition cannot be read.
+        """
+        deadline = Deadline.after(patience.JOB)
+        return until(deadline, lambda: self._open(take, cut, deadline))
+
+    def _open(
+        self, take: TakeDocument, cut: CutDocument, deadline: Deadline
+    ) -> Mapping[int, PartitionCopier]:
+        topics = tuple(sorted({partition.topic for partition in take.partitions}))
+        found = {
+            source.name: source
+            for source in read_sources(self.run.client, WantedTopics(topics), deadline)
+        }
+        partitions = self.run.client.partitions(topics, deadline)
+        if take.incarnation != incarnation(partitions):
+            raise EvidenceChanged(
+                "topics were deleted and created again since the checkpoint was asked for: take "
+                "one with a new id"
+            )
+        control = read_control(self.run.client, self.control_topic, deadline, take.id) or Control()
+        found = {name: _released(source, control) for name, source in found.items()}
+        states = promised_states(take, cut, places(take, partitions), control)
+        sources = {
+            partition.number: self._source(
+                partition, found[partition.topic], take, cut, states[partition.number], control
+            )
+            for partition in take.partitions
+        }
+        whole = sum(source.offsets for source in sources.values())
+        rate = self.run.settings.bytes_per_second
+        budget = None if rate is None else Budget(rate)
+        return {
+            number: replace(one, run=self._run(one.offsets, whole, budget))
+            for number, one in sources.items()
+        }
+
+    def _run(self, offsets: int, whole: int, budget: Budget | None) -> BackupRun:
+        """The run that copies *offsets* of the *whole*; more than half of it gets every core."""
+        alone = 2 * offsets > whole or budget is not None
+        return replace(
+            self.run,
+            settings=replace(self.run.settings, records_crc=True),
+            budget=budget,
+            side_by_side=1 if alone else JOBS,
+        )
+
+    def _source(
+        self,
+        subject: NumberedPartition,
+        topic: TopicSource,
+        take: TakeDocument,
+        cut: CutDocument,
+        states: Mapping[str, bytes],
+        control: Control,
+    ) -> PartitionCopy:
+        partition = next(
+            (partition for partition in topic.partitions if partition.partition == of(subject)),
+            None,
+        )
+        if partition is None:
+            why = topic.unread.get(subject.partition, "it is gone")
+            raise ClusterError(
+                f"{of(subject)} cannot be copied ({why}): run `breakglass triage`, then take a "
+                "checkpoint with a new id"
+            )
+        return PartitionCopy(
+            self.run,
+            topic,
+            partition,
+            cut.positions[subject.number],
+            in_transit=cut.in_transit.get(subject.number, ()),
+            needed=needed_from(subject.number, cut, partition.log_start),
+            incarnation=take.incarnation,
+            tool_version=self.tool_version,
+            written=tuple(_written(subject.number, cut)),
+            states=states,
+            moved=_moved(subject.partition, topic, control),
+            spark=self._spark,
+        )
+
+
+def _released(topic: TopicSource, control: Control) -> TopicSource:
+    """*topic* with the settings that it has when its retention is not held back."""
+    known = topic.identity
+    config = without_hold(known.topic_id, dict(known.config), control)
+    return replace(topic, identity=replace(known, config=config))
+
+
+def _moved(partition: int, topic: TopicSource, control: Control) -> tuple[MovedRecords, ...]:
+    topic_id = topic.identity.topic_id
+    before = None if topic_id is None else control.restored.get(topic_id.hex)
+    return () if before is None else before.moved.get(partition, ())
+
+
+def needed_from(number: int, cut: CutDocument, log_start: int) -> int:
+    """The first offset of a partition that a restore needs; the log start if no group reads it.
+
+    An owner that replays its log needs all records.
+    """
+    offsets = (
+        0 if number in group.replayed else group.offsets.get(number)
+        for group in cut.groups.values()
+    )
+    return min((offset for offset in offsets if offset is not None), default=log_start)
+
+
+def _written(number: int, cut: CutDocument) -> Iterator[EpochStart]:
+    """The copied offsets of the partition, with the leader epochs that wrote them."""
+    if number in cut.epochs:
+        yield EpochStart(cut.epochs[number], cut.positions[number] - 1)
+    if number in cut.in_transit_epochs:
+        yield EpochStart(cut.in_transit_epochs[number], cut.in_transit[number][-1])

@@ -1,8 +1,8 @@
-"""A checkpoint as a plan of the restore of topics: prefix, what was in transit, groups' offsets.
+"""Plans the restore of a checkpoint: records up to the cut, records in transit, group offsets.
 
-All partitions of one id, one copy of each. The restore itself is that of topic backups, which
-goes on where it was killed and compares every record; what remains is told to the participants
-last (`completion.py`).
+Uses one copy of each partition, all of the same id. The restore of topic backups writes the
+records: it resumes after a crash and compares every record. `restore.complete` then tells the
+participants.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.spark.copied_files import (
     channel_store,
@@ -31,7 +32,7 @@ from breakglass.services.pipeline.restore.planned import (
     partition_plan,
 )
 from breakglass.services.pipeline.restore.state import RestoreState, read_state, require_hopeful
-from breakglass.services.pipeline.restore.target_choice import (
+from breakglass.services.pipeline.restore.target import (
     existing,
     partition_count,
     read_targets,
@@ -45,7 +46,6 @@ from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
 from breakglass.services.topic_backup.store.store import Store, open_store
 
-ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (
     "restore into a topic of another name with --map or --suffix, or add --resume where a "
     "restore of this checkpoint was begun"
@@ -54,30 +54,30 @@ INSTEAD_OF_FILLED = (
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRestoreOptions:
-    """What is asked of a restore."""
+    """The options of a restore."""
 
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """New name by old one; a topic that is not named keeps its own."""
+    """New topic name by old name; other topics keep their names."""
     resume: bool = False
-    """The targets are those of a restore that was ended before its time."""
+    """The targets belong to an interrupted restore."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
-    """What restoring a checkpoint will do."""
+    """The effect of restoring a checkpoint."""
 
     found: StoredCheckpoint
     copies: Sequence[RestoredCopy]
     plan: RestorePlan
-    """Of the topics that are not restored yet."""
+    """The plan of the topics that are not restored yet."""
     targets: Mapping[str, str]
     """New name of each topic."""
     state_folders: Mapping[str, Path]
-    """By the old name: where it is kept how far each is."""
+    """By old name: the folder with the progress of each topic."""
 
     @property
     def phrase(self) -> str:
-        """What has to be typed: ``restore checkpoint 3 with 1,000 records into bank``."""
+        """The phrase to type: ``restore checkpoint 3 with 1,000 records into bank``."""
         names = sorted(self.targets.values())
         into = names[0] if len(names) == 1 else f"{len(names):,} topics"
         records = f"{self.plan.records:,} records"
@@ -91,32 +91,32 @@ def make_plan(
     options: CheckpointRestoreOptions,
     state_root: Path,
 ) -> CheckpointPlan:
-    """What restoring checkpoint *id* will do; every byte of its copies is read for that.
+    """The effect of restoring checkpoint *id*; reads every byte of its copies.
 
     Raises:
         UsageError: there is no such checkpoint; or as `target_names` and `existing`.
         Refused: it is not completed; a target holds records, or has other partitions; a group has
             members.
-        StorageError: a copy is not what was committed.
+        StorageError: a copy differs from what was committed.
     """
     found = _restorable(store, id)
     targets = target_names(found, options)
-    copies = [RestoredCopy(store, found, one) for one in found.partitions]
-    for one in copies:
-        one.require_whole()
+    copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
+    for copy in copies:
+        copy.require_whole()
     topics = sorted(targets)
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     cluster_id = client.describe(deadline).cluster_id
     there = existing(client, list(targets.values()), deadline)
-    now = {one.name: one for one in read_targets(client, there, deadline)}
-    folders = {one: state_root / f"checkpoint-{id}" / targets[one] for one in topics}
+    now = {target.name: target for target in read_targets(client, there, deadline)}
+    folders = {topic: state_root / f"checkpoint-{id}" / targets[topic] for topic in topics}
     plans = []
     for topic in topics:
-        own = [one for one in copies if one.topic == topic]
+        own = [copy for copy in copies if copy.topic == topic]
         plan = _topic(own, targets[topic], now.get(targets[topic]), options, folders[topic])
         if plan is not None:
             plans.append(plan)
-    require_no_members(client, (one.groups for one in plans))
+    require_no_members(client, (plan.groups for plan in plans))
     return CheckpointPlan(found, copies, RestorePlan(cluster_id, tuple(plans)), targets, folders)
 
 
@@ -136,15 +136,17 @@ def target_names(found: StoredCheckpoint, options: CheckpointRestoreOptions) -> 
     """The new name of each topic of *found*.
 
     Raises:
-        UsageError: something is named that it is not of; or as `require_names`.
+        UsageError: a named topic is not in the checkpoint; or as `require_names`.
     """
-    topics = sorted({one.subject.topic for one in found.partitions if one.subject is not None})
+    topics = sorted(
+        {partition.subject.topic for partition in found.partitions if partition.subject is not None}
+    )
     absent = sorted(set(options.renamed) - set(topics))
     if absent:
         raise UsageError(
             f"--map names {', '.join(absent)}, which the checkpoint is not of: check the spelling."
         )
-    targets = {one: options.renamed.get(one, one) for one in topics}
+    targets = {topic: options.renamed.get(topic, topic) for topic in topics}
     require_names(list(targets.values()))
     return targets
 
@@ -164,19 +166,19 @@ class RestoredCopy:
 
     @property
     def number(self) -> int:
-        """Of the partition in its topic."""
+        """The partition's number in its topic."""
         assert self.one.subject is not None
         return self.one.subject.partition
 
     @property
     def position(self) -> int:
-        """Of the cut."""
+        """The cut."""
         assert self.found.cut is not None
         return self.found.cut.positions[self.one.number]
 
     @property
     def where(self) -> str:
-        """Its content."""
+        """The address of the content."""
         return self.store.copies.contents(self._id).where()
 
     @property
@@ -186,7 +188,7 @@ class RestoredCopy:
 
     @property
     def node(self) -> int:
-        """Who copied."""
+        """The node that copied."""
         return self._id.node
 
     @property
@@ -197,10 +199,10 @@ class RestoredCopy:
         return self.one.counting.manifest
 
     def require_whole(self) -> None:
-        """Return if every file is what was committed, of the log that the cut was decided on.
+        """Return if every file is as committed, and from the log on which the cut was decided.
 
         Raises:
-            StorageError: it is not.
+            StorageError: a file differs.
         """
         wrong = self.wrong()
         if wrong:
@@ -210,7 +212,7 @@ class RestoredCopy:
             )
 
     def wrong(self) -> str:
-        """What is wrong with it, every byte read; empty where nothing is.
+        """What is wrong with the copy, every byte read; empty if nothing is wrong.
 
         Raises:
             StorageError: the store does not answer.
@@ -218,7 +220,7 @@ class RestoredCopy:
         return self._misplaced() or self.store.copies.damaged(self._id) or self._other_log()
 
     def _misplaced(self) -> str:
-        """Why it ends elsewhere than the cut; empty where it does not."""
+        """Why the copy does not end at the cut; empty if it does."""
         ends = self.manifest.position
         if ends == self.position:
             return ""
@@ -226,7 +228,7 @@ class RestoredCopy:
         return f"the copy of {where} ends at {ends}, and the cut is at {self.position}"
 
     def _other_log(self) -> str:
-        """Why the copy is of another log than the cut; empty where nothing says so (H10)."""
+        """Why the copy is from another log than the cut; empty if nothing shows that (H10)."""
         assert self.found.cut is not None
         wanted = self.found.cut.epochs.get(self.one.number)
         if wanted is None:
@@ -240,17 +242,19 @@ class RestoredCopy:
         )
 
     def identity(self) -> TopicIdentity:
-        """Of the topic that was copied."""
+        """The identity of the copied topic."""
         manifest = read_manifest(segments_store(self.where).folder(self.topic))
         assert manifest is not None
         return manifest.identity
 
     def stored(self) -> tuple[StoredSegment, ...]:
-        """The segments as far as the cut, and those behind it."""
+        """The segments up to the cut, and the segments after the cut."""
         stores = [segments_store(self.where)]
         if self._in_transit:
             stores.append(channel_store(self.where))
-        return tuple(one for store in stores for one in _segments(store, self.topic, self.number))
+        return tuple(
+            segment for store in stores for segment in _segments(store, self.topic, self.number)
+        )
 
     @property
     def _in_transit(self) -> tuple[int, ...]:
@@ -258,15 +262,15 @@ class RestoredCopy:
         return self.found.cut.in_transit.get(self.one.number, ())
 
     def plan(self) -> PartitionPlan:
-        """All of it."""
-        end = max([self.position, *(one + 1 for one in self._in_transit)])
+        """The complete plan."""
+        end = max([self.position, *(number + 1 for number in self._in_transit)])
         stored = self.stored()
-        start = min((one.first_offset for one in stored), default=0)
+        start = min((segment.first_offset for segment in stored), default=0)
         spans: Spans = ((start, end),) if start < end and stored else ()
         return partition_plan(self.number, stored, spans)
 
     def groups(self) -> dict[str, int]:
-        """Where each group goes on, by the old offsets."""
+        """Where each group resumes, by the old offsets."""
         assert self.found.cut is not None
         return {
             name: group.offsets[self.one.number]
@@ -287,7 +291,7 @@ def _topic(
     options: CheckpointRestoreOptions,
     state_folder: Path,
 ) -> TopicPlan | None:
-    """The plan of one topic; None where nothing of it is left to be done."""
+    """The plan of one topic; None if the topic is already restored."""
     source = f"{copies[0].store.address}#{copies[0].found.id}"
     begun = _begun(state_folder, source, target, now, options)
     if begun is not None and begun.ended:
@@ -295,7 +299,7 @@ def _topic(
     _require_target(now, len(copies), filled=begun is not None and begun.topic_id is not None)
     identity = copies[0].identity()
     saved = begun.settings if begun else now.identity.config if now else identity.config
-    groups = {one.number: one.groups() for one in copies}
+    groups = {copy.number: copy.groups() for copy in copies}
     return TopicPlan(
         held=HeldTopic(copies[0].topic, 1, open_store(copies[0].where)),
         source=source,
@@ -307,12 +311,12 @@ def _topic(
         empty=True,
         partition_count=len(copies),
         settings=saved,
-        partitions=tuple(one.plan() for one in copies),
+        partitions=tuple(copy.plan() for copy in copies),
         expired_at_once=0,
         groups={number: held for number, held in groups.items() if held},
         state_folder=str(state_folder.absolute()),
         resumed=begun is not None,
-        stored={one.number: one.stored() for one in copies},
+        stored={copy.number: copy.stored() for copy in copies},
     )
 
 
@@ -335,10 +339,10 @@ def _begun(
     now: TopicSource | None,
     options: CheckpointRestoreOptions,
 ) -> RestoreState | None:
-    """The restore into *target* that is gone on with.
+    """The unfinished restore into *target* that is resumed.
 
     Raises:
-        Refused: another one was begun there, or it has failed for good.
+        Refused: another restore was begun there, or it has failed permanently.
     """
     state = read_state(folder)
     topic_id = None if now is None else str(now.identity.topic_id)

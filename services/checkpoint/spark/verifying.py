@@ -1,6 +1,6 @@
-"""Verifies a checkpoint in its store: every byte of what a restore would take, and its place.
+"""Verifies a checkpoint in its store: reads and compares every byte that a restore would use.
 
-No cluster is asked: what was committed is compared with what lies there now.
+No cluster is asked: the files are compared with what was committed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from breakglass.services.errors import Refused
 
 SIDE_BY_SIDE = 4
 Tell = Callable[[int, str], None]
-"""Is told of each partition in turn: its number, and what is wrong with it."""
+"""Called for each partition: its number, and what is wrong with it."""
 
 
 def verify(
@@ -27,30 +27,30 @@ def verify(
     tell: Tell,
     clock: Callable[[], int] = now_ms,
 ) -> VerifiedDocument:
-    """Read every file of *found* and note in its store what came of it.
+    """Read every file of *found*, and store the result.
 
     Raises:
         Refused: it is not completed.
-        StorageError: the store does not answer; nothing is noted.
+        StorageError: the store does not answer; no result is stored.
     """
     if found.status is not Status.COMPLETED or found.cut is None:
         raise Refused(
             f"checkpoint {found.id} is {found.status}, and only a completed one can be verified: "
             f"see `breakglass checkpoint status {found.id}`"
         )
-    copies = [RestoredCopy(store, found, one) for one in found.partitions]
+    copies = [RestoredCopy(store, found, partition) for partition in found.partitions]
     damage: dict[int, str] = {}
     with ThreadPoolExecutor(SIDE_BY_SIDE, "verify") as pool:
         for one, wrong in zip(copies, pool.map(RestoredCopy.wrong, copies), strict=True):
             tell(one.one.number, wrong)
             if wrong:
                 damage[one.one.number] = wrong
-    files = [file for one in copies for file in one.manifest.files]
+    files = [file for copy in copies for file in copy.manifest.files]
     done = VerifiedDocument(
         clock(),
-        {one.one.number: one.node for one in copies},
+        {copy.one.number: copy.node for copy in copies},
         len(files),
-        sum(one.size for one in files),
+        sum(file.size for file in files),
         damage,
     )
     store.note_verified(found.id, done)

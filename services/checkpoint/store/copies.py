@@ -1,20 +1,19 @@
-"""The copies of a store of checkpoints, as the workers write them.
+"""The copies in a store of checkpoints, as the workers write them.
 
-What a copy's status may follow is enforced here; its manifest, written last, is its sole commit.
+This module enforces the allowed changes of a copy's status. The manifest, which is written last, is
+the only commit of a copy.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from breakglass.services.checkpoint.protocol.status import (
-    DIFFERENT_COPIES,
-    may_become,
-    partition_failure,
-)
+from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
+from breakglass.services.checkpoint.protocol import worker
+from breakglass.services.checkpoint.protocol.status import may_become
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.documents import (
     ManifestDocument,
@@ -30,66 +29,92 @@ from breakglass.services.checkpoint.store.layout import (
     of_copy,
 )
 from breakglass.services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
-from breakglass.services.errors import Refused
+from breakglass.services.errors import AlreadyRunning, Refused
 from breakglass.services.topic_backup.store.blobs import Blobs
 
 NEW_ID = "take a checkpoint with a new id"
 
 
 class Copies:
-    """What nodes have copied. Every method raises StorageError where the store does not answer."""
+    """The copies of all nodes. Every method raises StorageError if the store does not answer."""
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self, files: Files, machine: Callable[[], str] = this_machine) -> None:
+        """*machine* names the machine on which this process runs; asked when a copy is begun."""
+        self._files, self._machine = files, machine
 
     def partition(self, checkpoint: int, number: int) -> StoredPartition:
-        """One partition's backup as far as there is any, for `protocol.worker.begin`."""
+        """One partition's backup as far as it exists, for `protocol.worker.begin`."""
         mine = self._files.names(checkpoint, number)
         documents = self._files.read_all([*mine, of_checkpoint(checkpoint, CheckpointFile.TAKE)])
         found = put_together(checkpoint, documents).partitions
         nothing = StoredPartition(number, None)
-        return next((one for one in found if one.number == number), nothing)
+        return next((partition for partition in found if partition.number == number), nothing)
 
     def begin(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
-        """Note that a copy is begun, up to *position*, exclusive; None where it is not known yet.
+        """Record that a copy is begun, up to *position*, exclusive; None if it is not known yet.
 
         Raises:
-            Refused: the copy cannot be begun in the state it is in.
+            Refused: the status of the copy does not allow it to begin.
         """
         self.begin_all({id: position}, tool_version)
 
     def begin_all(
         self, positions: Mapping[CopyId, int | None], tool_version: str = "unknown"
     ) -> None:
-        """Note that copies of one checkpoint are begun, all of them at the same time.
+        """Record that copies of one checkpoint are begun, all at the same time.
 
         Raises:
-            Refused: one of them cannot be begun in the state it is in.
+            Refused: the status of a copy does not allow it to begin.
         """
         for checkpoint in {id.checkpoint for id in positions}:
             self._require_live(checkpoint)
-            there = {one.copy for one in self._files.names(checkpoint)}
+            there = {name.copy for name in self._files.names(checkpoint)}
             self._refuse(id for id in positions if id in there)
-        now = self._files.clock()
+        now, machine = self._files.clock(), self._machine()
         documents = {
-            of_copy(id, CheckpointFile.ONGOING): OngoingDocument(now, position, tool_version)
+            of_copy(id, CheckpointFile.ONGOING): OngoingDocument(
+                now, position, tool_version, machine
+            )
             for id, position in positions.items()
         }
         others = self._files.create_all(documents)
-        self._refuse(one.copy for one in others if one.copy is not None)
+        self._refuse(other.copy for other in others if other.copy is not None)
 
     def _refuse(self, ids: Iterable[CopyId]) -> None:
         id = next(iter(ids), None)
         if id is not None:
-            raise _not_allowed(id, self._read(id).copy.status, Status.ONGOING)
+            found = self._read(id)
+            self.require_own([found])
+            raise _not_allowed(id, found.copy.status, Status.ONGOING)
 
-    def begin_anew(self, id: CopyId) -> None:
-        """Remove what this node has of a copy that did not get to its end.
+    def require_own(self, copies: Iterable[StoredCopy]) -> None:
+        """Return if no other machine has begun one of the ongoing *copies* of a node.
 
         Raises:
-            Refused: it did, or it has failed.
+            AlreadyRunning: another machine works under the same node number; or it did so once,
+                and this machine cannot tell whether it still does.
         """
-        status = self._read(id).copy.status
+        for copy in copies:
+            begun = copy.ongoing
+            if begun is None or begun.machine is None or copy.copy.status is not Status.ONGOING:
+                continue
+            if not same_machine(begun.machine, own := self._machine()):
+                raise AlreadyRunning(
+                    f"node {copy.id.node} of checkpoint {copy.id.checkpoint} is another machine, "
+                    f"{host_of(begun.machine)}; this one is {host_of(own)}, and two machines with "
+                    "one number would replace each other's files: give this one a number of its "
+                    "own with --node, by which it also takes over if the other one is gone."
+                )
+
+    def begin_anew(self, id: CopyId) -> None:
+        """Remove this node's files of an incomplete copy.
+
+        Raises:
+            Refused: the copy is complete, or has failed.
+        """
+        found = self._read(id)
+        self.require_own([found])
+        status = found.copy.status
         if status not in (Status.ONGOING, Status.DOES_NOT_EXIST):
             raise _not_allowed(id, status, Status.ONGOING)
         held = self.contents(id)
@@ -97,14 +122,15 @@ class Copies:
         self._files.remove([of_copy(id, CheckpointFile.ONGOING)])
 
     def begin_again(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
-        """Begin a copy anew; the note that it was begun stays, unless it names another position.
+        """Restart a copy; the record of its begin stays, unless it names another position.
 
-        So nobody who looks meanwhile finds nothing.
+        A reader therefore always finds a record of the copy.
 
         Raises:
-            Refused: it has come to its end, or has failed.
+            Refused: the copy is complete, or has failed.
         """
         found = self._read(id)
+        self.require_own([found])
         noted = found.ongoing
         ongoing = found.copy.status is Status.ONGOING
         if noted is None or not ongoing or noted.position not in (None, position):
@@ -116,7 +142,7 @@ class Copies:
         held.remove(held.names())
 
     def contents(self, id: CopyId) -> Blobs:
-        """Where the content of a copy is written and read."""
+        """The address of a copy's content."""
         return self._files.blobs(contents(id))
 
     def put(self, id: CopyId, name: str, content: bytes) -> StoredFile:
@@ -131,15 +157,16 @@ class Copies:
         return StoredFile(name, len(content), hashlib.sha256(content).hexdigest())
 
     def complete(self, id: CopyId, manifest: ManifestDocument) -> None:
-        """Commit a copy: every file is there by now, and is looked for.
+        """Commit a copy: every file must exist, and is checked.
 
-        A completed copy of another node that holds other records fails the partition.
+        Another node's completed copy with other records makes the partition fail.
 
         Raises:
             Refused: the copy is not ongoing, or a file of *manifest* is missing.
         """
         self._require_live(id.checkpoint)
         found = self._read(id)
+        self.require_own([found])
         if found.ongoing is None or not may_become(found.copy.status, Status.COMPLETED):
             raise _not_allowed(id, found.copy.status, Status.COMPLETED)
         if found.ongoing.position not in (None, manifest.position):
@@ -155,13 +182,17 @@ class Copies:
             raise _not_allowed(id, Status.COMPLETED, Status.COMPLETED)
         self._require_live(id.checkpoint)
         backup = self.partition(id.checkpoint, id.partition).backup
-        if backup.failure is None and partition_failure(backup) == DIFFERENT_COPIES:
+        own = next((copy for copy in backup.copies if copy.id == id), None)
+        if own is None or own.status is not Status.COMPLETED or backup.failure is not None:
+            return
+        verdict = worker.after_completion(backup, own)
+        if verdict is not None:
             self._files.fail(
-                Name(id.checkpoint, id.partition, None, CheckpointFile.FAILURE), DIFFERENT_COPIES
+                Name(id.checkpoint, id.partition, None, CheckpointFile.FAILURE), verdict
             )
 
     def fail(self, id: CopyId, reason: str, position: int | None = None) -> None:
-        """Record that a copy has failed, for good; one that was never begun too."""
+        """Record that a copy has failed permanently, even if it was never begun."""
         self._files.fail(of_copy(id, CheckpointFile.FAILURE), reason, position)
 
     def remove_if_deleted(self, id: CopyId) -> None:
@@ -170,7 +201,7 @@ class Copies:
             self._files.remove_rest(id.checkpoint)
 
     def damaged(self, id: CopyId) -> str | None:
-        """What is wrong with a completed copy's files, every byte read; None if nothing is.
+        """What is wrong with a completed copy's files, every byte read; None if nothing is wrong.
 
         Raises:
             Refused: the copy is not completed.
@@ -179,20 +210,20 @@ class Copies:
         if manifest is None:
             raise Refused(f"the copy {_words(id)} is not completed: nothing says what it holds.")
         held = self.contents(id)
-        wrong = (_wrong(held, one) for one in manifest.files)
-        return next((one for one in wrong if one is not None), None)
+        wrong = (_wrong(held, file) for file in manifest.files)
+        return next((text for text in wrong if text is not None), None)
 
     def _read(self, id: CopyId) -> StoredCopy:
         entries = (CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE)
-        documents = self._files.read_all(of_copy(id, one) for one in entries)
+        documents = self._files.read_all(of_copy(id, entry) for entry in entries)
         partitions = put_together(id.checkpoint, documents).partitions
-        copies = (one for partition in partitions for one in partition.copies)
+        copies = (copy for partition in partitions for copy in partition.copies)
         return next(copies, StoredCopy(id, None, None, None))
 
     def _require_live(self, checkpoint: int) -> None:
-        """Raises Refused where the checkpoint was never asked for, has failed or was deleted."""
+        """Raises Refused if the checkpoint was never requested, has failed or was deleted."""
         entries = (CheckpointFile.TAKE, CheckpointFile.FAILURE, CheckpointFile.DELETED)
-        found = self._files.read_all(of_checkpoint(checkpoint, one) for one in entries)
+        found = self._files.read_all(of_checkpoint(checkpoint, entry) for entry in entries)
         there = {name.entry for name in found}
         if there != {CheckpointFile.TAKE}:
             why = "has failed" if CheckpointFile.FAILURE in there else "was deleted"

@@ -1,6 +1,6 @@
-"""What the files of a store of checkpoints say: JSON, each with the version of its schema.
+"""The JSON documents in a store of checkpoints, each with its schema version.
 
-Times are in milliseconds since the epoch (UTC), sizes in bytes.
+Times are milliseconds since the epoch (UTC), sizes are bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
 
+from breakglass.services.checkpoint.protocol.evidence import CheckpointEvidence
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
 from breakglass.services.topic_backup.layout import MAX_INT64
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MAX_BYTES = 64 * 1024 * 1024
-"""Of a document: a manifest has a line for each file of a copy."""
+"""Maximum size of a document: a manifest has a line for each file of a copy."""
 MAX_PARTITION = 1_000_000
 _PART = r"(?!\.\.?/|\.\.?$)[A-Za-z0-9._~-]{1,255}"
 _FILE = re.compile(rf"{_PART}(?:/{_PART}){{0,5}}", re.ASCII)
@@ -31,23 +33,40 @@ _STRICT: Mapping[str, Any] = {"extra": "forbid"}
 
 
 class Level(StrEnum):
-    """What is promised about a checkpoint's consistency."""
+    """The consistency that a checkpoint guarantees."""
 
     VECTOR = "vector"
-    """End offsets and group offsets as they were read; nothing is promised."""
+    """End offsets and group offsets as they were read; nothing is guaranteed."""
     VERIFIED = "verified"
     """Lowered by the records' lineage to the greatest consistent cut."""
+    ORDERED = "ordered"
+    """Offsets and ends read against the flow of records: nothing is lost, records may double."""
     COORDINATED = "coordinated"
     """Cut at the checkpoint id that every record carries."""
+    TRANSACTIONAL = "transactional"
+    """Lowered until every transaction is in the cut as a whole or not at all."""
 
 
 class GroupPolicy(StrEnum):
-    """How a group gets back what is in transit over the cut: one of them, never both (H6, H7)."""
+    """What a checkpoint does about a group.
+
+    A group that writes into the topics recovers records in transit over the cut in one of two ways,
+    never in both (H6, H7).
+    """
 
     EXACTLY_ONCE = "exactly-once"
-    """Records behind the cut whose cause is in it are restored behind it."""
+    """The restore writes records after the cut whose cause is in the cut."""
     AT_LEAST_ONCE = "at-least-once"
-    """The group begins at lower offsets and writes them again; readers pass over the double."""
+    """The group resumes at lower offsets and writes the records again; readers skip duplicates."""
+    READER = "reader"
+    """The group writes nothing into the topics: it resumes at its offset, at most at the cut."""
+    LEFT_OUT = "left-out"
+    """Declared as not in the checkpoint: its offsets are not saved."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether records of the topics may be outputs of the group."""
+        return self in (GroupPolicy.EXACTLY_ONCE, GroupPolicy.AT_LEAST_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +82,22 @@ class NumberedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionFloors:
+    """Where a transactional checkpoint begins to read transactions."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    logs: Mapping[str, Mapping[int, int]]
+    """Stable ends of internal topics, by topic and partition."""
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Committed offsets by group and the partition's number, read after `logs`."""
+    stable: Mapping[int, int] = field(default_factory=dict)
+    """Stable ends by the partition's number, read before `logs`."""
+
+
+@dataclass(frozen=True, slots=True)
 class TakeDocument:
-    """What was asked for."""
+    """What was requested."""
 
     __pydantic_config__: ClassVar = _STRICT
 
@@ -72,17 +105,34 @@ class TakeDocument:
     level: Level
     partitions: tuple[NumberedPartition, ...]
     request: str
-    """Tells a request that is sent again from another one for the same id."""
+    """Distinguishes a repeated request from another request for the same id."""
     created_at_ms: int
     cluster_id: str | None = None
     incarnation: str | None = None
-    """Of the topics: after a restore the same ids may come again, of another timeline (H12)."""
+    """Of the topics: after a restore, the same ids may occur again in another timeline (H12)."""
     groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
-    """Consumer groups that get offsets with it, each with its policy."""
+    """Consumer groups on the topics, each with its policy."""
     floors: Mapping[int, int] = field(default_factory=dict)
-    """Ends of the logs, by the partition's number, as they were before anything of it began."""
+    """Log ends by the partition's number, read before the checkpoint wrote anything."""
     tool_version: str = "unknown"
     schema: int = SCHEMA
+    external: tuple[str, ...] = ()
+    """Topics that are written from outside alone: nothing in the checkpoint leads to a record."""
+    transactions: TransactionFloors | None = None
+    """Of a transactional checkpoint; its floors are stable ends. Later ones are in what is started.
+    """
+    flows: tuple[GroupFlow, ...] = ()
+    """The topology of an ordered checkpoint."""
+
+    @property
+    def writing(self) -> Mapping[str, GroupPolicy]:
+        """The groups that may write into the topics."""
+        return {name: policy for name, policy in self.groups.items() if policy.writes}
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The groups that only read."""
+        return tuple(name for name, policy in self.groups.items() if policy is GroupPolicy.READER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +143,17 @@ class StartedDocument:
 
     at_ms: int
     positions: Mapping[int, int] = field(default_factory=dict)
-    """By the partition's number: no record behind it is in the checkpoint. Of a coordinated one
-    that of the marker, else the end of the log."""
+    """By the partition's number: the marker of a coordinated checkpoint, else the log end.
+
+    No record after it is in the checkpoint.
+    """
     epochs: Mapping[int, int] = field(default_factory=dict)
-    """Leader epoch that wrote the offset before it, by the partition's number, where known."""
+    """By the partition's number: leader epoch of the offset before the position, if known."""
     schema: int = SCHEMA
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By group and the partition's number: offsets that an ordered checkpoint read before ends."""
+    transactions: TransactionFloors | None = None
+    """Of a transactional checkpoint: floors that were read after the take's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +164,11 @@ class GroupCut:
 
     policy: GroupPolicy
     offsets: Mapping[int, int]
-    """Where it goes on after a restore, by the partition's number; only partitions it reads."""
+    """Where the group resumes after a restore, by partition number; only partitions it reads."""
     states: tuple[int, ...] = ()
-    """Partitions, by number, whose owners' saved states are in the checkpoint."""
+    """Numbers of the partitions whose owners' saved states are in the checkpoint."""
     replayed: tuple[int, ...] = ()
-    """Those of owners that save theirs and go on without: from their logs' start, kept whole."""
+    """Partitions whose owners resume without their state: their logs are kept from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +179,27 @@ class CutDocument:
 
     at_ms: int
     positions: Mapping[int, int]
-    """Of the cut, by the partition's number, exclusive."""
+    """The cut by the partition's number, exclusive."""
     groups: Mapping[str, GroupCut] = field(default_factory=dict)
     in_transit: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Offsets of records behind the cut that are restored behind it, by the partition's number."""
+    """By the partition's number: offsets of the records in transit, restored after the cut."""
     rolled_back: Mapping[int, int] = field(default_factory=dict)
-    """By how many offsets a vector was lowered to be consistent."""
+    """The number of offsets by which each log's end was lowered to be consistent."""
     epochs: Mapping[int, int] = field(default_factory=dict)
-    """Leader epoch that wrote the offset before the cut, by the partition's number, where known."""
+    """By the partition's number: the leader epoch of the offset before the cut, where known."""
     in_transit_epochs: Mapping[int, int] = field(default_factory=dict)
-    """That which wrote the last record in transit."""
+    """The leader epoch of the last record in transit."""
     schema: int = SCHEMA
+    evidence: CheckpointEvidence | None = None
+    """Who writes the topics and which groups are on them, as the logs showed it."""
+    left_out: int | None = None
+    """Transactions that a transactional checkpoint leaves out although they begin before the ends.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class FailureDocument:
-    """A copy, a partition or a checkpoint has failed, for good."""
+    """A copy, a partition or a checkpoint has failed permanently."""
 
     __pydantic_config__: ClassVar = _STRICT
 
@@ -150,7 +211,7 @@ class FailureDocument:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedDocument:
-    """Every byte of the copies that stand for the checkpoint was read and compared."""
+    """Every byte of the copies that represent the checkpoint was read and compared."""
 
     __pydantic_config__: ClassVar = _STRICT
 
@@ -161,7 +222,7 @@ class VerifiedDocument:
     size: int
     """Bytes that were read."""
     damage: Mapping[int, str] = field(default_factory=dict)
-    """What is wrong, by the partition's number; nothing: all is as it was committed."""
+    """What is wrong, by the partition's number; empty: everything is as committed."""
     schema: int = SCHEMA
 
 
@@ -183,8 +244,10 @@ class OngoingDocument:
 
     at_ms: int
     position: int | None = None
-    """Of the checkpoint, exclusive; None: it is read off the log later, when markers are there."""
+    """The checkpoint's position, exclusive; None: it is read from the log once markers exist."""
     tool_version: str = "unknown"
+    machine: str | None = None
+    """The machine that works as this node, see `machine.this_machine`; None: it is not known."""
     schema: int = SCHEMA
 
 
@@ -195,7 +258,7 @@ class StoredFile:
     __pydantic_config__: ClassVar = _STRICT
 
     name: str
-    """Below the copy's folder of contents."""
+    """Relative to the folder of the copy's content."""
     size: int
     sha256: str
 
@@ -209,15 +272,15 @@ class ManifestDocument:
     created_at_ms: int
     completed_at_ms: int
     position: int
-    """Of the checkpoint, exclusive: no record at it or behind it is in the copy."""
+    """The checkpoint's position, exclusive: the copy has no record at or after it."""
     start: int
-    """The first offset that the copy may hold: the log's start when it was copied."""
+    """The first offset that the copy can contain: the log start when it was copied."""
     records: int
     records_digest: str
-    """Of the records alone: two nodes' copies of a partition have the same (scenario 3)."""
+    """Of the records alone: equal for two nodes' copies of a partition (scenario 3)."""
     files: tuple[StoredFile, ...]
     snapshot: str | None = None
-    """Which saved state is in it; None: the partition's owner has none."""
+    """The saved state in the copy; None: the partition's owner has none."""
     cluster_id: str | None = None
     incarnation: str | None = None
     tool_version: str = "unknown"
@@ -247,7 +310,7 @@ def decode(kind: type[D], content: bytes, where: str) -> D:
 
     Raises:
         UnsupportedSchema: a newer release wrote it.
-        MalformedInput: it is none.
+        MalformedInput: it is no such document.
     """
     from pydantic import ValidationError
 
@@ -264,27 +327,41 @@ def decode(kind: type[D], content: bytes, where: str) -> D:
 
 
 def _implausible(document: Document) -> Iterator[str]:
-    """What *document* says that cannot be: it may be made to mislead."""
+    """What in *document* is impossible: the document may have been forged."""
     if isinstance(document, ManifestDocument):
-        names = [one.name for one in document.files]
-        yield from (f"{one!r} is no file of a copy" for one in names if not _FILE.fullmatch(one))
+        names = [file.name for file in document.files]
+        yield from (f"{name!r} is no file of a copy" for name in names if not _FILE.fullmatch(name))
         numbers = [document.position, document.start, document.records]
-        yield from _no_offsets([*numbers, *(one.size for one in document.files)])
+        yield from _no_offsets([*numbers, *(file.size for file in document.files)])
     elif isinstance(document, CutDocument | StartedDocument):
         yield from _no_offsets(document.positions.values())
+        if isinstance(document, StartedDocument):
+            for offsets in document.offsets.values():
+                yield from _no_offsets(offsets.values())
+            yield from _impossible_floors(document.transactions)
     elif isinstance(document, OngoingDocument | FailureDocument):
         yield from _no_offsets([document.position or 0])
     elif isinstance(document, TakeDocument):
         yield from _no_offsets(document.floors.values())
-        for one in document.partitions:
-            if not _TOPIC.fullmatch(one.topic) or one.topic in (".", ".."):
-                yield f"{one.topic!r} is no topic's name"
-            if not 0 <= one.partition <= MAX_PARTITION:
-                yield f"no topic has a partition {one.partition:,}"
+        yield from _impossible_floors(document.transactions)
+        for partition in document.partitions:
+            if not _TOPIC.fullmatch(partition.topic) or partition.topic in (".", ".."):
+                yield f"{partition.topic!r} is no topic's name"
+            if not 0 <= partition.partition <= MAX_PARTITION:
+                yield f"no topic has a partition {partition.partition:,}"
+
+
+def _impossible_floors(floors: TransactionFloors | None) -> Iterator[str]:
+    if floors is not None:
+        yield from _no_offsets(floors.stable.values())
+        for offsets in (*floors.logs.values(), *floors.offsets.values()):
+            yield from _no_offsets(offsets.values())
 
 
 def _no_offsets(numbers: Iterable[int]) -> Iterator[str]:
-    yield from (f"{one} is no offset or size" for one in numbers if not 0 <= one <= MAX_INT64)
+    yield from (
+        f"{number} is no offset or size" for number in numbers if not 0 <= number <= MAX_INT64
+    )
 
 
 _ANOTHER = "take the file from another copy of the store, or delete the checkpoint."

@@ -1,4 +1,4 @@
-"""The files of a store of checkpoints: written once each, read many at a time."""
+"""The files of a store of checkpoints: each is written once, and many are read in parallel."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from breakglass.services.checkpoint.store.layout import (
 )
 from breakglass.services.errors import StorageError
 from breakglass.services.topic_backup.folder import read_bounded
-from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.blobs import Blobs, require_create_once
 from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from breakglass.services.topic_backup.store.store import LocalStore, local_path, open_store
 
 SIDE_BY_SIDE = 16
-"""Files that are written or read at the same time: each takes a round trip, or a flush (H14)."""
+"""Parallel reads or writes: each file takes a round trip, or a flush (H14)."""
 MAX_REASON = 1000
 """Characters of a failure's reason."""
 CHUNK_BYTES = 1024 * 1024
 KEPT = frozenset({CheckpointFile.TAKE, CheckpointFile.DELETED})
-"""What stays of a deleted checkpoint."""
+"""The files of a deleted checkpoint that stay."""
 KINDS: Mapping[CheckpointFile, type[Document]] = {
     CheckpointFile.TAKE: TakeDocument,
     CheckpointFile.STARTED: StartedDocument,
@@ -58,13 +58,13 @@ KINDS: Mapping[CheckpointFile, type[Document]] = {
 
 
 def blobs_at(address: str) -> Blobs:
-    """The files below *address*. Raises UsageError where it is none."""
+    """The files below *address*. Raises UsageError if the address is invalid."""
     store = open_store(address)
     return LocalBlobs(store.path) if isinstance(store, LocalStore) else FsspecBlobs(store.where())
 
 
 def stored_file(held: Blobs, name: str) -> StoredFile:
-    """A file as it is there now, every byte of it read. Raises StorageError."""
+    """A file as it is now, every byte read. Raises StorageError."""
     digest, size = hashlib.sha256(), 0
     with held.open(name) as file:
         while chunk := file.read(CHUNK_BYTES):
@@ -74,9 +74,9 @@ def stored_file(held: Blobs, name: str) -> StoredFile:
 
 
 class Files:
-    """What lies below *address*.
+    """The files below *address*.
 
-    Every method raises StorageError where the store does not answer.
+    Every method raises StorageError if the store does not answer.
     """
 
     def __init__(self, address: str, clock: Callable[[], int]) -> None:
@@ -85,77 +85,94 @@ class Files:
         self._documents = self.blobs(CHECKPOINTS)
 
     def blobs(self, folder: str) -> Blobs:
-        """The files below a folder. Raises UsageError where the address is none."""
+        """The files below a folder. Raises UsageError if the address is invalid."""
         return blobs_at(f"{self._address}/{folder}")
 
+    def require_create_once(self) -> None:
+        """Return if of two writers of one name only one succeeds: all else relies on it.
+
+        A local folder has links for that.
+
+        Raises:
+            StorageError: the store overwrites objects that must not be.
+        """
+        if isinstance(self._documents, FsspecBlobs):
+            require_create_once(self._documents)
+
     def ids(self) -> list[int]:
-        """The checkpoints that there are files of, deleted ones too, in order."""
+        """The ids of checkpoints with files, in order, deleted ones too."""
         folders = open_store(f"{self._address}/{CHECKPOINTS}").folders()
-        return sorted(int(one) for one in folders if parsed(f"{one}/{CheckpointFile.TAKE}.json"))
+        return sorted(
+            int(folder) for folder in folders if parsed(f"{folder}/{CheckpointFile.TAKE}.json")
+        )
 
     def names(self, id: int, partition: int | None = None) -> list[Name]:
-        """The documents of one checkpoint, or of one partition of it.
+        """The documents of one checkpoint, or of one of its partitions.
 
-        What a killed writer left is not among them.
+        Remainders of killed writers are left out.
         """
         folder = str(id) if partition is None else f"{id}/{partition}"
         listed = self.blobs(f"{CHECKPOINTS}/{folder}").names()
-        found = (parsed(f"{folder}/{one}") for one in listed)
-        return [one for one in found if one is not None]
+        found = (parsed(f"{folder}/{text}") for text in listed)
+        return [name for name in found if name is not None]
 
     def read(self, name: Name) -> Document | None:
-        """A document; None where there is none.
+        """A document; None if it does not exist.
 
         Raises:
-            MalformedInput, UnsupportedSchema: it is not what its name says.
+            MalformedInput, UnsupportedSchema: its content does not match its name.
         """
-        where = self._documents.where(str(name))
         try:
-            with self._documents.open(str(name)) as file:
-                content = read_bounded(file, where, MAX_BYTES)
+            content = self._content(name)
         except StorageError:
             if self._documents.size(str(name)) is None:
                 return None
-            raise
-        return decode(KINDS[name.entry], content, where)
+            # Another process may have created it after it was opened in vain.
+            content = self._content(name)
+        return decode(KINDS[name.entry], content, self._documents.where(str(name)))
+
+    def _content(self, name: Name) -> bytes:
+        with self._documents.open(str(name)) as file:
+            return read_bounded(file, self._documents.where(str(name)), MAX_BYTES)
 
     def read_all(self, names: Iterable[Name]) -> dict[Name, Document]:
-        """Those of *names* that are there. Raises as `read`."""
+        """The documents of *names* that exist. Raises as `read`."""
         wanted = list(names)
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             found = zip(wanted, pool.map(self.read, wanted), strict=True)
             return {name: one for name, one in found if one is not None}
 
     def create(self, name: Name, document: Document) -> bool:
-        """Write a document unless it is there already; whether it was not.
+        """Write a document unless it already exists; returns whether it was written.
 
-        Of a deleted checkpoint nothing stays that is written later.
+        A document that is written after the checkpoint's deletion is removed again.
         """
         new = self._documents.create(str(name), encode(document))
         self._remove_behind_deletion([name])
         return new
 
     def create_all(self, documents: Mapping[Name, Document]) -> list[Name]:
-        """Write many at a time; those that were there already. As `create`."""
+        """Write many documents in parallel; existing documents stay. As `create`."""
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             contents = {str(name): encode(one) for name, one in documents.items()}
-            created = pool.map(lambda one: self._documents.create(*one), contents.items())
+            created = pool.map(lambda item: self._documents.create(*item), contents.items())
             others = [name for name, new in zip(documents, created, strict=True) if not new]
         self._remove_behind_deletion(documents)
         return others
 
     def _remove_behind_deletion(self, written: Iterable[Name]) -> None:
-        # Whoever deletes says so before looking for what there is: one of the two sees the other.
+        # A deletion writes its record before it lists files, so either it or this check sees the
+        # other.
         for id in {name.checkpoint for name in written if name.entry not in KEPT}:
             if self.is_deleted(id):
                 self.remove_rest(id)
 
     def is_deleted(self, id: int) -> bool:
-        """Whether a checkpoint was deleted, be some of it there still."""
+        """Whether a checkpoint was deleted, even if some of its files remain."""
         return self._documents.size(str(of_checkpoint(id, CheckpointFile.DELETED))) is not None
 
     def remove_rest(self, id: int) -> None:
-        """Remove whatever is there of a checkpoint but the documents that keep its id taken."""
+        """Remove all files of a checkpoint except the documents that keep its id taken."""
         self._documents.remove(self._rest_of_documents(id))
         held = self.blobs(f"{CONTENTS}/{id}")
         held.remove(held.names())
@@ -163,27 +180,27 @@ class Files:
             self._remove_empty(f"{folder}/{id}")
 
     def has_rest(self, id: int) -> bool:
-        """Whether there is anything that `remove_rest` would remove."""
+        """Whether there is a file that `remove_rest` would remove."""
         return bool(self._rest_of_documents(id) or self.blobs(f"{CONTENTS}/{id}").names())
 
     def _rest_of_documents(self, id: int) -> list[str]:
-        kept = {str(of_checkpoint(id, one)) for one in KEPT}
-        listed = (f"{id}/{one}" for one in self.blobs(f"{CHECKPOINTS}/{id}").names())
-        return [one for one in listed if one not in kept]
+        kept = {str(of_checkpoint(id, file)) for file in KEPT}
+        listed = (f"{id}/{name}" for name in self.blobs(f"{CHECKPOINTS}/{id}").names())
+        return [text for text in listed if text not in kept]
 
     def _remove_empty(self, folder: str) -> None:
-        """Remove folders with nothing in them; object stores have none."""
+        """Remove empty folders; object stores have none."""
         root = local_path(f"{self._address}/{folder}")
         if root is not None:
             for path, _, _ in os.walk(root, topdown=False):
-                # Somebody may have written into it by now, or removed it.
+                # Another process may have written to the folder, or removed it.
                 with suppress(OSError):
                     os.rmdir(path)
 
     def fail(self, name: Name, reason: str, position: int | None = None) -> None:
-        """Write a failure; the first one stays."""
+        """Write a failure; the first failure stays."""
         self.create(name, FailureDocument(self.clock(), reason[:MAX_REASON], position))
 
     def remove(self, names: Iterable[Name]) -> None:
-        """Remove documents; those that are gone already do not matter."""
-        self._documents.remove([str(one) for one in names])
+        """Remove documents; missing documents are ignored."""
+        self._documents.remove([str(name) for name in names])

@@ -1,20 +1,20 @@
-"""Where everything of a checkpoint lies in its store: Backup[N][p][b] of the ZEP, as folders.
+"""The paths of all files of a checkpoint in its store: Backup[N][p][b] of the ZEP, as folders.
 
 ::
 
-    checkpoints/N/take.json           which partitions, asked for by whom; the id is taken by it
-    checkpoints/N/started.json        where the checkpoint is in each partition, acknowledged
-    checkpoints/N/cut.json            what is in it of each partition, and groups' offsets
+    checkpoints/N/take.json           the requested partitions, and the request; reserves the id
+    checkpoints/N/started.json        acknowledged: the checkpoint's position in each partition
+    checkpoints/N/cut.json            the cut of each partition, and group offsets
     checkpoints/N/failure.json        the checkpoint as a whole has failed
-    checkpoints/N/verified-T.json     every byte of it was read at that time: the newest counts
-    checkpoints/N/deleted.json        deleted: stays, so that the id is never used again
-    checkpoints/N/p/failure.json      the verdict on a partition, above all its copies
+    checkpoints/N/verified-T.json     verified at time T: the newest file counts
+    checkpoints/N/deleted.json        deleted: this file stays, so that the id is never reused
+    checkpoints/N/p/failure.json      the verdict on a partition, overrides its copies
     checkpoints/N/p/b/ongoing.json    node b has begun to copy partition p
-    checkpoints/N/p/b/manifest.json   and has ended: every file with its SHA-256, the sole commit
-    checkpoints/N/p/b/failure.json    or has failed
-    contents/N/p/b/...                what was copied
+    checkpoints/N/p/b/manifest.json   the only commit: every file of the copy with its SHA-256
+    checkpoints/N/p/b/failure.json    the copy has failed
+    contents/N/p/b/...                the content of the copy
 
-Each of them is written once and never changed, and each has one kind of writer.
+Each file is written once and never changed, and has one kind of writer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHECKPOINTS, CONTENTS = "checkpoints", "contents"
 
 
 class CheckpointFile(StrEnum):
-    """What a file below ``checkpoints`` says."""
+    """The kind of a file below ``checkpoints``."""
 
     TAKE = "take"
     STARTED = "started"
@@ -63,23 +63,25 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Name:
-    """A file below ``checkpoints``: of a checkpoint, of a partition of it, or of a copy."""
+    """A file below ``checkpoints``: of a checkpoint, of one of its partitions, or of a copy."""
 
     checkpoint: int
     partition: int | None
     node: int | None
     entry: CheckpointFile
     at_ms: int | None = None
-    """When: of what is done again and again, a file each time."""
+    """The time, for a kind that is written repeatedly, one file each."""
 
     def __str__(self) -> str:
-        parts = [one for one in (self.checkpoint, self.partition, self.node) if one is not None]
+        parts = [
+            number for number in (self.checkpoint, self.partition, self.node) if number is not None
+        ]
         when = "" if self.at_ms is None else f"-{self.at_ms}"
         return "/".join([*map(str, parts), f"{self.entry}{when}.json"])
 
     @property
     def copy(self) -> CopyId | None:
-        """The copy it is of."""
+        """The copy that the file belongs to."""
         if self.partition is None or self.node is None:
             return None
         return CopyId(self.checkpoint, self.partition, self.node)
@@ -96,13 +98,13 @@ def of_copy(id: CopyId, entry: CheckpointFile) -> Name:
 
 
 def parsed(name: str) -> Name | None:
-    """What a file is; None for one that is not of the layout, such as what a crash left."""
+    """The meaning of a file name; None for a foreign file, such as the remainder of a crash."""
     match = _NAME.fullmatch(name)
     if match is None or match[4] not in set(CheckpointFile):
         return None
-    numbers = [int(one) if one else None for one in (*match.groups()[:3], match[5])]
+    numbers = [int(group) if group else None for group in (*match.groups()[:3], match[5])]
     checkpoint, partition, node, at_ms = numbers
-    entry, depth = CheckpointFile(match[4]), sum(one is not None for one in numbers[:3]) - 1
+    entry, depth = CheckpointFile(match[4]), sum(number is not None for number in numbers[:3]) - 1
     if checkpoint is None or entry not in _BY_DEPTH[depth]:
         return None
     if (at_ms is not None) != (entry is CheckpointFile.VERIFIED):
@@ -111,5 +113,5 @@ def parsed(name: str) -> Name | None:
 
 
 def contents(id: CopyId) -> str:
-    """The folder of what a copy holds."""
+    """The folder of a copy's content."""
     return f"{CONTENTS}/{id.checkpoint}/{id.partition}/{id.node}"

@@ -1,4 +1,4 @@
-"""Which checkpoints may go: pure planning, off unless a limit is set."""
+"""Plans which checkpoints may be deleted; pure, and off unless a limit is set."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from breakglass.services.checkpoint.protocol.values import Status
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is to be kept. A checkpoint goes when either limit lets it go."""
+    """The limits. A checkpoint may be deleted when it exceeds either limit."""
 
     keep: int | None = None
-    """So many of the newest completed ones, and whatever is newer than the last of them."""
+    """Keep this many of the newest completed checkpoints, and all newer than the last of them."""
     older_than_ms: int | None = None
-    """Those may go that are older than this long."""
+    """Checkpoints older than this may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,17 @@ def expired(
 ) -> tuple[int, ...]:
     """The ids that may be deleted, oldest first.
 
-    Never the newest completed one, nor any that is ongoing.
+    Never the newest completed checkpoint, nor an ongoing one.
     """
-    ordered = sorted(checkpoints, key=lambda one: one.id)
-    completed = [one.id for one in ordered if one.status is Status.COMPLETED]
+    ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.id)
+    completed = [candidate.id for candidate in ordered if candidate.status is Status.COMPLETED]
     newest = completed[-1] if completed else None
     return tuple(
-        one.id
-        for one in ordered
-        if one.id != newest
-        and one.status is not Status.ONGOING
-        and (_too_many(one, completed, retention) or _too_old(one, retention, now_ms))
+        candidate.id
+        for candidate in ordered
+        if candidate.id != newest
+        and candidate.status is not Status.ONGOING
+        and (_too_many(candidate, completed, retention) or _too_old(candidate, retention, now_ms))
     )
 
 

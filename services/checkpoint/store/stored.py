@@ -1,4 +1,4 @@
-"""What a store knows of a checkpoint, put together from its files."""
+"""A checkpoint as a store knows it, combined from its files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoredCopy:
 
     @property
     def copy(self) -> Copy:
-        """As the protocol sees it: a failure wins over whatever else the node has written."""
+        """The copy as the protocol sees it: a failure overrides all else the node has written."""
         if self.failure is not None:
             reason = self.failure.reason
             return Copy(self.id, Status.FAILED, self.position, reason=reason)
@@ -50,13 +50,13 @@ class StoredCopy:
 
     @property
     def position(self) -> int | None:
-        """The checkpoint's position in the partition; None where it failed before it was known."""
+        """The position in the partition; None if the copy failed before it was known."""
         found = (self.manifest, self.ongoing, self.failure)
-        return next((one.position for one in found if one is not None), None)
+        return next((document.position for document in found if document is not None), None)
 
     @property
     def created_at_ms(self) -> int | None:
-        """When it was begun."""
+        """When the copy was begun."""
         if self.manifest is not None:
             return self.manifest.created_at_ms
         if self.ongoing is not None:
@@ -65,7 +65,7 @@ class StoredCopy:
 
     @property
     def updated_at_ms(self) -> int | None:
-        """When something last became of it."""
+        """When the copy last changed."""
         if self.failure is not None:
             return self.failure.at_ms
         return self.created_at_ms if self.manifest is None else self.manifest.completed_at_ms
@@ -74,12 +74,12 @@ class StoredCopy:
     def tool_version(self) -> str | None:
         """The release that copied."""
         found = (self.manifest, self.ongoing)
-        return next((one.tool_version for one in found if one is not None), None)
+        return next((document.tool_version for document in found if document is not None), None)
 
     @property
     def size(self) -> int | None:
         """Bytes of a completed copy."""
-        return None if self.manifest is None else sum(one.size for one in self.manifest.files)
+        return None if self.manifest is None else sum(file.size for file in self.manifest.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,17 @@ class StoredPartition:
 
     number: int
     subject: NumberedPartition | None
-    """None: the checkpoint does not name such a partition."""
+    """None: the checkpoint does not list such a partition."""
     copies: tuple[StoredCopy, ...] = ()
     verdict: FailureDocument | None = None
     given_up: bool = False
-    """The checkpoint has failed: what is ongoing of the partition comes to nothing."""
+    """The checkpoint has failed: ongoing copies of the partition are void."""
 
     @property
     def backup(self) -> PartitionBackup:
-        """As the protocol sees it."""
+        """The backup as the protocol sees it."""
         failure = None if self.verdict is None else self.verdict.reason
-        return PartitionBackup(self.number, tuple(one.copy for one in self.copies), failure)
+        return PartitionBackup(self.number, tuple(copy.copy for copy in self.copies), failure)
 
     @property
     def status(self) -> Status:
@@ -107,14 +107,14 @@ class StoredPartition:
 
     @property
     def failure(self) -> str | None:
-        """Why it has failed; None where it has not, or only the checkpoint has."""
+        """Why the partition has failed; None if it has not, or only the checkpoint has."""
         return partition_failure(self.backup)
 
     @property
     def counting(self) -> StoredCopy | None:
-        """The copy that stands for it, and is restored."""
+        """The copy that represents the partition, and that a restore uses."""
         best = counting_copy(self.backup)
-        return next((one for one in self.copies if best is not None and one.id == best.id), None)
+        return next((copy for copy in self.copies if best is not None and copy.id == best.id), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +123,26 @@ class StoredCheckpoint:
 
     id: int
     take: TakeDocument | None
-    """None: somebody has put copies there without asking for the checkpoint."""
+    """None: copies exist although the checkpoint was never requested."""
     partitions: tuple[StoredPartition, ...]
-    """All that it is of, by number, and all that something is there of."""
+    """All partitions of the checkpoint, and all with files, by number."""
     started: StartedDocument | None = None
     cut: CutDocument | None = None
-    """None: it is not decided yet what is in it."""
+    """None: the content of the checkpoint is not decided yet."""
     failed: FailureDocument | None = None
-    """Of the checkpoint as a whole: not drained in time, foreign writes, partitions added."""
+    """Failure of the whole checkpoint: groups lag, foreign writes, or partitions were added."""
     read_last: VerifiedDocument | None = None
-    """When every byte was read last."""
+    """The last verification."""
 
     @property
     def completed(self) -> int:
-        """How many partitions are copied."""
-        return sum(one.status is Status.COMPLETED for one in self.partitions)
+        """The number of partitions that are copied."""
+        return sum(partition.status is Status.COMPLETED for partition in self.partitions)
 
     @property
     def verified(self) -> VerifiedDocument | None:
-        """The last verification of the copies that stand for it; None: they never were."""
-        counting = {one.number: one.counting for one in self.partitions}
+        """The last verification of the representing copies; None: they were never verified."""
+        counting = {partition.number: partition.counting for partition in self.partitions}
         nodes = {number: one.id.node for number, one in counting.items() if one is not None}
         last = self.read_last
         return last if last is not None and last.copies == nodes else None
@@ -151,19 +151,21 @@ class StoredCheckpoint:
     def status(self) -> Status:
         if self.failed is not None:
             return Status.FAILED
-        backups = [one.backup for one in self.partitions]
-        return coordinator.status([one.number for one in self.partitions], backups)
+        backups = [partition.backup for partition in self.partitions]
+        return coordinator.status([partition.number for partition in self.partitions], backups)
 
     @property
     def created_at_ms(self) -> int | None:
-        """When it was asked for."""
+        """When the checkpoint was requested."""
         return None if self.take is None else self.take.created_at_ms
 
 
 def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoint:
-    """The checkpoint of that id from its files."""
+    """The checkpoint of that id, from its files."""
     take = _only(documents, Name(id, None, None, CheckpointFile.TAKE), TakeDocument)
-    subjects = {} if take is None else {one.number: one for one in take.partitions}
+    subjects = (
+        {} if take is None else {partition.number: partition for partition in take.partitions}
+    )
     found = {name.partition for name in documents if name.partition is not None}
     partitions = tuple(
         _partition(id, number, subjects.get(number), documents)
@@ -175,18 +177,24 @@ def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoin
     whole = StoredCheckpoint(id, take, partitions, started, cut, failed, _read_last(documents))
     if whole.status is not Status.FAILED:
         return whole
-    return replace(whole, partitions=tuple(replace(one, given_up=True) for one in partitions))
+    return replace(
+        whole, partitions=tuple(replace(partition, given_up=True) for partition in partitions)
+    )
 
 
 def _read_last(documents: Mapping[Name, Document]) -> VerifiedDocument | None:
-    found = (one for one in documents.values() if isinstance(one, VerifiedDocument))
-    return max(found, key=lambda one: one.at_ms, default=None)
+    found = (document for document in documents.values() if isinstance(document, VerifiedDocument))
+    return max(found, key=lambda document: document.at_ms, default=None)
 
 
 def _partition(
     id: int, number: int, subject: NumberedPartition | None, documents: Mapping[Name, Document]
 ) -> StoredPartition:
-    nodes = {one.node for one in documents if one.partition == number and one.node is not None}
+    nodes = {
+        document.node
+        for document in documents
+        if document.partition == number and document.node is not None
+    }
     copies = tuple(_copy(CopyId(id, number, node), documents) for node in sorted(nodes))
     verdict = _only(documents, Name(id, number, None, CheckpointFile.FAILURE), FailureDocument)
     return StoredPartition(number, subject, copies, verdict)

@@ -1,1 +1,1 @@
-"""What the cluster as a whole tells: brokers, quorum, partitions, settings, groups."""
+"""Reads the state of the whole cluster: brokers, quorum, partitions, settings, groups."""

@@ -1,4 +1,4 @@
-"""A broker's log directories as such, whatever they hold: online or not, and how full (R21)."""
+"""Reads a broker's log directories: whether each is online, and how full its volume is (R21)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BrokerLogDir:
     why_offline: str = ""
     """The broker's error; empty while the directory is online."""
     total_bytes: int | Unknown = NO_SIZES
-    """Of the volume that it is on."""
+    """Size of the volume that the directory is on."""
     usable_bytes: int | Unknown = NO_SIZES
 
     @property
@@ -58,7 +58,7 @@ def read_broker_log_dirs(
             f"reading the log directories of b{broker}",
             "DESCRIBE on CLUSTER",
         )
-    return tuple(sorted(map(_log_dir, answer.results), key=lambda one: one.path))
+    return tuple(sorted(map(_log_dir, answer.results), key=lambda result: result.path))
 
 
 def _log_dir(result: Any) -> BrokerLogDir:

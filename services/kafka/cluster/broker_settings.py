@@ -1,19 +1,58 @@
-"""Settings of a broker, as it tells them itself."""
+"""Reads a broker's settings from the broker itself, among them its address on a named listener."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from breakglass.services.kafka.cluster.listeners import BROKER_RESOURCE
+from breakglass.services import patience
+from breakglass.services.connection.endpoint import Endpoint, listener_endpoints
+from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.wire.broker_errors import cluster_error
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
+
+BROKER_RESOURCE = 4
+KEY = "advertised.listeners"
+
+
+def read_listener(
+    sender: Sender, brokers: Iterable[int], listener: str, deadline: Deadline
+) -> dict[int, Endpoint]:
+    """The addresses of *brokers* on *listener*; silent brokers are left out.
+
+    Raises:
+        BadConnectionSettings: a broker has no listener of that name.
+        NotAuthorized: DESCRIBE_CONFIGS on CLUSTER is missing.
+    """
+    advertised: dict[int, str] = {}
+    for broker in brokers:
+        try:
+            advertised[broker] = _advertised(sender, broker, deadline.sooner(patience.LOOK))
+        except Unreachable:
+            continue
+    return listener_endpoints(listener, advertised)
+
+
+def _advertised(sender: Sender, broker: int, deadline: Deadline) -> str:
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsResponse,
+        settings_request,
+    )
+
+    request = settings_request(BROKER_RESOURCE, [str(broker)], [KEY])
+    answer = sender.call(broker, request, DescribeConfigsResponse, deadline).results[0]
+    if answer.error_code:
+        raise cluster_error(
+            answer.error_code, f"reading the listeners of b{broker}",
+            "DESCRIBE_CONFIGS on CLUSTER", answer.error_message,
+        )  # fmt: skip
+    return next((config.value or "" for config in answer.configs if config.name == KEY), "")
 
 
 def read_broker_settings(
     sender: Sender, broker: int, keys: Sequence[str], deadline: Deadline, lane: str = ""
 ) -> dict[str, str | None]:
-    """The values of *keys* on *broker*, in their order; None for a secret or what is not set.
+    """The values of *keys* on *broker*, in their order; None for a secret or an unset key.
 
     Keys that the broker does not have are left out.
 
@@ -22,20 +61,11 @@ def read_broker_settings(
         NotAuthorized: DESCRIBE_CONFIGS on CLUSTER is missing.
     """
     from breakglass.services.kafka.wire.messages.reading import (
-        DescribeConfigsRequest,
         DescribeConfigsResponse,
+        settings_request,
     )
 
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[
-            resource(
-                resource_type=BROKER_RESOURCE,
-                resource_name=str(broker),
-                configuration_keys=list(keys),
-            )
-        ]
-    )
+    request = settings_request(BROKER_RESOURCE, [str(broker)], keys)
     answer = sender.call(broker, request, DescribeConfigsResponse, deadline, lane=lane).results[0]
     if answer.error_code:
         raise cluster_error(
@@ -44,5 +74,5 @@ def read_broker_settings(
             "DESCRIBE_CONFIGS on CLUSTER",
             answer.error_message,
         )
-    told = {one.name: one.value for one in answer.configs}
+    told = {config.name: config.value for config in answer.configs}
     return {key: told[key] for key in keys if key in told}

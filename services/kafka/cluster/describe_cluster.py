@@ -1,9 +1,12 @@
-"""Brokers, cluster id and KRaft quorum, as the cluster describes itself."""
+"""Reads brokers, cluster id and KRaft quorum, as the cluster describes itself."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, TimedOut, WrongCluster
 from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
@@ -18,12 +21,10 @@ from breakglass.services.model import Broker, ClusterDescription, Quorum, Silent
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 SILENT_QUORUM = Silent("the controller quorum does not answer")
-QUORUM_SECONDS = 2.5
-"""A quorum without leader never answers; DescribeQuorum waits no longer than this."""
 
 
 def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
-    """Ask for brokers and cluster id, fenced brokers included where the cluster tells.
+    """Ask for brokers and cluster id, including fenced brokers where the cluster lists them.
 
     Raises:
         Unreachable: no bootstrap server answers.
@@ -46,7 +47,7 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
         raise cluster_error(
             answer.error_code, "describing the cluster", "DESCRIBE on CLUSTER", answer.error_message
         )
-    brokers = tuple(_broker(one, names_fenced) for one in answer.brokers)
+    brokers = tuple(_broker(broker, names_fenced) for broker in answer.brokers)
     return ClusterDescription(answer.cluster_id, brokers, names_fenced)
 
 
@@ -55,12 +56,43 @@ def _broker(answer: Any, names_fenced: bool) -> Broker:
     return Broker(answer.broker_id, answer.host, answer.port, answer.rack, fenced)
 
 
-def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
-    """Ask for the controller quorum; without one, say so instead of waiting (R20).
+def describe_quorum(
+    sender: Sender, deadline: Deadline, broker: int = ANY_BROKER
+) -> Quorum | Unknown:
+    """Ask *broker* for the controller quorum; without a quorum, say so instead of waiting (R20).
 
-    `Silent` when it does not answer: a broker goes on asking for a leader for a minute, while
-    all it knows itself is answered at once (ForwardingManager.scala).
+    `Silent` when the quorum does not answer: a broker retries a forwarded request for a minute,
+    and answers requests that need no controller at once (ForwardingManager.scala).
     """
+    answer = _asked(sender, deadline, broker)
+    return answer if isinstance(answer, Unknown) else _quorum(answer)
+
+
+def heard_by_controllers(sender: Sender, brokers: Sequence[int], deadline: Deadline) -> int | None:
+    """The first of *brokers* to which the controller quorum answers; None if there is none."""
+    if not brokers:
+        return None
+    with ThreadPoolExecutor(len(brokers), "quorum") as threads:
+        answers = threads.map(lambda broker: describe_quorum(sender, deadline, broker), brokers)
+        found = zip(brokers, answers, strict=True)
+        return next((broker for broker, answer in found if isinstance(answer, Quorum)), None)
+
+
+def read_controller_time(sender: Sender, deadline: Deadline) -> int | Unknown:
+    """The time by the clock of the quorum's leader, in milliseconds since 1970.
+
+    It reports the current time as its own last caught-up time (KIP-836). Brokers tell no time.
+    """
+    answer = _asked(sender, deadline)
+    if isinstance(answer, Unknown):
+        return answer
+    leader = _leader(answer)
+    told = -1 if leader is None else int(leader.last_caught_up_timestamp)
+    return told if told > 0 else Unknown("the controller does not tell the time")
+
+
+def _asked(sender: Sender, deadline: Deadline, broker: int = ANY_BROKER) -> Any:
+    """The quorum's own partition in the answer, or Unknown."""
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeQuorumRequest,
         DescribeQuorumResponse,
@@ -74,9 +106,9 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
             )
         ]
     )
-    limit = deadline.sooner(QUORUM_SECONDS)
+    limit = deadline.sooner(patience.CONTROLLER)
     try:
-        answer = sender.call(ANY_BROKER, request, DescribeQuorumResponse, limit, lane="quorum")
+        answer = sender.call(broker, request, DescribeQuorumResponse, limit, lane="quorum")
     except TimedOut:
         return SILENT_QUORUM
     except BreakglassError as error:
@@ -87,7 +119,7 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
     if not partitions:
         return Unknown("the answer about the controller quorum is empty")
     partition = partitions[0]
-    return _untold(partition) if partition.error_code else _quorum(partition)
+    return _untold(partition) if partition.error_code else partition
 
 
 def _untold(refusal: Any) -> Unknown:
@@ -99,15 +131,19 @@ def _untold(refusal: Any) -> Unknown:
 
 
 def _quorum(partition: Any) -> Quorum:
-    leader = next(
-        (one for one in partition.current_voters if one.replica_id == partition.leader_id), None
-    )
+    leader = _leader(partition)
     return Quorum(
         leader=partition.leader_id if partition.leader_id >= 0 else None,
         leader_epoch=partition.leader_epoch,
         high_watermark=partition.high_watermark,
-        voters=tuple(_voter(one, leader) for one in partition.current_voters),
+        voters=tuple(_voter(voter, leader) for voter in partition.current_voters),
     )
+
+
+def _leader(partition: Any) -> Any:
+    """The voter that leads the quorum; None where nobody does."""
+    voters = partition.current_voters
+    return next((voter for voter in voters if voter.replica_id == partition.leader_id), None)
 
 
 def _voter(voter: Any, leader: Any) -> Voter:
@@ -120,7 +156,7 @@ def _voter(voter: Any, leader: Any) -> Voter:
 
 
 def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
-    """The leader tells its own time as the moment when it had caught up itself."""
+    """The leader reports the current time as its own last caught-up time."""
     if leader is None:
         return Unknown("the quorum has no leader that voters could fetch from")
     if voter is leader:
@@ -132,10 +168,10 @@ def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
 
 
 def require_same_cluster(before: str, now: str) -> None:
-    """Return if the addresses lead to the cluster that was read *before*.
+    """Return if the addresses still belong to the cluster that was read *before*.
 
     Raises:
-        WrongCluster: they lead to another cluster *now*.
+        WrongCluster: the addresses now belong to the cluster *now*.
     """
     if now != before:
         raise WrongCluster(

@@ -1,22 +1,31 @@
-"""Offsets that consumer groups have committed: lower bounds of what was there (R11, R19)."""
+"""Reads consumer groups from their coordinators: committed offsets, and which have members.
+
+A committed offset proves that the log once reached it (R11, R19). Only a group without live members
+accepts offsets from other clients.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from breakglass.services.errors import BreakglassError
-from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, unread
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services import patience
+from breakglass.services.errors import BreakglassError, TimedOut
+from breakglass.services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    cluster_error,
+    denied,
+    describe_error,
+    retriable,
+    unread,
+)
+from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition, Unknown
 
-GROUP_SECONDS = 5.0
-"""Group offsets are a bonus: they never hold up the rest for longer."""
-
 LANE = "groups"
-"""The offsets of many groups may take a coordinator long; its replicas are told meanwhile."""
+"""A connection of its own: reading many groups may take long, and must not delay replicas."""
 
 GroupOffsets = dict[TopicPartition, dict[str, int]]
 """Committed offset by partition and group."""
@@ -24,11 +33,14 @@ GroupOffsets = dict[TopicPartition, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffsets:
-    """What a coordinator told of its groups."""
+    """The committed offsets of a coordinator's groups."""
 
     offsets: GroupOffsets | Unknown
     hidden: tuple[str, ...] = ()
-    """Groups that this user may not describe: what they committed is not in *offsets*."""
+    """Groups that this user may not describe: *offsets* lacks their committed offsets."""
+    unready: str = ""
+    """Why *offsets* may lack groups, such as a coordinator that still loads them; "": it has all.
+    """
 
 
 def read_group_offsets(
@@ -47,18 +59,47 @@ def read_committed(
     wanted: Container[TopicPartition],
     deadline: Deadline,
 ) -> CommittedOffsets:
-    """The same, with the names of groups that this user may not describe."""
-    limit = deadline.sooner(GROUP_SECONDS)
+    """Those offsets, with the names of groups that this user may not describe."""
+    limit = deadline.sooner(patience.GROUPS)
     try:
-        groups = _groups(sender, coordinator, limit)
-        return (
-            _offsets(sender, coordinator, groups, wanted, limit) if groups else CommittedOffsets({})
-        )
+        groups, unready = _groups(sender, coordinator, limit)
+        if not groups:
+            return CommittedOffsets({}, unready=unready)
+        found = _offsets(sender, coordinator, groups, wanted, limit)
+        return replace(found, unready=unready or found.unready)
     except BreakglassError as error:
         return CommittedOffsets(unread(error))
 
 
-def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
+def read_all_committed(
+    sender: Sender,
+    coordinator: int,
+    wanted: Container[TopicPartition],
+    deadline: Deadline,
+) -> CommittedOffsets:
+    """`read_committed` of a coordinator that has loaded all of its groups.
+
+    A broker that was just started, or just elected, has loaded none of them at first.
+
+    Raises:
+        TimedOut: it still loads them at *deadline*.
+    """
+
+    def read() -> CommittedOffsets:
+        found = read_committed(sender, coordinator, wanted, deadline)
+        if found.unready:
+            raise _loading(coordinator, found.unready)
+        return found
+
+    return until(deadline, read)
+
+
+def _loading(coordinator: int, why: str) -> TimedOut:
+    return TimedOut(f"groups of b{coordinator} cannot be read ({why}): try again", why)
+
+
+def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> tuple[list[str], str]:
+    """The groups that it has loaded, and why these may not be all."""
     from breakglass.services.kafka.wire.messages.reading import (
         ListGroupsRequest,
         ListGroupsResponse,
@@ -66,7 +107,12 @@ def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
 
     request = ListGroupsRequest()
     answer = sender.call(coordinator, request, ListGroupsResponse, deadline, lane=LANE)
-    return [group.group_id for group in answer.groups]
+    return [group.group_id for group in answer.groups], _unready(answer.error_code)
+
+
+def _unready(code: int) -> str:
+    """The name of an error that passes; "" for success, and for another error."""
+    return describe_error(code) if code and retriable(code) else ""
 
 
 def _offsets(
@@ -91,14 +137,17 @@ def _offsets(
         for partition, offset in _offsets_of(group):
             if partition in wanted:
                 found.setdefault(partition, {})[group.group_id] = offset
-    hidden = sorted(one.group_id for one in answer.groups if one.error_code in AUTHORIZATION_CODES)
+    hidden = sorted(
+        group.group_id for group in answer.groups if group.error_code in AUTHORIZATION_CODES
+    )
     if hidden and not found:
         return CommittedOffsets(denied(describing(hidden[0])), tuple(hidden))
-    return CommittedOffsets(found, tuple(hidden))
+    unready = [why for group in answer.groups if (why := _unready(group.error_code))]
+    return CommittedOffsets(found, tuple(hidden), next(iter(unready), ""))
 
 
 def describing(group: str) -> str:
-    """The ACL that shows what *group* committed."""
+    """The ACL that is needed to read the committed offsets of *group*."""
     return f"DESCRIBE on group {group}"
 
 
@@ -106,6 +155,133 @@ def _offsets_of(group: Any) -> Iterable[tuple[TopicPartition, int]]:
     if group.error_code:
         return
     for topic in group.topics:
-        for one in topic.partitions:
-            if one.error_code == 0 and one.committed_offset >= 0:
-                yield TopicPartition(topic.name, one.partition_index), one.committed_offset
+        for partition in topic.partitions:
+            if partition.error_code == 0 and partition.committed_offset >= 0:
+                yield (
+                    TopicPartition(topic.name, partition.partition_index),
+                    partition.committed_offset,
+                )
+
+
+GROUP, TRANSACTION = 0, 1
+"""CoordinatorType (FindCoordinatorRequest.java)."""
+_KINDS = {GROUP: "group", TRANSACTION: "transactional id"}
+
+
+def find_coordinator(sender: Sender, key: str, deadline: Deadline, kind: int = GROUP) -> int:
+    """The broker that coordinates *key*, which is a group unless *kind* says otherwise.
+
+    Raises:
+        NotAuthorized: DESCRIBE on *key* is missing.
+        Unreachable: no coordinator was found before *deadline*.
+    """
+    return until(deadline, lambda: _ask(sender, key, deadline, kind))
+
+
+def _ask(sender: Sender, key: str, deadline: Deadline, kind: int) -> int:
+    from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+    request = FindCoordinatorRequest(key_type=kind, key=key, coordinator_keys=[key])
+    answer = sender.call(ANY_BROKER, request, FindCoordinatorResponse, deadline)
+    told = answer.coordinators[0] if answer.coordinators else answer
+    if told.error_code and retriable(told.error_code):
+        why = describe_error(told.error_code)
+        raise TimedOut(
+            f"{_KINDS[kind]} {key} has no coordinator ({why}): try again", "no coordinator"
+        )
+    if told.error_code:
+        named = f"{_KINDS[kind]} {key}"
+        raise cluster_error(told.error_code, f"finding {named}", f"DESCRIBE on {named}")
+    return int(told.node_id)
+
+
+NAMED_VERSION = 9
+"""The last version that names topics instead of their ids."""
+NONE = -1
+
+
+def committed_offset(
+    sender: Sender, group: str, partition: TopicPartition, deadline: Deadline
+) -> int | None:
+    """The committed offset of *group*, whatever transaction is pending; None if it has none.
+
+    Raises:
+        NotAuthorized: DESCRIBE on the group is missing.
+        Unreachable: the coordinator does not answer before *deadline*, or is not ready.
+    """
+    return until(deadline, lambda: _group_offset_ask(sender, group, partition, deadline))
+
+
+def _group_offset_ask(
+    sender: Sender, group: str, partition: TopicPartition, deadline: Deadline
+) -> int | None:
+    from kafka.protocol.consumer import OffsetFetchResponse
+
+    coordinator = find_coordinator(sender, group, deadline)
+    answer = sender.call(
+        coordinator,
+        _request(group, partition),
+        OffsetFetchResponse,
+        deadline,
+        max_version=NAMED_VERSION,
+    )
+    told = answer.groups[0] if answer.groups else answer
+    place = told.topics[0].partitions[0] if told.topics else None
+    code = told.error_code or (place.error_code if place else 0)
+    if code and retriable(code):
+        raise TimedOut(
+            f"the coordinator of {group} is not ready ({describe_error(code)}): try again"
+        )
+    if code:
+        raise cluster_error(code, f"reading group {group}", f"READ on group {group}")
+    return None if place is None or place.committed_offset == NONE else int(place.committed_offset)
+
+
+def _request(group: str, partition: TopicPartition) -> Any:
+    """A request for one group: up to version 7 the only group, from version 8 a list of groups."""
+    from kafka.protocol.consumer import OffsetFetchRequest
+
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup
+    number = [partition.partition]
+    alone = OffsetFetchRequest.OffsetFetchRequestTopic(
+        name=partition.topic, partition_indexes=number
+    )
+    among = wanted.OffsetFetchRequestTopics(name=partition.topic, partition_indexes=number)
+    return OffsetFetchRequest(
+        group_id=group,
+        topics=[alone],
+        groups=[wanted(group_id=group, topics=[among], member_id=None, member_epoch=-1)],
+        require_stable=False,
+    )
+
+
+WITHOUT_MEMBERS = frozenset({"Empty", "Dead", ""})
+"""States without members in every group protocol (GroupState.java); before 2.6 brokers send ""."""
+
+
+def live_groups(sender: Sender, coordinator: int, deadline: Deadline) -> frozenset[str]:
+    """The groups of broker *coordinator* that have members, or that members are joining.
+
+    Raises:
+        NotAuthorized, ClusterError: the broker refused.
+        Unreachable: the broker did not answer, or still loads its groups at *deadline*.
+    """
+    return until(deadline, lambda: _live_groups(sender, coordinator, deadline))
+
+
+def _live_groups(sender: Sender, coordinator: int, deadline: Deadline) -> frozenset[str]:
+    from breakglass.services.kafka.wire.messages.reading import (
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
+
+    answer = sender.call(coordinator, ListGroupsRequest(), ListGroupsResponse, deadline)
+    if unready := _unready(answer.error_code):
+        raise _loading(coordinator, unready)
+    if answer.error_code:
+        raise cluster_error(answer.error_code, "listing groups", "DESCRIBE on the groups")
+    return frozenset(
+        group.group_id
+        for group in answer.groups
+        if (getattr(group, "group_state", "") or "") not in WITHOUT_MEMBERS
+    )

@@ -1,10 +1,10 @@
-"""Open transactions on partitions, and which of them nobody will ever end (R18)."""
+"""Reads open transactions on partitions, and finds the hanging ones, which nobody ends (R18)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from breakglass.services.errors import BreakglassError, ClusterError, NotAuthorized
 from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES, describe_error
@@ -13,13 +13,13 @@ from breakglass.services.kafka.wire.grouping import by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
 
-ONGOING = "Ongoing"
-"""The coordinator's state of a transaction that its producer may still end."""
+UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""States in which the producer or coordinator still ends a transaction (TransactionState.java)."""
 
 UNLISTED = Unknown(
     "no coordinator lists it: it is forgotten, or this user needs DESCRIBE on its transactional id"
 )
-"""Brokers leave out what a user may not describe, without a word (KafkaApis.scala)."""
+"""Brokers silently leave out transactions that a user may not describe (KafkaApis.scala)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,41 @@ class OpenTransaction:
     producer_id: int
     producer_epoch: int
     start_offset: int
-    """read_committed consumers read nothing from here on."""
+    """read_committed consumers read no record from this offset on."""
     last_timestamp_ms: int
     coordinator_state: str | Unknown
-    """What its coordinator says: Ongoing, CompleteCommit, ...; "" when no coordinator lists it."""
+    """The coordinator's state: Ongoing, CompleteCommit, ...; "" when no coordinator lists it."""
+    coordinator_epoch: int = -1
+    """Coordinator epoch of the partition's last marker of this producer; -1: no marker."""
+    includes: bool | Unknown = True
+    """Whether the coordinator's current transaction includes this partition."""
 
     @property
     def hanging(self) -> bool | Unknown:
-        """Whether its coordinator will never write the missing marker."""
+        """Whether the coordinator will never write the missing marker."""
         if isinstance(self.coordinator_state, Unknown):
             return self.coordinator_state
         if not self.coordinator_state:
             return UNLISTED
-        return self.coordinator_state != ONGOING
+        if self.coordinator_state not in UNDER_WAY:
+            return True
+        return self.includes if isinstance(self.includes, Unknown) else not self.includes
+
+
+class _Told(NamedTuple):
+    """What a coordinator lists about a producer."""
+
+    state: str
+    transactional_id: str
+    broker: int
+
+
+class _Listed(NamedTuple):
+    """The producers that all coordinators list."""
+
+    producers: dict[int, _Told]
+    unread: Unknown | None
+    """Why a coordinator's list is missing: it may have a producer that no other list has."""
 
 
 def read_open_transactions(
@@ -53,8 +75,8 @@ def read_open_transactions(
 ) -> tuple[OpenTransaction, ...] | Unknown:
     """Open transactions on the partitions of *leaders* (their leading brokers), in order.
 
-    *coordinators* are the brokers asked for the state of each; Unknown with the reason when
-    a leader does not tell.
+    *coordinators* are the brokers asked for the state of each transaction: all live brokers, since
+    any may be the coordinator. Unknown with the reason when a leader does not answer.
     """
     held: dict[int, list[TopicPartition]] = {}
     for partition, leader in leaders.items():
@@ -65,18 +87,47 @@ def read_open_transactions(
             found += _on_leader(sender, leader, partitions, deadline)
     except BreakglassError as error:
         return Unknown(str(error))
-    states = _coordinator_states(sender, {one.producer_id for one in found}, coordinators, deadline)
-    return tuple(
-        OpenTransaction(
-            one.partition,
-            one.producer_id,
-            one.producer_epoch,
-            one.start_offset,
-            one.last_timestamp_ms,
-            states if isinstance(states, Unknown) else states.get(one.producer_id, ""),
-        )
-        for one in sorted(found, key=lambda one: (one.partition, one.start_offset))
+    told = _listed(
+        sender, {transaction.producer_id for transaction in found}, coordinators, deadline
     )
+    return tuple(
+        _coordinated(sender, transaction, told, deadline)
+        for transaction in sorted(found, key=lambda one: (one.partition, one.start_offset))
+    )
+
+
+def _coordinated(
+    sender: Sender, one: OpenTransaction, told: _Listed, deadline: Deadline
+) -> OpenTransaction:
+    """The transaction *one* with its coordinator's state."""
+    listed = told.producers.get(one.producer_id)
+    if listed is None:
+        return replace(one, coordinator_state=told.unread or "")
+    if listed.state not in UNDER_WAY:
+        return replace(one, coordinator_state=listed.state)
+    includes = _includes(sender, listed, one.partition, deadline)
+    return replace(one, coordinator_state=listed.state, includes=includes)
+
+
+def _includes(
+    sender: Sender, listed: _Told, partition: TopicPartition, deadline: Deadline
+) -> bool | Unknown:
+    """Whether the coordinator's current transaction will be ended on *partition* (KIP-664)."""
+    from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+    request = DescribeTransactionsRequest(transactional_ids=[listed.transactional_id])
+    try:
+        answer = sender.call(listed.broker, request, DescribeTransactionsResponse, deadline)
+    except BreakglassError as error:
+        return Unknown(f"b{listed.broker} does not describe its transaction: {error}")
+    for state in answer.transaction_states:
+        if state.error_code:
+            return Unknown(f"b{listed.broker} answers {describe_error(state.error_code)}")
+        return any(
+            topic.topic == partition.topic and partition.partition in topic.partitions
+            for topic in state.topics
+        )
+    return Unknown(f"b{listed.broker} leaves its transaction out of the answer")
 
 
 def _on_leader(
@@ -87,15 +138,19 @@ def _on_leader(
     topic_class = DescribeProducersRequest.TopicRequest
 
     def topic(name: str, asked: list[TopicPartition]) -> Any:
-        return topic_class(name=name, partition_indexes=[one.partition for one in asked])
+        return topic_class(
+            name=name, partition_indexes=[partition.partition for partition in asked]
+        )
 
     request = DescribeProducersRequest(topics=by_topic(partitions, topic))
     answer = sender.call(leader, request, DescribeProducersResponse, deadline)
     return [
         transaction
         for topic_answer in answer.topics
-        for one in topic_answer.partitions
-        for transaction in _open(TopicPartition(topic_answer.name, one.partition_index), one)
+        for partition in topic_answer.partitions
+        for transaction in _open(
+            TopicPartition(topic_answer.name, partition.partition_index), partition
+        )
     ]
 
 
@@ -107,34 +162,47 @@ def _open(partition: TopicPartition, answer: Any) -> Iterable[OpenTransaction]:
         told = describe_error(answer.error_code, answer.error_message)
         raise ClusterError(f"transactions of {partition} could not be read ({told}): ask again")
     unasked = Unknown("its coordinator was not asked")
-    for one in answer.active_producers:
-        if one.current_txn_start_offset >= 0:
+    for producer in answer.active_producers:
+        if producer.current_txn_start_offset >= 0:
             yield OpenTransaction(
                 partition,
-                one.producer_id,
-                one.producer_epoch,
-                one.current_txn_start_offset,
-                one.last_timestamp,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.current_txn_start_offset,
+                producer.last_timestamp,
                 unasked,
+                producer.coordinator_epoch,
             )
 
 
-def _coordinator_states(
+def _listed(
     sender: Sender, producers: set[int], coordinators: Iterable[int], deadline: Deadline
-) -> dict[int, str] | Unknown:
-    """The state of each of *producers* that some coordinator knows."""
-    if not producers:
-        return {}
+) -> _Listed:
+    """What *coordinators* list about *producers*; an error of one does not stop the others."""
+    told: dict[int, _Told] = {}
+    unread: Unknown | None = None
+    for broker in coordinators if producers else ():
+        answer = _list_on(sender, broker, producers, deadline)
+        if isinstance(answer, Unknown):
+            unread = unread or answer
+        else:
+            told.update(answer)
+    return _Listed(told, unread)
+
+
+def _list_on(
+    sender: Sender, broker: int, producers: set[int], deadline: Deadline
+) -> dict[int, _Told] | Unknown:
     from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsResponse
 
-    states: dict[int, str] = {}
-    for broker in coordinators:
-        request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producers))
-        try:
-            answer = sender.call(broker, request, ListTransactionsResponse, deadline, max_version=0)
-        except BreakglassError as error:
-            return Unknown(f"b{broker} does not tell its transactions: {error}")
-        if answer.error_code:
-            return Unknown(f"b{broker} answers {describe_error(answer.error_code)}")
-        states.update({one.producer_id: one.transaction_state for one in answer.transaction_states})
-    return states
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producers))
+    try:
+        answer = sender.call(broker, request, ListTransactionsResponse, deadline, max_version=0)
+    except BreakglassError as error:
+        return Unknown(f"b{broker} does not tell its transactions: {error}")
+    if answer.error_code:
+        return Unknown(f"b{broker} answers {describe_error(answer.error_code)}")
+    return {
+        state.producer_id: _Told(state.transaction_state, state.transactional_id, broker)
+        for state in answer.transaction_states
+    }

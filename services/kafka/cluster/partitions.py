@@ -1,4 +1,4 @@
-"""Every partition with leader, epoch, assignment, ISR and ELR, from all pages of the answer."""
+"""Reads every partition with leader, epoch, assignment, ISR and ELR, page by page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import UnsupportedByCluster
 from breakglass.services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
 from breakglass.services.kafka.wire.cached_answers import Unchanged
@@ -15,9 +16,7 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
 
 PAGE_PARTITIONS = 2000
-"""What a broker serves in one answer by default (max.request.partition.size.limit)."""
-PAGE_SECONDS = 10.0
-"""How long one page may take, where there is time for many."""
+"""Partitions that a broker returns at most by default (max.request.partition.size.limit)."""
 
 Ids = tuple[int, ...]
 
@@ -27,16 +26,16 @@ NO_ELR_API = Unknown("this cluster has no DescribeTopicPartitions (before Kafka 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionPage:
-    """One answer: partitions, and with which one the next page begins."""
+    """One answer: partitions, and the partition at which the next page begins."""
 
     partitions: tuple[PartitionState, ...]
     next: TopicPartition | None
 
 
 class Pages:
-    """The pages of the last reading, by their beginning: what is told again is not made again.
+    """The pages of the last reading, by their first partition: an unchanged page is reused.
 
-    A reading of which every page is the same is the very same tuple.
+    If every page is unchanged, the reading returns the same tuple as before.
     """
 
     def __init__(self) -> None:
@@ -45,13 +44,13 @@ class Pages:
         self._partitions: tuple[PartitionState, ...] = ()
 
     def answer(self, begin: TopicPartition | None, response_class: Any) -> Unchanged[PartitionPage]:
-        """What the page that begins there is decoded with."""
+        """The response class that decodes the page that begins at *begin*."""
         if begin not in self._answers:
             self._answers[begin] = Unchanged(response_class, _page)
         return self._answers[begin]
 
     def together(self, pages: list[PartitionPage]) -> tuple[PartitionState, ...]:
-        """The partitions of all *pages*, which are the last from now on."""
+        """The partitions of all *pages*, which are kept as the last reading."""
         if pages != self._pages:
             begins = {None, *(page.next for page in pages)}
             self._answers = {one: held for one, held in self._answers.items() if one in begins}
@@ -66,12 +65,14 @@ def read_partitions(
     topics: Sequence[str] = (),
     only: Collection[TopicPartition] = (),
     pages: Pages | None = None,
+    *,
+    broker: int = ANY_BROKER,
 ) -> tuple[PartitionState, ...]:
-    """Every partition of *topics*, or of all topics.
+    """Every partition of *topics*, or of all topics, as *broker* knows it.
 
-    Where *only* some of them matter, those before the first and after the last need not be
-    read: a few of a topic with thousands cost no more than of a small one. Topics that do not
-    exist are absent from the answer. *pages* are those of the same question asked before.
+    With *only*, partitions before the first and after the last of these may be left out, so that
+    a few partitions of a large topic cost little. Topics that do not exist are absent from the
+    result. *pages* are those of the previous reading of the same topics.
 
     Raises:
         Unreachable: the broker stopped answering before the last page.
@@ -79,9 +80,9 @@ def read_partitions(
     """
     held = Pages() if pages is None else pages
     try:
-        read = list(_pages(sender, deadline, topics, only, held))
+        read = list(_pages(sender, deadline, topics, only, held, broker))
     except UnsupportedByCluster:
-        return tuple(_from_metadata(sender, deadline, topics))
+        return tuple(_from_metadata(sender, deadline, topics, broker))
     return held.together(read)
 
 
@@ -91,6 +92,7 @@ def _pages(
     topics: Sequence[str],
     only: Collection[TopicPartition],
     pages: Pages,
+    broker: int,
 ) -> Iterator[PartitionPage]:
     from breakglass.services.kafka.wire.messages.reading import (
         DescribeTopicPartitionsRequest,
@@ -111,8 +113,8 @@ def _pages(
             ),
         )
         answer = pages.answer(begin, DescribeTopicPartitionsResponse)
-        limit = deadline.sooner(PAGE_SECONDS)
-        page: PartitionPage = sender.call(ANY_BROKER, request, answer, limit).value
+        limit = deadline.sooner(patience.REQUEST)
+        page: PartitionPage = sender.call(broker, request, answer, limit).value
         yield page
         begin = page.next
         if begin is None or (last is not None and begin > last):
@@ -129,31 +131,31 @@ def _page(answer: Any) -> PartitionPage:
 
 
 def _room(begin: TopicPartition | None, last: TopicPartition | None) -> int:
-    """How many partitions an answer may hold: no more than matter, where that is known."""
+    """How many partitions an answer may have: no more than are wanted, where that is known."""
     if begin is None or last is None or begin.topic != last.topic:
         return PAGE_PARTITIONS
     return min(PAGE_PARTITIONS, last.partition - begin.partition + 1)
 
 
 def _topic(topic: Any, alike: dict[Ids, Ids]) -> Iterator[PartitionState]:
-    """*alike* holds the sets of brokers met so far: thousands of partitions share a few."""
+    """The partitions of *topic*; *alike* shares equal broker sets, since few sets are distinct."""
     if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return
     if topic.error_code:
         raise cluster_error(
             topic.error_code, f"describing topic {topic.name}", f"DESCRIBE on topic {topic.name}"
         )
-    for one in topic.partitions:
+    for partition in topic.partitions:
         yield PartitionState(
-            partition=TopicPartition(topic.name, one.partition_index),
+            partition=TopicPartition(topic.name, partition.partition_index),
             topic_id=topic.topic_id,
-            leader=one.leader_id if one.leader_id >= 0 else None,
-            leader_epoch=one.leader_epoch,
-            assignment=_ids(one.replica_nodes, alike),
-            isr=_ids(one.isr_nodes, alike),
-            elr=_ids_or_unknown(one.eligible_leader_replicas, alike),
-            last_known_elr=_ids_or_unknown(one.last_known_elr, alike),
-            offline_replicas=_ids(one.offline_replicas, alike),
+            leader=partition.leader_id if partition.leader_id >= 0 else None,
+            leader_epoch=partition.leader_epoch,
+            assignment=_ids(partition.replica_nodes, alike),
+            isr=_ids(partition.isr_nodes, alike),
+            elr=_ids_or_unknown(partition.eligible_leader_replicas, alike),
+            last_known_elr=_ids_or_unknown(partition.last_known_elr, alike),
+            offline_replicas=_ids(partition.offline_replicas, alike),
         )
 
 
@@ -167,26 +169,26 @@ def _ids(replicas: list[int], alike: dict[Ids, Ids]) -> Ids:
 
 
 def _from_metadata(
-    sender: Sender, deadline: Deadline, topics: Sequence[str]
+    sender: Sender, deadline: Deadline, topics: Sequence[str], broker: int
 ) -> Iterator[PartitionState]:
-    """Before Kafka 3.8: the same from Metadata, without ELR."""
+    """The partitions from Metadata, without ELR, for brokers before Kafka 3.8."""
     from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=wanted or None, allow_auto_topic_creation=False)
-    answer = sender.call(ANY_BROKER, request, MetadataResponse, deadline)
+    answer = sender.call(broker, request, MetadataResponse, deadline)
     for topic in answer.topics:
         if topic.error_code:
             continue
-        for one in topic.partitions:
+        for partition in topic.partitions:
             yield PartitionState(
-                partition=TopicPartition(topic.name, one.partition_index),
+                partition=TopicPartition(topic.name, partition.partition_index),
                 topic_id=topic.topic_id,
-                leader=one.leader_id if one.leader_id >= 0 else None,
-                leader_epoch=one.leader_epoch,
-                assignment=tuple(one.replica_nodes),
-                isr=tuple(one.isr_nodes),
+                leader=partition.leader_id if partition.leader_id >= 0 else None,
+                leader_epoch=partition.leader_epoch,
+                assignment=tuple(partition.replica_nodes),
+                isr=tuple(partition.isr_nodes),
                 elr=NO_ELR_API,
                 last_known_elr=NO_ELR_API,
-                offline_replicas=tuple(one.offline_replicas),
+                offline_replicas=tuple(partition.offline_replicas),
             )

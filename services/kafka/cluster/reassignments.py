@@ -1,27 +1,25 @@
-"""Reassignments under way, so that no election meddles with one (R12)."""
+"""Reads the reassignments under way, so that no election interferes with them (R12)."""
 
 from __future__ import annotations
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import Reassignment, TopicPartition, Unknown
 
-REASSIGNMENT_SECONDS = 2.5
-"""The controller answers this; without a quorum nobody does."""
-
 
 def read_reassignments(
     sender: Sender, deadline: Deadline
 ) -> dict[TopicPartition, Reassignment] | Unknown:
-    """Every reassignment under way, or why that is not known."""
+    """Every reassignment under way, or why they are not known."""
     from breakglass.services.kafka.wire.messages.reading import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
     )
 
-    limit = deadline.sooner(REASSIGNMENT_SECONDS)
+    limit = deadline.sooner(patience.CONTROLLER)
     request = ListPartitionReassignmentsRequest(
         timeout_ms=int(limit.remaining() * 1000), topics=None
     )
@@ -39,9 +37,9 @@ def read_reassignments(
     except BreakglassError as error:
         return unread(error)
     return {
-        TopicPartition(topic.name, one.partition_index): Reassignment(
-            tuple(one.adding_replicas), tuple(one.removing_replicas)
+        TopicPartition(topic.name, partition.partition_index): Reassignment(
+            tuple(partition.adding_replicas), tuple(partition.removing_replicas)
         )
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }

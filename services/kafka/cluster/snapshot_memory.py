@@ -1,4 +1,4 @@
-"""What a snapshot may take from the one before: answers that are told in the same bytes again."""
+"""Lets a snapshot reuse the previous snapshot's answers where their bytes are the same."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ V = TypeVar("V")
 
 
 class Last(Generic[K, V]):
-    """The last value that was made, and what it was made of."""
+    """The last value that was made, and the key that it was made from."""
 
     def __init__(self) -> None:
         self._held: tuple[K, V] | None = None
 
     def of(self, key: K, make: Callable[[K], V]) -> V:
-        """The value of *key*: the last one if that was the same."""
+        """The value of *key*: the last value if the key is the same."""
         if self._held is None or self._held[0] != key:
             self._held = (key, make(key))
         return self._held[1]
 
 
 class SnapshotMemory:
-    """Belongs to one question, asked again and again; not for use by two threads."""
+    """The answers to one question that is repeated; not for use by two threads."""
 
     def __init__(self) -> None:
         self.pages = Pages()

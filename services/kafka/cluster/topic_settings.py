@@ -1,4 +1,4 @@
-"""The topic settings that decide what an election does, for many topics at once."""
+"""Reads the settings of many topics: those that decide elections, and those set on the topic."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicSettings, Unknown
 
 TOPIC_RESOURCE = 2
+MIN_ISR = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 KEYS = (
-    "min.insync.replicas",
-    "unclean.leader.election.enable",
+    MIN_ISR,
+    UNCLEAN_ELECTION,
     "cleanup.policy",
     "remote.storage.enable",
 )
@@ -30,12 +32,12 @@ SettingsAnswer = Unchanged[dict[str, TopicSettings]]
 
 
 def settings_answer() -> SettingsAnswer:
-    """What the answers to the same question, asked again and again, are decoded with."""
+    """A decoder of answers to one repeated question, which reuses an unchanged answer."""
     from breakglass.services.kafka.wire.messages.reading import DescribeConfigsResponse
 
     return Unchanged(
         DescribeConfigsResponse,
-        lambda answer: {one.resource_name: _settings(one) for one in answer.results},
+        lambda answer: {result.resource_name: _settings(result) for result in answer.results},
     )
 
 
@@ -45,23 +47,13 @@ def read_topic_settings(
     topics: Sequence[str],
     answer: SettingsAnswer | None = None,
 ) -> dict[str, TopicSettings]:
-    """The settings of *topics*; what may not be read is Unknown with the missing ACL.
+    """The settings of *topics*; a setting that is hidden is Unknown with the missing ACL.
 
-    *answer* is that of the same question asked before.
+    *answer* is the `settings_answer` of earlier readings of the same topics.
     """
-    from breakglass.services.kafka.wire.messages.reading import DescribeConfigsRequest
+    from breakglass.services.kafka.wire.messages.reading import settings_request
 
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[
-            resource(
-                resource_type=TOPIC_RESOURCE,
-                resource_name=topic,
-                configuration_keys=list(KEYS),
-            )
-            for topic in topics
-        ]
-    )
+    request = settings_request(TOPIC_RESOURCE, topics, KEYS)
     try:
         told = sender.call(ANY_BROKER, request, answer or settings_answer(), deadline)
     except BreakglassError as error:
@@ -78,8 +70,8 @@ def _settings(result: Any) -> TopicSettings:
         return _unread(Unknown(describe_error(result.error_code, result.error_message)))
     values = {entry.name: entry.value for entry in result.configs}
     absent = Unknown("this cluster has no such setting")
-    min_isr = values.get("min.insync.replicas")
-    unclean = values.get("unclean.leader.election.enable")
+    min_isr = values.get(MIN_ISR)
+    unclean = values.get(UNCLEAN_ELECTION)
     policy = values.get("cleanup.policy")
     return TopicSettings(
         min_insync_replicas=int(min_isr) if min_isr else absent,
@@ -91,3 +83,41 @@ def _settings(result: Any) -> TopicSettings:
 
 def _unread(unknown: Unknown) -> TopicSettings:
     return TopicSettings(unknown, unknown, unknown, unknown)
+
+
+OF_TOPIC = 1
+"""DYNAMIC_TOPIC_CONFIG of DescribeConfigsResponse.java: set on the topic, not a default."""
+
+TopicConfig = dict[str, str]
+
+
+def read_topic_configs(
+    sender: Sender, topics: Sequence[str], deadline: Deadline
+) -> dict[str, TopicConfig | Unknown]:
+    """The own settings of each of *topics*; Unknown with the missing ACL where they are hidden.
+
+    Raises:
+        Unreachable: no broker answered before *deadline*.
+    """
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeConfigsResponse,
+        settings_request,
+    )
+
+    request = settings_request(TOPIC_RESOURCE, topics)
+    answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
+    told = {result.resource_name: _own(result) for result in answer.results}
+    absent = Unknown("the broker left this topic out of its answer")
+    return {topic: told.get(topic, absent) for topic in topics}
+
+
+def _own(result: Any) -> TopicConfig | Unknown:
+    if result.error_code in AUTHORIZATION_CODES:
+        return denied(f"DESCRIBE_CONFIGS on topic {result.resource_name}")
+    if result.error_code:
+        return Unknown(describe_error(result.error_code, result.error_message))
+    return {
+        config.name: config.value
+        for config in result.configs
+        if config.config_source == OF_TOPIC and config.value is not None
+    }

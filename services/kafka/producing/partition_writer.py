@@ -1,26 +1,25 @@
-"""Record batches sent to the leader of one partition, each until it is in all in-sync replicas.
+"""Writes record batches to the leader of one partition, each until all in-sync replicas have it.
 
-A batch that was not answered is sent again as it is: by the producer's sequence the leader knows
-it, and tells where it lies.
+An unanswered batch is sent again unchanged: by the producer's sequence number the leader recognizes
+a duplicate, and answers with its offset.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import TimedOut, TopicRecreated, Unreachable
-from breakglass.services.kafka.producing.refusals import refusal
+from breakglass.services.kafka.producing.transaction import refusal
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionState, TopicPartition
 
 ALL_IN_SYNC = -1
 TIMEOUT_MS = 30_000
 """How long a leader waits for the other replicas."""
-ANSWER_SECONDS = 35.0
 VERSION = 11
-"""The last version of before KIP-890's second part; it names topics."""
+"""The last version before KIP-890's second part; it names topics."""
 
 
 class PartitionProducer:
@@ -38,17 +37,17 @@ class PartitionProducer:
         """Send *batch*; the offset of its first record.
 
         Raises:
-            Unreachable: no leader took it before *deadline*.
+            Unreachable: no leader accepted the batch before *deadline*.
             TopicRecreated: the topic is gone.
-            NotAuthorized, CannotProduce: it is refused.
+            NotAuthorized, CannotProduce: the leader refused the batch.
         """
         return until(deadline, lambda: self._once(batch, deadline))
 
     def find_leader(self, deadline: Deadline) -> int:
-        """Who leads the partition, asked now.
+        """Ask the cluster for the partition's current leader.
 
         Raises:
-            Unreachable: nobody leads it, or no broker answers.
+            Unreachable: the partition has no leader, or no broker answers.
             TopicRecreated: the topic is gone.
         """
         self._client.describe(deadline)
@@ -60,7 +59,7 @@ class PartitionProducer:
     def _once(self, batch: bytes, deadline: Deadline) -> int:
         leader = self.find_leader(deadline) if self._leader is None else self._leader
         try:
-            return self._send(leader, batch, deadline.sooner(ANSWER_SECONDS))
+            return self._send(leader, batch, deadline.sooner(patience.WRITE))
         except Unreachable:
             self._leader = None
             raise

@@ -1,43 +1,94 @@
-"""A transactional producer as its coordinator knows it: who it is, what it writes to, how it ends.
+"""Runs the transactions of one transactional id: producer id, partitions, offsets, commit or abort.
 
-A request that was not answered is sent again: the coordinator answers it as it did the first.
-Requests have the versions of before KIP-890's second part, in which a partition belongs to a
-transaction because it is written to: brokers serve both.
+An unanswered request is sent again: the coordinator answers a repeated request like the first.
+Requests use the versions before KIP-890's second part, in which writing to a partition adds it to
+the transaction; brokers serve both.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from breakglass.services.errors import NotAuthorized, Unreachable
-from breakglass.services.kafka.cluster.coordinators import GROUP, TRANSACTION, find_coordinator
-from breakglass.services.kafka.producing.refusals import CONCURRENT_TRANSACTIONS, refusal
+from breakglass.services import patience
+from breakglass.services.errors import (
+    BreakglassError,
+    CannotProduce,
+    ClusterError,
+    NotAuthorized,
+    TimedOut,
+    Unreachable,
+)
+from breakglass.services.kafka.cluster.group_offsets import GROUP, TRANSACTION, find_coordinator
 from breakglass.services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
     GROUP_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    describe_error,
 )
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition
 
-ASK_SECONDS = 30.0
+COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+CONCURRENT_TRANSACTIONS = 51
+TRANSIENT = frozenset({
+    COORDINATOR_LOADING,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+    CONCURRENT_TRANSACTIONS,
+    3,   # UNKNOWN_TOPIC_OR_PARTITION: not known there yet
+    5,   # LEADER_NOT_AVAILABLE
+    6,   # NOT_LEADER_OR_FOLLOWER
+    7,   # REQUEST_TIMED_OUT
+    13,  # NETWORK_EXCEPTION
+    19,  # NOT_ENOUGH_REPLICAS
+    20,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    56,  # KAFKA_STORAGE_ERROR
+    74,  # FENCED_LEADER_EPOCH
+    75,  # UNKNOWN_LEADER_EPOCH
+    100, # UNKNOWN_TOPIC_ID
+})  # fmt: skip
+"""Errors that pass: another broker, or the same broker a moment later, may succeed."""
+STEPS: Mapping[int, str] = {
+    10: "raise message.max.bytes of the brokers",
+    29: "grant WRITE on it",
+    30: "grant READ on groups that begin with breakglass-restore-",
+    31: "grant IDEMPOTENT_WRITE on the cluster",
+    44: "see the cluster's policy",
+    53: "grant WRITE on transactional ids that begin with breakglass-restore-",
+    87: "see the broker's log",
+}
+"""What the operator does about errors that a retry does not clear."""
+
+
+def refusal(code: int, where: str, message: str | None = None) -> BreakglassError:
+    """The exception for the error *code* of producing to *where*."""
+    told = describe_error(code, message)
+    if code in TRANSIENT:
+        return TimedOut(f"{where} does not take records now ({told}): try again.", told)
+    step = STEPS.get(code)
+    if step is None:
+        return ClusterError(f"{where} does not take records ({told}): try again.")
+    kind = NotAuthorized if code in AUTHORIZATION_CODES else CannotProduce
+    return kind(f"{where} does not take records ({told}): {step}.")
+
+
 NOBODY = -1
 NEEDED = {
     TRANSACTION: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     GROUP: GROUP_AUTHORIZATION_FAILED,
 }
 MARKERS_SECONDS = 0.01
-"""After so long it is asked again whether the markers of the last transaction are written."""
+"""Pause before asking again whether the last transaction's markers are written."""
 INIT_VERSION, ADD_VERSION, OFFSETS_VERSION, COMMIT_VERSION, END_VERSION = 4, 3, 3, 3, 3
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What brokers know a producer by."""
+    """The producer id and epoch that identify a producer to brokers."""
 
     id: int
     epoch: int
@@ -47,21 +98,21 @@ class TransactionClient:
     """The transactions of one transactional id; constructed only in armed sessions.
 
     Raises, each method:
-        Unreachable: no coordinator before the deadline.
-        NotAuthorized, CannotProduce: it refuses; somebody else has the id by now.
+        Unreachable: no coordinator answers before the deadline.
+        NotAuthorized, CannotProduce: the coordinator refuses, or another producer took over the id.
     """
 
     def __init__(self, sender: Sender, transactional_id: str, where: str, timeout_ms: int) -> None:
         self._sender = sender
         self._id = transactional_id
         self._where = where
-        """How messages name what is written to."""
+        """The name of the target in messages."""
         self._timeout_ms = timeout_ms
         self._coordinators: dict[tuple[int, str], int] = {}
         self._producer = ProducerIdentity(NOBODY, NOBODY)
 
     def fence(self, deadline: Deadline) -> ProducerIdentity:
-        """Keep out whoever had the id, and decide their transaction; who the producer is now."""
+        """Fence the id's previous producer and end its transaction; returns the new identity."""
         from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
         request = InitProducerIdRequest(
@@ -99,7 +150,7 @@ class TransactionClient:
     def commit_offset(
         self, group: str, partition: TopicPartition, offset: int, deadline: Deadline
     ) -> None:
-        """Let *offset* be committed for *group* with the transaction."""
+        """Commit *offset* for *group* as part of the transaction."""
         from kafka.protocol.producer import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
         request = AddOffsetsToTxnRequest(
@@ -169,11 +220,11 @@ class TransactionClient:
         deadline: Deadline,
         code: Callable[[Any], int],
     ) -> Any:
-        """The answer of the coordinator of *key*, which is sought again after a failure."""
+        """The answer of the coordinator of *key*, which is looked up again after a failure."""
 
         def once() -> Any:
             coordinator = self._coordinator(kind, key, deadline)
-            limit = deadline.sooner(ASK_SECONDS)
+            limit = deadline.sooner(patience.COMMAND)
             try:
                 answer = call(coordinator, limit)
                 while code(answer) == CONCURRENT_TRANSACTIONS and limit.remaining() > 0:
@@ -196,14 +247,14 @@ class TransactionClient:
             try:
                 found = find_coordinator(self._sender, key, deadline, kind)
             except NotAuthorized:
-                # What a producer needs lets it find its coordinator, too.
+                # The ACL that a producer needs also allows it to find its coordinator.
                 raise refusal(NEEDED[kind], self._where) from None
             self._coordinators[kind, key] = found
         return self._coordinators[kind, key]
 
 
 def idempotent_producer(sender: Sender, where: str, deadline: Deadline) -> ProducerIdentity:
-    """A producer without transactions, whose batches are written once. Raises as above."""
+    """An idempotent producer without transactions. Raises as `TransactionClient`."""
     from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
     def once() -> Any:

@@ -1,1 +1,1 @@
-"""What single replicas tell, leader or not: log ends, written epochs, directories, records."""
+"""Reads single replicas, leader or not: log ends, written epochs, directories, records."""

@@ -1,26 +1,132 @@
-"""Which stretch of one log is read next to verify its contents, and how far that has come. Pure.
+"""Verifies record batches of one log, and decides which block of it is read next. Pure.
 
-A log is read in blocks from its end back to its start, and each block from its first offset on.
+A log is read in blocks from its end back to its start, and each block forward. A batch's CRC-32C
+does not cover the fields before its attributes (base offset, length, leader epoch, magic): these
+are checked against the neighbouring batches and the log's epochs.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 
-from breakglass.services.kafka.replicas.batch_check import Expected, Reached, check_batches
-from breakglass.services.model import LogContents, TopicPartition
+from breakglass.services.model import EpochHistory, LogContents, TopicPartition, Unknown
+from breakglass.services.topic_backup.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+)
+
+_LENGTH = struct.Struct(">qi")
+"""BaseOffset, BatchLength."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the batches of one log must agree with."""
+
+    log_end: int
+    gapless: bool
+    """Every offset has a record, as in a topic that is not compacted."""
+    epochs: EpochHistory | Unknown
+
+    def epoch_at(self, offset: int) -> int | None:
+        """The epoch that wrote *offset*, if that is known."""
+        return None if isinstance(self.epochs, Unknown) else self.epochs.epoch_at(offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far the batches are whole."""
+
+    position: int
+    """One past the last whole offset."""
+    epoch: int = -1
+    """Leader epoch of the last whole batch."""
+    begun: bool = False
+    """A batch was read, so the next batch must follow it."""
+    before: int = 0
+    """Where the last whole batch begins."""
+    corrupt_at: int | None = None
+    damage: str = ""
+    cut: bool = False
+    """The bytes end within a batch."""
+
+
+def check_batches(data: bytes, reached: Reached, bound: int, expected: Expected) -> Reached:
+    """Continue from *reached* through *data*, the answer to a Fetch from that position.
+
+    Ends at the offset *bound*, or before the first batch that is not whole. A batch cut off at
+    the end of *data* is `cut`, not damaged.
+    """
+    at, size, now = 0, len(data), reached
+    while at + MAGIC_AT < size and now.position < bound:
+        _, length = _LENGTH.unpack_from(data, at)
+        if data[at + MAGIC_AT] != MAGIC:
+            return _corrupt(now, f"it claims message format {data[at + MAGIC_AT]}")
+        if LENGTH_END + length < BATCH_HEADER.size:
+            return _corrupt(now, f"it claims {LENGTH_END + length} bytes")
+        end = at + LENGTH_END + length
+        if end > size:
+            break
+        now = _batch(data, at, end, now, expected)
+        if now.corrupt_at is not None:
+            return now
+        at = end
+    return Reached(now.position, now.epoch, now.begun, now.before, cut=at < size)
+
+
+def _batch(data: bytes, at: int, end: int, now: Reached, expected: Expected) -> Reached:
+    """*now* with one more batch, which is ``data[at:end]``."""
+    import google_crc32c
+
+    fields = BATCH_HEADER.unpack_from(data, at)
+    base, epoch, crc, last_delta, count = fields[0], fields[2], fields[4], fields[6], fields[12]
+    if google_crc32c.value(data[at + ATTRIBUTES_AT : end]) != crc:
+        return _corrupt(now, "its CRC differs")
+    if last_delta < 0 or not 0 <= count <= last_delta + 1:
+        return _corrupt(now, f"it claims {count} records over {last_delta + 1} offsets")
+    following = base + last_delta + 1
+    misplaced = _misplaced(base, following, now, expected)
+    if misplaced is not None:
+        return misplaced
+    written = expected.epoch_at(max(base, now.position))
+    if epoch < now.epoch or (written is not None and epoch > written):
+        return _corrupt(now, f"it claims leader epoch {epoch}")
+    return Reached(following, epoch, True, now.position)
+
+
+def _misplaced(base: int, following: int, now: Reached, expected: Expected) -> Reached | None:
+    """The damage if a batch of offsets ``[base, following)`` is out of place; None if it fits."""
+    claims = f"it claims the offsets {base} to {following - 1}"
+    if base < now.position and now.begun and not expected.gapless:
+        # In a log with gaps the previous batch's offsets may be too high: then it is damaged.
+        return Reached(now.position, now.epoch, now.begun, now.before, now.before, claims)
+    behind = following <= now.position or (base < now.position and now.begun)
+    if behind or following > expected.log_end:
+        return _corrupt(now, claims)
+    if base > now.position and expected.gapless:
+        return _corrupt(now, f"the batch after it claims the offset {base}")
+    return None
+
+
+def _corrupt(now: Reached, damage: str) -> Reached:
+    return Reached(now.position, now.epoch, now.begun, now.before, now.position, damage)
+
 
 RECORD_BYTES = 1024
-"""Taken for the size of a record where the size of the log is not known."""
+"""Assumed size of a record if the size of the log is not known."""
 SLACK = 1.25
 LEAST_BYTES = 16 * 1024
-"""Asked for at least."""
+"""Bytes that a request asks for at least."""
 CHUNK_BYTES = 1024 * 1024
-"""Asked for at most."""
+"""Bytes that a request asks for at most."""
 TOO_DENSE = 2
-"""A block of so many times the bytes that were meant for it is begun again, smaller."""
+"""A block that exceeds its planned bytes by this factor is restarted with fewer offsets."""
 OVERDRAFT = 4
-"""So many times its share a log may cost, where its records are of very different sizes."""
+"""A log may exceed its share by this factor, if its records' sizes differ widely."""
 BUDGET_ENDED = "the budget of the reading ended"
 
 
@@ -31,7 +137,7 @@ class LogToRead:
     partition: TopicPartition
     start: int
     end: int
-    """Past `start`: there is something to read."""
+    """One past the last offset to read; above `start`."""
     size: int | None
     """Bytes on disk, if they are known."""
     expected: Expected
@@ -43,11 +149,11 @@ class LogReading:
 
     log: LogToRead
     share: int
-    """Bytes that may be read of it."""
+    """Bytes that may be read from the log."""
     bound: int = field(init=False)
-    """Whole from here to the end, or to where it is corrupt."""
+    """The log is whole from this offset to the end, or to the corrupt offset."""
     begin: int = field(init=False)
-    """Where the block begins that is being read; it ends at `bound`."""
+    """Where the current block begins; it ends at `bound`."""
     reached: Reached = field(init=False)
     verified_to: int = field(init=False)
     corrupt_at: int | None = None
@@ -56,7 +162,7 @@ class LogReading:
     stopped: str = ""
     done: bool = False
     alone: bool = False
-    """It is asked for alone next: a broker sends the first batch of an answer whole."""
+    """The next request is for this log alone: a broker sends an answer's first batch whole."""
     _in_block: int = 0
     _meant: int = 0
     _per_offset: float = field(init=False)
@@ -99,15 +205,15 @@ class LogReading:
         self._ended_block(min(self.begin, self.corrupt_at))
 
     def stop(self, why: str) -> None:
-        """Read nothing more of it."""
+        """Read no more of the log."""
         if self.bound == self.log.end and self.corrupt_at is None:
-            # Of the newest block a part is better than nothing.
+            # A part of the newest block is better than nothing.
             self.bound, self.verified_to = self.begin, self.position
         self.stopped, self.done = why, True
 
     @property
     def contents(self) -> LogContents | None:
-        """What is known by now; None where nothing was read."""
+        """What is known so far; None if nothing was read."""
         if self.verified_to <= self.bound and self.corrupt_at is None:
             return None
         return LogContents(
@@ -130,7 +236,7 @@ class LogReading:
             self._next_block()
 
     def _next_block(self) -> None:
-        """Everything that is left, if it fits into the share; else half of what may be read."""
+        """Begin the next block: the whole rest if it fits the share, else half the share."""
         left = self.share - self.bytes_read
         if left <= 0:
             self.stop(BUDGET_ENDED)
@@ -143,7 +249,7 @@ class LogReading:
         self._begin(self.bound - offsets, meant)
 
     def _again_smaller(self) -> None:
-        """Fewer offsets of the same end: its records are larger than the log's as a whole."""
+        """Restart the block with fewer offsets: its records are larger than the log's average."""
         if self.bytes_read > OVERDRAFT * self.share:
             self.stop(BUDGET_ENDED)
             return

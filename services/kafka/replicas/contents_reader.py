@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.replicas.contents_block import LogReading, LogToRead
 from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
@@ -32,18 +33,17 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import LogContents, TopicPartition, Unknown
 
 FETCH_VERSION = 11
-"""The last without tagged fields: kafka-python copies the rest of an answer for each of those."""
+"""The last version without tagged fields, for each of which kafka-python copies the rest."""
 ANSWER_BYTES = 8 * 1024 * 1024
 PARTITIONS_A_REQUEST = 200
-REQUEST_SECONDS = 15.0
 LANE = "contents"
-"""A connection of its own: what else is asked of the broker does not wait for these answers."""
+"""A connection of its own: other requests to the broker do not wait for these answers."""
 
 _UNSERVABLE = (CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR)
 
 
 class ContentsReader:
-    """Reads logs of one broker as far as an allowance goes."""
+    """Reads logs of one broker as far as an allowance permits."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class ContentsReader:
     def read(
         self, logs: Sequence[LogToRead], share: int, deadline: Deadline
     ) -> dict[TopicPartition, LogContents | Unknown]:
-        """The contents of *logs*, *share* bytes of each. Never raises for the broker."""
-        readings = {one.partition: LogReading(one, share) for one in logs}
+        """The contents of *logs*, *share* bytes of each. Never raises a broker's error."""
+        readings = {log.partition: LogReading(log, share) for log in logs}
         try:
             self._rounds(deque(readings.values()), deadline)
             self._require_unchanged(deadline)
@@ -79,9 +79,9 @@ class ContentsReader:
             if not answers:
                 self._give_up([*together, *left], f"b{self._broker} throttles this user")
                 return
-            for one in together:
-                self._take(one, answers.get(one.log.partition))
-            left.extend([one for one in together if not one.done])
+            for reading in together:
+                self._take(reading, answers.get(reading.log.partition))
+            left.extend([reading for reading in together if not reading.done])
 
     def _why_to_end(self, deadline: Deadline) -> str:
         if self._stop():
@@ -91,28 +91,28 @@ class ContentsReader:
         return ""
 
     def _give_up(self, readings: Any, why: str) -> None:
-        for one in readings:
-            if not one.done:
-                one.stop(why)
+        for reading in readings:
+            if not reading.done:
+                reading.stop(why)
 
     def _fetch(
         self, readings: Sequence[LogReading], deadline: Deadline
     ) -> Mapping[TopicPartition, Any]:
-        """What the broker answers, by partition; nothing while it throttles this user."""
+        """The broker's answer by partition; empty while the broker throttles this user."""
         from breakglass.services.kafka.wire.messages.reading import FetchResponse
 
         answer = self._sender.call(
             self._broker,
             _request(readings),
             FetchResponse,
-            deadline.sooner(REQUEST_SECONDS),
+            deadline.sooner(patience.CHUNK),
             lane=LANE,
             max_version=FETCH_VERSION,
         )
         return {
-            TopicPartition(topic.topic, one.partition_index): one
+            TopicPartition(topic.topic, partition.partition_index): partition
             for topic in answer.responses
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     def _take(self, reading: LogReading, answer: Any) -> None:
@@ -137,7 +137,7 @@ class ContentsReader:
             self._corrupt(reading, "its batch is never sent whole")
 
     def _take_nothing(self, reading: LogReading) -> None:
-        """An answer without records, although the log goes on; others may have taken its room."""
+        """Handle an answer without records before the log's end: others may have used its bytes."""
         if not reading.alone:
             reading.alone = True
         elif reading.log.expected.gapless or reading.reached.cut:
@@ -165,16 +165,17 @@ class ContentsReader:
         self._suspect.append(reading)
 
     def _require_unchanged(self, deadline: Deadline) -> None:
-        """Take back what was found in logs that were cut or written while they were read."""
-        names = list(dict.fromkeys(one.log.partition for one in self._suspect))
+        """Discard the findings of logs that were truncated or written while they were read."""
+        names = list(dict.fromkeys(reading.log.partition for reading in self._suspect))
         if not names:
             return
-        limit = deadline if deadline.remaining() > 1.0 else Deadline.after(1.0)
+        last = Deadline.after(patience.LAST_LOOK)
+        limit = max(deadline, last, key=Deadline.remaining)
         ends = list_offsets(self._sender, self._broker, names, LATEST, limit)
-        for one in self._suspect:
-            end = ends.get(one.log.partition)
-            if isinstance(end, ListedOffset) and end.offset != one.log.end:
-                self._refused[one.log.partition] = Unknown("its log changed while it was read")
+        for reading in self._suspect:
+            end = ends.get(reading.log.partition)
+            if isinstance(end, ListedOffset) and end.offset != reading.log.end:
+                self._refused[reading.log.partition] = Unknown("its log changed while it was read")
 
     def _told(self, reading: LogReading) -> LogContents | Unknown:
         refused = self._refused.get(reading.log.partition)
@@ -184,7 +185,7 @@ class ContentsReader:
 
 
 def _together(left: deque[LogReading]) -> Iterator[LogReading]:
-    """The next logs to be asked for in one request, taken from *left*; or one alone."""
+    """The next logs for one request, taken from *left*; a single log if it must be alone."""
     room, first = ANSWER_BYTES, True
     for _ in range(min(len(left), PARTITIONS_A_REQUEST)):
         following = left[0]
@@ -200,18 +201,18 @@ def _request(readings: Sequence[LogReading]) -> Any:
     from breakglass.services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
-    asked = {one.log.partition: one for one in readings}
+    asked = {reading.log.partition: reading for reading in readings}
 
     def topic(name: str, held: list[TopicPartition]) -> Any:
         return topic_class(
             topic=name,
             partitions=[
                 topic_class.FetchPartition(
-                    partition=one.partition,
-                    fetch_offset=asked[one].position,
-                    partition_max_bytes=asked[one].wanted_bytes,
+                    partition=partition.partition,
+                    fetch_offset=asked[partition].position,
+                    partition_max_bytes=asked[partition].wanted_bytes,
                 )
-                for one in held
+                for partition in held
             ],
         )
 

@@ -1,8 +1,9 @@
-"""End offsets of leader epochs from any replica, without moving records.
+"""Reads the end offsets of leader epochs from any replica, without moving records.
 
-Fetch v12 with replica id -3 (a future local replica) and a last fetched epoch makes a
-broker compare its replica's epoch cache and answer DivergingEpoch (KIP-595,
-Partition.readRecords); a fetch offset past every log makes it always diverge.
+Fetch v12 with replica id -3 (a future local replica), a last fetched epoch and an offset past every
+log makes a broker answer DivergingEpoch (KIP-595, Partition.readRecords). For epoch *e* it names
+its largest epoch not above *e* with its end offset, "out of range" if *e* is above its latest, or
+*e* with the first epoch's start if *e* is below (LeaderEpochFileCache.endOffsetFor).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from breakglass.services.kafka.replicas.epoch_walk import EpochEnd
 from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
@@ -22,7 +22,113 @@ from breakglass.services.kafka.wire.broker_errors import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.grouping import by_topic
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
+
+
+class EpochEnd(NamedTuple):
+    """A broker's answer: *epoch* ends at offset *end* in its replica."""
+
+    epoch: int
+    end: int
+
+
+class EpochWalk:
+    """The search of one replica's epochs: answer each `question` until there is none. Pure.
+
+    *hint* is any epoch known to be in the log (that of the newest batch): a good guess
+    saves the binary search. *current* bounds the search from above.
+    """
+
+    def __init__(self, log_end: int, current: int, hint: int | None) -> None:
+        self._start, self._end = 0, log_end
+        self._low, self._high = -1, max(current, hint or 0)
+        self._found: list[EpochEnd] = []
+        """Newest first; each one's end is the start of the one before."""
+        self._at_bottom = log_end == 0
+        first = hint if hint is not None and hint >= 0 else self._high
+        self.question: int | None = first if log_end > 0 else None
+
+    @property
+    def astray(self) -> bool:
+        """The walk ended without an epoch, on a log not known to be empty.
+
+        The replica's cache is empty, as after the replica was out of its leader's range
+        (UnifiedLog.truncateFullyAndStartAt), or the log changed during the walk.
+        """
+        return self.question is None and not self._found and not self._at_bottom
+
+    @property
+    def begun(self) -> bool:
+        """An epoch was found, or the log is known to hold no record."""
+        return bool(self._found) or self._at_bottom
+
+    @property
+    def depth(self) -> int:
+        """How many epochs are known from end to start, including epochs without records."""
+        return len(self._found) if self._at_bottom else max(0, len(self._found) - 1)
+
+    @property
+    def history(self) -> EpochHistory:
+        """What is known so far."""
+        ends = [found.end for found in self._found]
+        if not ends:
+            return EpochHistory((), self._start if self._at_bottom else self._end)
+        floor = self._start if self._at_bottom else ends[-1]
+        ranges = tuple(
+            EpochRange(found.epoch, max(start, self._start), end)
+            for found, end, start in zip(self._found, ends, [*ends[1:], floor], strict=True)
+            if end > max(start, self._start)
+        )
+        return EpochHistory(ranges[::-1], max(floor, self._start))
+
+    def answer(self, reply: EpochEnd | None, log_start: int) -> None:
+        """Take the broker's answer to `question`; None means "above my latest epoch"."""
+        asked = self.question
+        if asked is None:
+            raise ValueError("the walk is over: nothing was asked")
+        self._start = max(self._start, log_start)
+        if self._start >= self._end:
+            self._finish()
+        elif self._found:
+            self._go_down(reply)
+        else:
+            self._search(asked, reply)
+
+    def start_at(self, log_start: int) -> None:
+        """Take the log's start from another request: a walk that went astray cannot learn it."""
+        self._start = max(self._start, log_start)
+        if self._start >= self._end:
+            self._finish()
+
+    def _search(self, asked: int, reply: EpochEnd | None) -> None:
+        if reply is None:
+            self._high = asked - 1
+        elif reply.end >= self._end:
+            self._take(EpochEnd(reply.epoch, self._end))
+            return
+        else:
+            self._low = asked
+        # Low meets high without a find only if the log has no epochs, or changed.
+        middle = (self._low + self._high + 1) // 2
+        self.question = middle if self._low < self._high else None
+
+    def _go_down(self, reply: EpochEnd | None) -> None:
+        if reply is None or reply.end <= self._start:
+            self._finish()
+        else:
+            self._take(reply)
+
+    def _take(self, found: EpochEnd) -> None:
+        self._found.append(found)
+        if found.epoch <= 0:
+            self._finish()
+        else:
+            self.question = found.epoch - 1
+
+    def _finish(self) -> None:
+        self._at_bottom = True
+        self.question = None
+
 
 FUTURE_REPLICA = -3
 PAST_EVERY_LOG = 2**63 - 1
@@ -30,15 +136,15 @@ NO_SESSION = -1
 FETCH_VERSION = 12
 """The last version that names topics instead of their ids, and the first with epochs."""
 PARTITIONS_A_REQUEST = 1000
-"""kafka-python copies all that follows in an answer for each tagged field it decodes, and there
-is one for each partition: larger answers take more than proportionally longer."""
+"""kafka-python copies the rest of an answer for each partition's tagged fields, so the time to
+decode an answer grows faster than its size."""
 
 
 class EpochAnswer(NamedTuple):
     """One partition's answer."""
 
     epoch_end: EpochEnd | None
-    """None: the question was above the replica's latest epoch; nothing else is told then."""
+    """None: the question was above the replica's latest epoch, and nothing else is known."""
     high_watermark: int
     log_start: int
 
@@ -85,12 +191,12 @@ def _request(questions: Mapping[TopicPartition, int]) -> Any:
             topic=name,
             partitions=[
                 partition_class(
-                    partition=one.partition,
+                    partition=partition.partition,
                     fetch_offset=PAST_EVERY_LOG,
-                    last_fetched_epoch=questions[one],
+                    last_fetched_epoch=questions[partition],
                     partition_max_bytes=1,
                 )
-                for one in held
+                for partition in held
             ],
         )
 
@@ -106,8 +212,11 @@ def _request(questions: Mapping[TopicPartition, int]) -> Any:
 
 def _answers(answer: Any, broker: int) -> Iterator[tuple[TopicPartition, EpochAnswer | Unknown]]:
     for topic in answer.responses:
-        for one in topic.partitions:
-            yield TopicPartition(topic.topic, one.partition_index), _one(topic.topic, broker, one)
+        for partition in topic.partitions:
+            yield (
+                TopicPartition(topic.topic, partition.partition_index),
+                _one(topic.topic, broker, partition),
+            )
 
 
 def _one(topic: str, broker: int, answer: Any) -> EpochAnswer | Unknown:

@@ -1,4 +1,4 @@
-"""Where logs end: all leaders are asked at the same time, so that a hung one hides no others."""
+"""Reads where logs end, from all leaders in parallel, so that a hung leader delays no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets as a debugging client: what any replica holds, leader or not.
+"""Sends ListOffsets as a debugging client, which reads any replica, leader or not.
 
 Replica id -2 lets a broker answer for its own replica of a leaderless partition
 (ReplicaManager.fetchOffset, Request.DebuggingConsumerId); -1 and -3 get error 6.
@@ -63,7 +63,7 @@ def list_offsets(
 ) -> dict[TopicPartition, ListedOffset | OffsetError]:
     """Ask *broker* for the offset at *timestamp* of its replicas, all in one request.
 
-    Partitions that the answer leaves out are asked again; one that stays out is an error.
+    Partitions that the answer leaves out are asked for again; if still missing, an error.
     *leader_epochs* makes a leader-only question fail unless the broker leads in that epoch.
     Under `READ_COMMITTED` a leader's LATEST is the last stable offset.
 
@@ -76,7 +76,7 @@ def list_offsets(
         before = len(missing)
         request = _request(missing, timestamp, replica_id, leader_epochs or {}, isolation_level)
         answers.update(_ask(sender, broker, request, deadline))
-        missing = [one for one in missing if one not in answers]
+        missing = [partition for partition in missing if partition not in answers]
         if len(missing) == before:
             absent = OffsetError(f"b{broker} leaves this partition out of its answers")
             answers.update(dict.fromkeys(missing, absent))
@@ -101,11 +101,11 @@ def _request(
             name=name,
             partitions=[
                 partition_class(
-                    partition_index=one.partition,
-                    current_leader_epoch=leader_epochs.get(one, -1),
+                    partition_index=partition.partition,
+                    current_leader_epoch=leader_epochs.get(partition, -1),
                     timestamp=timestamp,
                 )
-                for one in held
+                for partition in held
             ],
         )
 
@@ -124,9 +124,11 @@ def _ask(
 
     answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
     return {
-        TopicPartition(topic.name, one.partition_index): _offset(topic.name, broker, one)
+        TopicPartition(topic.name, partition.partition_index): _offset(
+            topic.name, broker, partition
+        )
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 

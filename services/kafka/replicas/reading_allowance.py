@@ -1,21 +1,21 @@
-"""How much of logs may be read to verify contents: time and bytes that many threads share."""
+"""Limits how much of logs is read to verify contents: time and bytes that threads share."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
 
-from breakglass.services.contents_effort import Effort
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.session import Effort
 
 SECONDS = 2.0
-"""A reading may take so much longer for the sake of contents: an operator still waits for it."""
+"""Seconds that verifying contents may add to a reading, for which an operator waits."""
 TOTAL_BYTES = 64 * 1024 * 1024
-"""Over all brokers of one reading: about what two seconds bring at the rate of a rescue."""
+"""Bytes over all brokers of one reading: about two seconds at the rate of a rescue."""
 PARTITION_BYTES = 1024 * 1024
-"""Of one replica: the newest batches of thousands of records, where damage hurts most."""
+"""Bytes of one replica: the newest thousands of records, where damage costs most."""
 LEAST_PARTITION_BYTES = 16 * 1024
-"""Of one replica, however many there are: less is hardly a batch."""
+"""Bytes of one replica at least, however many replicas there are: about one batch."""
 UNLIMITED = 2**62
 FOREVER = 10 * 365 * 24 * 3600.0
 
@@ -34,7 +34,7 @@ NO_LIMITS = ReadingLimits(FOREVER, UNLIMITED, UNLIMITED)
 
 
 class Allowance:
-    """What is left of the limits; its time runs from the first reading on."""
+    """The unused part of the limits; the time starts with the first reading."""
 
     def __init__(self, limits: ReadingLimits = BUDGET, logs: int = 0) -> None:
         self._limits, self._logs = limits, logs
@@ -48,28 +48,24 @@ class Allowance:
         return cls(NO_LIMITS if effort is Effort.FULL else BUDGET, logs)
 
     @property
-    def limited(self) -> bool:
-        return self._limits.total_bytes < UNLIMITED
-
-    @property
     def spent(self) -> bool:
         """Nothing more may be read."""
         return self._bytes <= 0 or self._seconds <= 0
 
     def begin(self) -> Deadline:
-        """By when a reading that begins now has to end."""
+        """The deadline of a reading that begins now."""
         return Deadline.after(max(self._seconds, 0.0))
 
     def ended(self, seconds: float) -> None:
-        """A reading took so long."""
+        """Account for a reading that took *seconds*."""
         self._seconds -= seconds
 
     def share(self, logs: int) -> int:
-        """Bytes for each of so many logs."""
+        """Bytes for each of *logs* logs."""
         part = max(self._bytes // max(logs, self._logs, 1), LEAST_PARTITION_BYTES)
         return min(self._limits.partition_bytes, part)
 
     def spend(self, size: int) -> None:
-        """Account for *size* bytes that came."""
+        """Account for *size* bytes received."""
         with self._lock:
             self._bytes -= size

@@ -1,15 +1,17 @@
-"""Reads one broker's replicas: log ends, high watermarks, written epochs, newest batch."""
+"""Reads one broker's replicas: log ends, high watermarks, written epochs, newest batch.
+
+Log ends come from GetReplicaLogInfo on clusters that support it, else from ListOffsets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
-from breakglass.services.kafka.replicas.epoch_walk import EpochWalk
+from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, EpochWalk, read_epoch_ends
 from breakglass.services.kafka.replicas.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -19,23 +21,105 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.replicas.log_info_reader import read_log_infos
-from breakglass.services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
+from breakglass.services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    KAFKA_STORAGE_ERROR,
+    describe_error,
+)
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.messages.kip1275 import MAX_PARTITIONS
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, FigureSource, TopicPartition, Unknown
+from breakglass.services.quick_values import quickly_made
 
 if TYPE_CHECKING:
-    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.wire.messages.kip1275 import ReplicaLogInfoMessages
+
+
+NOT_ALLOWED = "not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"
+
+
+def read_log_infos(
+    sender: Sender,
+    broker: int,
+    messages: ReplicaLogInfoMessages,
+    partitions: Mapping[TopicPartition, UUID],
+    deadline: Deadline,
+) -> dict[TopicPartition, ListedOffset | OffsetError]:
+    """The log end and current leader epoch of *broker*'s replicas of *partitions*.
+
+    Asks for at most 1,000 partitions at a time, and again for partitions that an answer leaves
+    out, with HasMoreData or without.
+
+    Raises:
+        Unreachable: the broker did not answer before *deadline*.
+    """
+    answers: dict[TopicPartition, ListedOffset | OffsetError] = {}
+    missing = list(partitions)
+    while missing:
+        asked = missing[:MAX_PARTITIONS]
+        told = _ask(
+            sender,
+            broker,
+            messages,
+            {partition: partitions[partition] for partition in asked},
+            deadline,
+        )
+        answers.update(told)
+        if not told:
+            absent = OffsetError(f"b{broker} leaves this partition out of its answers")
+            answers.update(dict.fromkeys(asked, absent))
+        missing = [partition for partition in missing if partition not in answers]
+    return answers
+
+
+def _ask(
+    sender: Sender,
+    broker: int,
+    messages: ReplicaLogInfoMessages,
+    asked: Mapping[TopicPartition, UUID],
+    deadline: Deadline,
+) -> dict[TopicPartition, ListedOffset | OffsetError]:
+    by_id: dict[UUID, list[int]] = {}
+    for one, topic_id in asked.items():
+        by_id.setdefault(topic_id, []).append(one.partition)
+    names = {topic_id: one.topic for one, topic_id in asked.items()}
+    request = messages.request(by_id, broker)
+    answer = sender.call(broker, request, messages.response_class, deadline)
+    return {
+        TopicPartition(names[topic.topic_id], one.partition): _offset(broker, one)
+        for topic in answer.topic_partition_log_info_list
+        for one in topic.partition_log_info
+        if topic.topic_id in names
+    }
+
+
+def _offset(broker: int, answer: Any) -> ListedOffset | OffsetError:
+    code = answer.error_code
+    if code in AUTHORIZATION_CODES:
+        return OffsetError(NOT_ALLOWED, code)
+    if code == KAFKA_STORAGE_ERROR:
+        return OffsetError(f"log directory offline on b{broker}", code)
+    if code:
+        return OffsetError(f"b{broker} answers {describe_error(code)}", code)
+    return ListedOffset(answer.log_end_offset, -1, _current_epoch(answer))
+
+
+def _current_epoch(answer: Any) -> int:
+    """KIP-1275 calls it PartitionLeaderEpoch, the other forms CurrentLeaderEpoch."""
+    fields = answer.fields
+    name = "current_leader_epoch" if "current_leader_epoch" in fields else "partition_leader_epoch"
+    return int(getattr(answer, name))
+
 
 FIRST_DEPTH = 8
-"""Epochs read back from the newest at first; most replicas share one by then."""
+"""Epochs first read back from the newest; within these, most replicas share an epoch."""
 
 
 def lost_high_watermark(broker: int) -> Unknown:
-    """A high watermark of *broker* at the start of a log with records.
+    """Stands for a high watermark of *broker* at the start of a log with records.
 
-    A broker without the checkpoint begins at 0, or the log's start
+    A broker that lost its checkpoint file begins at 0, or at the log's start
     (UnifiedLog.updateHighWatermark).
     """
     return Unknown(
@@ -44,9 +128,10 @@ def lost_high_watermark(broker: int) -> Unknown:
     )
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReplicaReading:
-    """What one broker told of one replica; the fields are those of `model.ReplicaLog`."""
+    """One broker's answers about one replica; the fields are those of `model.ReplicaLog`."""
 
     log_start: int | Unknown
     high_watermark: int | Unknown
@@ -77,7 +162,7 @@ class ReplicaReading:
 
 
 class ReplicaReader:
-    """The replicas of some partitions on one broker. Keeps its epoch walks, to go deeper later.
+    """The replicas of some partitions on one broker. Keeps the epoch walks, to extend them later.
 
     Three requests serve a thousand partitions whose newest batch carries the last written
     epoch and whose histories are short; each further epoch costs one more.
@@ -126,14 +211,18 @@ class ReplicaReader:
         Raises:
             Unreachable: the broker did not answer before *deadline*.
         """
-        walks = {one: self._walks[one] for one in partitions if one in self._walks}
+        walks = {
+            partition: self._walks[partition]
+            for partition in partitions
+            if partition in self._walks
+        }
         while questions := {
             one: question
             for one, walk in walks.items()
             if (question := walk.question) is not None and walk.depth < depth
         }:
             answers = read_epoch_ends(self._sender, self._broker, questions, deadline)
-            told = [(one, answers[one]) for one in questions if one in answers]
+            told = [(question, answers[question]) for question in questions if question in answers]
             if not told:
                 break
             for one, answer in told:
@@ -172,8 +261,12 @@ class ReplicaReader:
         walk.answer(answer.epoch_end, answer.log_start)
 
     def _find_starts(self, held: list[TopicPartition], deadline: Deadline) -> None:
-        """Where the epochs tell nothing, the log may hold no record: its start says so."""
-        astray = [one for one in held if one in self._walks and self._walks[one].astray]
+        """Read the start of logs whose walk found no epoch: such a log may be empty."""
+        astray = [
+            partition
+            for partition in held
+            if partition in self._walks and self._walks[partition].astray
+        ]
         starts = list_offsets(self._sender, self._broker, astray, EARLIEST, deadline)
         for one, start in starts.items():
             if isinstance(start, ListedOffset):
@@ -183,7 +276,7 @@ class ReplicaReader:
     def _local_starts(
         self, held: list[TopicPartition], tiered: set[str], deadline: Deadline
     ) -> Mapping[TopicPartition, ListedOffset | OffsetError]:
-        moved = [one for one in held if one.topic in tiered]
+        moved = [partition for partition in held if partition.topic in tiered]
         return list_offsets(self._sender, self._broker, moved, EARLIEST_LOCAL, deadline)
 
     def _reading(

@@ -1,8 +1,8 @@
-"""Raw record batches of any replica, leader or not: Fetch with replica id -3, bit by bit.
+"""Reads raw record batches of any replica, leader or not, by Fetch with replica id -3.
 
 A future local replica (-3) reads from log start to log end, past the high watermark, and gets the
-batches as they lie on disk (FetchParams.isFromFuture, Partition.readRecords). Versions before 13
-name topics, so nothing but the name has to be known.
+batches as they are on disk (FetchParams.isFromFuture, Partition.readRecords). Fetch versions before
+13 name topics, so no topic id is needed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
@@ -36,17 +37,14 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
     retriable,
 )
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.frames import MAX_FRAME_BYTES
-from breakglass.services.kafka.wire.retry import until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import BatchHeader, Fetched, read_headers
 
 CHUNK_BYTES = 1024 * 1024
-"""Asked for at once; a larger batch still comes whole."""
-REQUEST_SECONDS = 15.0
-"""How long one chunk is tried for, throttling by the broker included."""
+"""Bytes that one request asks for; a larger batch still comes whole."""
 
 
 class Aborted(NamedTuple):
@@ -57,7 +55,7 @@ class Aborted(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What one answer holds of the partition."""
+    """One answer's data of the partition."""
 
     data: bytes
     aborted: tuple[Aborted, ...]
@@ -69,28 +67,28 @@ class BatchChunk:
 
     data: bytes
     headers: tuple[BatchHeader, ...]
-    """Of batches in *data* that reach into the stretch asked for, by offset."""
+    """Headers of the batches in *data* that overlap the wanted stretch, by offset."""
     aborted: tuple[Aborted, ...] = ()
-    """Transactions among them that were aborted; told to committed readers alone."""
+    """Aborted transactions among the batches; brokers name them only to read_committed readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecords:
-    """The log that one broker holds of one partition."""
+    """One broker's log of one partition."""
 
     sender: Sender
     broker: int
     partition: TopicPartition
     chunk_bytes: int = CHUNK_BYTES
-    request_seconds: float = REQUEST_SECONDS
+    request_seconds: float = patience.CHUNK
     go_on: Callable[[], None] = lambda: None
-    """Called before each request; what it raises ends the reading."""
+    """Called before each request; an exception that it raises ends the reading."""
     committed: bool = False
-    """As a committed consumer of the leader reads: to the last stable offset, told of aborts."""
+    """Read as a read_committed consumer: from the leader, up to the last stable offset."""
 
     @property
     def where(self) -> str:
-        """How messages name it."""
+        """The name of the log in messages."""
         return f"{self.partition} on b{self.broker}"
 
     def chunks(self, start: int, end: int) -> Iterator[BatchChunk]:
@@ -100,18 +98,18 @@ class ReplicaRecords:
         simply not there.
 
         Raises:
-            EvidenceChanged: the log holds these offsets no longer.
+            EvidenceChanged: the log no longer has these offsets.
             NotAuthorized: READ on the topic is missing.
             ClusterError: the broker cannot read its log.
-            MalformedMessage: bytes that are no batches of message format 2.
+            MalformedMessage: the bytes are not batches of message format 2.
             Unreachable: no answer in time, or the broker throttles us for longer.
         """
         position, size = start, self.chunk_bytes
         while position < end:
             data, aborted = self._records(position, size)
             fetched = read_headers(data, self.where)
-            wanted = [one for one in fetched.headers if position < one.next_offset]
-            held = tuple([one for one in wanted if one.base_offset < end])
+            wanted = [header for header in fetched.headers if position < header.next_offset]
+            held = tuple([header for header in wanted if header.base_offset < end])
             if held:
                 yield BatchChunk(data, held, aborted)
                 position, size = held[-1].next_offset, self.chunk_bytes
@@ -123,15 +121,15 @@ class ReplicaRecords:
                     return self._require_end(end)
 
     def fetch(self, position: int, size: int) -> bytes:
-        """What the broker answers who asks for *size* bytes from the offset *position* on.
+        """The broker's answer to a Fetch of *size* bytes from the offset *position* on.
 
-        The first batch holds that offset or follows it, the last one may be cut. Raises as
-        `chunks`.
+        The first batch contains that offset or follows it; the last batch may be cut off. Raises
+        as `chunks`.
         """
         return self._records(position, size).data
 
     def _larger(self, fetched: Fetched, size: int) -> int:
-        """How much to ask for so that a cut batch comes whole; 0 where nothing came."""
+        """How much to ask for so that a cut-off batch comes whole; 0 if no bytes came."""
         if fetched.headers:
             raise MalformedMessage(
                 f"{self.where}: the broker answers with older offsets than it was asked for; check "
@@ -148,7 +146,7 @@ class ReplicaRecords:
         return needed
 
     def _require_end(self, end: int) -> None:
-        """Where no batch follows, the log must reach *end* all the same: it was cut if not."""
+        """Check that the log still reaches *end* if no batch follows: else it was truncated."""
         deadline = Deadline.after(self.request_seconds)
         told = list_offsets(self.sender, self.broker, [self.partition], LATEST, deadline)
         answer = told[self.partition]
@@ -169,19 +167,20 @@ class ReplicaRecords:
         answer = self.sender.call(
             self.broker, request, FetchResponse, deadline, max_version=FETCH_VERSION
         )
-        told = [one for topic in answer.responses for one in topic.partitions]
+        told = [partition for topic in answer.responses for partition in topic.partitions]
         code = answer.error_code or (told[0].error_code if told else 0)
         if code:
             raise self._error(code)
         if not told:
-            # So a broker answers a client that it throttles (FetchContext.getThrottledResponse).
+            # A broker that throttles a client answers this way (FetchContext.getThrottledResponse).
             raise TimedOut(
                 f"b{self.broker} answers without records of {self.partition}: raise the fetch "
                 "quota of this client, or try again",
                 "throttled",
             )
         aborted = [
-            Aborted(one.producer_id, one.first_offset) for one in told[0].aborted_transactions or ()
+            Aborted(transaction.producer_id, transaction.first_offset)
+            for transaction in told[0].aborted_transactions or ()
         ]
         return _Told(bytes(told[0].records or b""), tuple(aborted))
 

@@ -1,1 +1,1 @@
-"""Bytes to and from brokers: connections, the one sender, deadlines, errors, our own messages."""
+"""Talks to brokers: connections, the sender, deadlines, errors, and messages of our own."""

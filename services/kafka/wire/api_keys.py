@@ -1,4 +1,4 @@
-"""Which requests each of our clients may send: the list is the power it has."""
+"""Lists the requests that each client may send."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ OFFSET_FETCH = 9
 FIND_COORDINATOR = 10
 DESCRIBE_GROUPS = 15
 LIST_GROUPS = 16
-SASL_HANDSHAKE = 17
 API_VERSIONS = 18
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
 INIT_PRODUCER_ID = 22
+OFFSET_FOR_LEADER_EPOCH = 23
 ADD_PARTITIONS_TO_TXN = 24
 ADD_OFFSETS_TO_TXN = 25
 END_TXN = 26
+WRITE_TXN_MARKERS = 27
 TXN_OFFSET_COMMIT = 28
 DESCRIBE_CONFIGS = 32
 DESCRIBE_LOG_DIRS = 35
-SASL_AUTHENTICATE = 36
 DELETE_GROUPS = 42
 ELECT_LEADERS = 43
 INCREMENTAL_ALTER_CONFIGS = 44
@@ -34,7 +34,9 @@ DESCRIBE_CLUSTER = 60
 DESCRIBE_PRODUCERS = 61
 DESCRIBE_TRANSACTIONS = 65
 LIST_TRANSACTIONS = 66
+CONSUMER_GROUP_DESCRIBE = 69
 DESCRIBE_TOPIC_PARTITIONS = 75
+DESCRIBE_SHARE_GROUP_OFFSETS = 90
 
 READ = frozenset(
     {
@@ -54,24 +56,32 @@ READ = frozenset(
         DESCRIBE_TRANSACTIONS,
         LIST_TRANSACTIONS,
         DESCRIBE_TOPIC_PARTITIONS,
+        CONSUMER_GROUP_DESCRIBE,
+        DESCRIBE_SHARE_GROUP_OFFSETS,
     }
 )
-"""Requests that change nothing on a broker. Nothing else leaves a read-only process."""
+"""Requests that change nothing on a broker: a read-only process sends no others."""
 
 ELECT = frozenset({ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS})
 """What an election sends besides reads."""
 
+SETTINGS = frozenset({INCREMENTAL_ALTER_CONFIGS})
+"""What preventing elections, or making the controller forget leaders, sends besides reads."""
+
 GROUPS = frozenset({OFFSET_COMMIT, OFFSET_DELETE})
-"""What putting a group's offsets elsewhere sends besides reads."""
+"""What moving a group's offsets sends besides reads."""
+
+TRANSACTION_ENDS = frozenset({WRITE_TXN_MARKERS})
+"""What ending hanging transactions sends besides reads."""
 
 TOPICS = frozenset({CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS, OFFSET_COMMIT, DELETE_GROUPS})
 """What a restore sends besides reads and records."""
 
 COMMAND_TOPIC = frozenset({CREATE_TOPICS, DELETE_TOPICS})
-"""What putting a command topic in another's place sends besides reads and records."""
+"""What replacing a command topic sends besides reads and records."""
 
 CHECKPOINTS = frozenset({PRODUCE, CREATE_TOPICS})
-"""What taking a checkpoint sends besides reads: markers, and the topic that ids are kept in."""
+"""What taking a checkpoint sends besides reads: markers, and the topic that stores ids."""
 
 RECORDS = frozenset(
     {
@@ -83,7 +93,7 @@ RECORDS = frozenset(
         TXN_OFFSET_COMMIT,
     }
 )
-"""What a task of a restore sends besides reads: records, in transactions."""
+"""What a restore task sends besides reads: records, in transactions."""
 
 HOLDING = CHECKPOINTS | {INCREMENTAL_ALTER_CONFIGS}
-"""What taking one sends besides that while it holds the retention of its topics back."""
+"""What taking a checkpoint sends while it suspends the retention of its topics."""

@@ -1,18 +1,26 @@
-"""The first connection: bootstrap servers are raced, so that a hung one costs no time."""
+"""Opens the first connection by racing the bootstrap servers, so that a hung one costs no time.
+
+Closing a session also ends the waits of connections that are still being opened.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
-from breakglass.services.errors import AuthenticationFailed, BreakglassError, ConnectFailed
-from breakglass.services.kafka.wire.connection import BrokerConnection
+from breakglass.services.errors import (
+    AuthenticationFailed,
+    BreakglassError,
+    ConnectFailed,
+    SessionClosing,
+)
+from breakglass.services.kafka.wire.connection import Begun, BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
-
-HEAD_START_SECONDS = 0.25
-"""How long one server may stay silent before the next is tried beside it."""
 
 Connect = Callable[[Endpoint, Deadline], BrokerConnection]
 _Outcome = tuple[Endpoint, BrokerConnection | BreakglassError]
@@ -24,8 +32,8 @@ def first_to_answer(
     """Connect to *servers* in order, each a head start apart; the first that answers wins.
 
     Raises:
-        AuthenticationFailed: a server rejected the credentials and none took them.
-        ConnectFailed: none answered; names what each one said.
+        AuthenticationFailed: a server rejected the credentials and no server accepted them.
+        ConnectFailed: no server answered; the message names each server's error.
     """
     outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
     failures: dict[Endpoint, BreakglassError] = {}
@@ -35,7 +43,7 @@ def first_to_answer(
     while len(failures) < entrants and not deadline.passed:
         if waiting:
             race.start(waiting.pop(0))
-        pause = deadline.sooner(HEAD_START_SECONDS) if waiting else deadline
+        pause = deadline.sooner(patience.HEAD_START) if waiting else deadline
         try:
             server, outcome = outcomes.get(timeout=max(pause.remaining(), 0.001))
         except queue.Empty:
@@ -55,13 +63,20 @@ class _Race:
         self, connect: Connect, deadline: Deadline, outcomes: queue.SimpleQueue[_Outcome]
     ) -> None:
         self._connect, self._deadline, self._outcomes = connect, deadline, outcomes
-        self._over = threading.Event()
+        self._arriving = threading.Lock()
+        self._over = False
 
     def start(self, server: Endpoint) -> None:
         threading.Thread(target=self._run, args=(server,), daemon=True).start()
 
     def finish(self) -> None:
-        self._over.set()
+        """Close connections that open from now on, and those that opened after the winner's."""
+        with self._arriving:
+            self._over = True
+        while not self._outcomes.empty():
+            _, outcome = self._outcomes.get()
+            if isinstance(outcome, BrokerConnection):
+                outcome.close()
 
     def _run(self, server: Endpoint) -> None:
         try:
@@ -69,10 +84,11 @@ class _Race:
         except BreakglassError as error:
             self._outcomes.put((server, error))
             return
-        if self._over.is_set():
-            connection.close()
-        else:
-            self._outcomes.put((server, connection))
+        with self._arriving:
+            if not self._over:
+                self._outcomes.put((server, connection))
+                return
+        connection.close()
 
 
 def _nobody(
@@ -83,3 +99,49 @@ def _nobody(
             return failure
     said = "; ".join(str(failures.get(server, f"{server} is silent")) for server in servers)
     return ConnectFailed(f"no bootstrap server answers: {said}")
+
+
+def session_closing() -> SessionClosing:
+    """The error raised instead of sending a request once a session is closing."""
+    return SessionClosing("this session is closing: start the command again", "session closing")
+
+
+class Opening:
+    """The sockets of connections that are still being opened, which no caller has yet."""
+
+    def __init__(self) -> None:
+        self._sockets: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._over = False
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[Begun]:
+        """A context whose callback a connection calls with its sockets; `end` ends their waits.
+
+        Raises SessionClosing once `end` was called.
+        """
+        mine: list[socket.socket] = []
+
+        def begun(sock: socket.socket) -> None:
+            with self._lock:
+                if self._over:
+                    raise session_closing()
+                # TLS takes over a socket's descriptor: a duplicate still reaches the connection.
+                mine.append(sock.dup())
+                self._sockets.add(mine[-1])
+
+        try:
+            yield begun
+        finally:
+            with self._lock:
+                self._sockets.difference_update(mine)
+            for one in mine:
+                one.close()
+
+    def end(self) -> None:
+        """Abort all connections that are being opened, and refuse new ones."""
+        with self._lock:
+            self._over = True
+            for one in self._sockets:
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)

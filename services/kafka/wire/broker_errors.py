@@ -1,4 +1,4 @@
-"""Kafka's error codes in words, with what the operator can do."""
+"""Puts Kafka's error codes into words, with what the operator can do."""
 
 from __future__ import annotations
 
@@ -23,18 +23,12 @@ CORRUPT_MESSAGE = 2
 INVALID_RECORD = 87
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
-LEADER_NOT_AVAILABLE = 5
-NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
-REPLICA_NOT_AVAILABLE = 9
 NETWORK_EXCEPTION = 13
 KAFKA_STORAGE_ERROR = 56
-NOT_CONTROLLER = 41
 UNKNOWN_TOPIC_ID = 100
 OFFSET_NOT_AVAILABLE = 78
-ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
 ELECTION_NOT_NEEDED = 84
-PREFERRED_LEADER_NOT_AVAILABLE = 80
 OFFSET_MOVED_TO_TIERED_STORAGE = 109
 
 
@@ -54,12 +48,12 @@ def retriable(code: int) -> bool:
 
 
 def describe_error(code: int, message: str | None = None) -> str:
-    """The error's name, and the broker's own words where it sent some."""
+    """The error's name, and the broker's message if it sent one."""
     return f"{error_name(code)}: {message}" if message else error_name(code)
 
 
 def cluster_error(code: int, doing: str, needs: str, message: str | None = None) -> ClusterError:
-    """The exception for an error *code* met while *doing*; *needs* names the ACL it takes."""
+    """The exception for an error *code* of *doing*; *needs* names the ACL that is required."""
     if code in AUTHORIZATION_CODES:
         return NotAuthorized(f"{doing} is not allowed: grant {needs} to this user", needs)
     kind = NotNow if retriable(code) else ClusterError

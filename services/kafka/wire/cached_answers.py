@@ -1,4 +1,4 @@
-"""Answers that are asked for again and again: the same bytes are not decoded twice."""
+"""Caches the answers to repeated requests, so that the same bytes are not decoded twice."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class CachedAnswer(Generic[T]):
 
 
 class Unchanged(Generic[T]):
-    """Stands for a response class where the same question is asked again.
+    """Takes the place of a response class where the same request is repeated.
 
-    Keeps the last answer as *convert* makes it, beside a digest of its bytes. An error that
-    *convert* raises is the call's, and nothing is kept.
+    Keeps the last answer as *convert* makes it, with a digest of its bytes. If *convert* raises,
+    the call raises that error and nothing is kept.
     """
 
     def __init__(self, response_class: Any, convert: Callable[[Any], T]) -> None:
@@ -33,11 +33,11 @@ class Unchanged(Generic[T]):
         self._told: CachedAnswer[T] | None = None
 
     def parse_header(self, head: BinaryIO, version: int) -> Any:
-        """As the response class does."""
+        """Parse the header as the response class does."""
         return self._response_class.parse_header(head, version=version)
 
     def decode(self, body: bytes | memoryview, version: int) -> CachedAnswer[T]:
-        """The answer in *body*; the very same object as before if its bytes are the same."""
+        """The answer in *body*; the same object as before if the bytes are the same."""
         digest = blake2b(body, salt=b"%d" % version).digest()
         if self._told is None or digest != self._digest:
             answer = self._response_class.decode(body, version=version)

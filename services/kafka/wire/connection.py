@@ -1,7 +1,7 @@
 """One blocking connection to one broker: frames, api versions, TLS and SASL, each wait bounded.
 
-Messages are kafka-python's schema classes; nothing of its clients is used, so a request
-is on the wire only if this module was asked to send it, and is never sent twice.
+Messages are kafka-python's schema classes, and none of its clients is used. So a request is on the
+wire only if a caller sent it here, and is never sent twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.errors import (
@@ -27,11 +27,14 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.frames import SIZE, Frames, body_of, limit_wait
 
+if TYPE_CHECKING:
+    from breakglass.services.kafka.wire.passing import Head
+
 API_VERSIONS_VERSION = 3
 REAUTHENTICATE_AT = 0.85
 """Share of a SASL session's lifetime (KIP-368) after which the connection is replaced."""
 _ENCODING = threading.Lock()
-"""A schema's encoder is compiled when it is first used: once, however many brokers are asked."""
+"""kafka-python compiles a schema's encoder on first use; the lock makes threads do it once."""
 
 
 class Security(Protocol):
@@ -47,7 +50,7 @@ class Security(Protocol):
 
 
 Begun = Callable[[socket.socket], None]
-"""Told of a connection's socket before anything is waited for on it."""
+"""Called with a connection's socket before anything waits on the socket."""
 
 
 class BrokerConnection:
@@ -83,12 +86,12 @@ class BrokerConnection:
 
     @property
     def closed(self) -> bool:
-        """It broke or was closed: what is asked next needs a new connection."""
+        """The connection broke or was closed: the next request needs a new connection."""
         return self._socket.fileno() < 0
 
     @property
     def abandoned(self) -> bool:
-        """The broker has closed it while it was idle, or sent what nobody asked for."""
+        """The broker closed the idle connection, or sent bytes that no request asked for."""
         try:
             return bool(select.select([self._socket], [], [], 0)[0])
         except (OSError, ValueError):
@@ -113,11 +116,11 @@ class BrokerConnection:
 
         Raises:
             UnsupportedByCluster: the broker lacks the api or every version of it we speak.
-            TimedOut: no answer before *deadline*; the connection is closed, because a late
-                answer would be taken for the next one's. Left open where nothing was sent,
-                because the broker asked for more silence than there is time.
+            TimedOut: no answer before *deadline*; the connection is closed, because a late answer
+                would be taken for the answer to the next request. It stays open if nothing was
+                sent, because the broker's throttle outlasts *deadline*.
             ConnectFailed: the connection broke.
-            MalformedMessage: the answer is none of that api and version.
+            MalformedMessage: the answer does not fit that api and version.
         """
         version = self._choose_version(request, max_version)
         self._wait_out_throttle(deadline)
@@ -126,8 +129,29 @@ class BrokerConnection:
         self._quiet_until = time.monotonic() + throttle_ms / 1000
         return answer
 
+    def pass_on(
+        self, head: Head, frame: bytes, deadline: Deadline, *, answered: bool
+    ) -> memoryview | None:
+        """Send the *frame* of another client's request, and return the frame that answers it.
+
+        The answer is valid until the next call; it is None where brokers send none (*answered*).
+
+        Raises:
+            TimedOut, ConnectFailed: as `call`.
+        """
+        try:
+            limit_wait(self._socket, deadline)
+            self._socket.sendall(SIZE.pack(len(frame)) + frame)
+            answer = self._frames.read(self._socket, deadline) if answered else None
+        except OSError as error:
+            self.close()
+            raise self._translate(error) from error
+        if answer is not None:
+            self._require_order(answer, head.correlation_id)
+        return answer
+
     def prove(self, deadline: Deadline) -> None:
-        """Ask something harmless, so that what is sent next meets a broker that answers.
+        """Send a harmless request, to prove that the broker answers before the next request.
 
         Waits out a throttle first.
 
@@ -144,7 +168,7 @@ class BrokerConnection:
         self._socket.close()
 
     def _wait_out_throttle(self, deadline: Deadline) -> None:
-        """Stay silent as long as the last answer asked us to (KIP-219)."""
+        """Send nothing for as long as the last answer asked (KIP-219)."""
         pause = self._quiet_until - time.monotonic()
         if pause <= 0:
             return
@@ -153,7 +177,7 @@ class BrokerConnection:
                 f"{self._where} throttles this user for {pause:.1f} s more: raise its quota or "
                 "allow more time"
             )
-        # A connection that is closed meanwhile has something to be read: its end.
+        # A connection that closes during the wait becomes readable: at its end of file.
         select.select([self._socket], [], [], pause)
 
     def _connect(
@@ -229,7 +253,9 @@ class BrokerConnection:
         offered = self.api_versions.get(request.API_KEY)
         if offered is None:
             raise UnsupportedByCluster(
-                f"{self._where} does not offer {request.name}: this command needs a newer Kafka"
+                f"the broker at {self._where} does not support "
+                f"{request.name.removesuffix('Request')} requests: upgrade its Kafka, or leave out "
+                "what needs them"
             )
         ours = request.max_version if max_version is None else max_version
         version = min(ours, offered[1])
@@ -253,12 +279,16 @@ class BrokerConnection:
         except OSError as error:
             self.close()
             raise self._translate(error) from error
+        self._require_order(frame, correlation_id)
+        return self._decode(response_class, frame, version)
+
+    def _require_order(self, frame: memoryview, correlation_id: int) -> None:
+        """Close the connection, and raise ConnectFailed, if *frame* answers another request."""
         if SIZE.unpack_from(frame)[0] != correlation_id:
             self.close()
             raise ConnectFailed(
                 f"{self._where} answered out of order: check that it is a Kafka broker"
             )
-        return self._decode(response_class, frame, version)
 
     def _decode(self, response_class: Any, frame: memoryview, version: int) -> Any:
         from breakglass.services.kafka.wire.messages.message import UNREADABLE
@@ -289,7 +319,7 @@ class BrokerConnection:
 
 
 def _connected(address: Endpoint, deadline: Deadline, begun: Begun) -> socket.socket:
-    """A socket connected to the first of *address*'s that takes it; OSError of the last else."""
+    """A socket connected to the first IP of *address* that accepts; else the last OSError."""
     refusal = OSError(f"{address.host} has no address")
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     for family, kind, protocol, _, where in found:

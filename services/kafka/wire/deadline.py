@@ -1,9 +1,13 @@
-"""A moment by which something has to be done; every wait on the cluster carries one."""
+"""Deadlines, which bound every wait on the cluster, and retries until a deadline or a stop."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from breakglass.services.errors import BreakglassError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,7 @@ class Deadline:
         return cls(time.monotonic() + seconds)
 
     def remaining(self) -> float:
-        """Seconds left, 0.0 when it has passed."""
+        """Seconds left; 0.0 after the deadline."""
         return max(0.0, self.at - time.monotonic())
 
     @property
@@ -28,3 +32,98 @@ class Deadline:
     def sooner(self, seconds: float) -> Deadline:
         """The earlier of this deadline and *seconds* from now."""
         return Deadline(min(self.at, time.monotonic() + seconds))
+
+
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 1.0
+REST_SECONDS = 0.5
+LONGEST_REST_SECONDS = 5.0
+LOOK_SECONDS = 0.05
+"""How often a pause checks whether it should stop."""
+
+
+def until(deadline: Deadline, read: Callable[[], T]) -> T:
+    """The result of *read*, tried again on retriable errors until *deadline*.
+
+    Raises:
+        BreakglassError: the last error, when the time is up or it is not retriable.
+    """
+    try:
+        return read()
+    except BreakglassError as error:
+        if not _again(error) or deadline.remaining() < FIRST_PAUSE_SECONDS:
+            raise
+    return _retry(deadline, read)
+
+
+def _retry(deadline: Deadline, read: Callable[[], T]) -> T:
+    """Retry after a first failure; tenacity is imported only here, because it is rarely needed."""
+    from tenacity import Retrying, retry_if_exception, wait_exponential
+
+    pauses = wait_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+    attempts = Retrying(
+        retry=retry_if_exception(_again),
+        wait=lambda state: min(pauses(state), deadline.remaining()),
+        stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
+        reraise=True,
+    )
+    attempts.sleep(FIRST_PAUSE_SECONDS)
+    return attempts(read)
+
+
+def persist(
+    attempt: Callable[[], T],
+    failed: Callable[[BreakglassError], object],
+    stopped: Callable[[], bool],
+) -> T | None:
+    """The result of *attempt*, retried after every transient error; None once *stopped*.
+
+    *failed* is called with each error before the pause. The pause is as long as the attempt was,
+    within bounds, so that retries load a failing cluster or disk little.
+
+    Raises:
+        BreakglassError: an error that is not transient.
+    """
+    from tenacity import RetryCallState, Retrying, retry_if_exception
+
+    began = 0.0
+
+    def timed() -> T:
+        nonlocal began
+        began = time.monotonic()
+        return attempt()
+
+    def pause(_: RetryCallState) -> float:
+        took = time.monotonic() - began
+        return max(REST_SECONDS, took) if took < LONGEST_REST_SECONDS else REST_SECONDS
+
+    def tell(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if isinstance(error, BreakglassError):
+            failed(error)
+
+    attempts = Retrying(
+        retry=retry_if_exception(_passes),
+        wait=pause,
+        stop=lambda _: stopped(),
+        before_sleep=tell,
+        sleep=lambda seconds: _rest(seconds, stopped),
+        retry_error_callback=lambda _: None,
+    )
+    return attempts(timed)
+
+
+def _rest(seconds: float, stopped: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while not stopped() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, LOOK_SECONDS))
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, BreakglassError) and error.passes
+
+
+def _again(error: BaseException) -> bool:
+    return isinstance(error, BreakglassError) and error.retriable

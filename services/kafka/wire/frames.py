@@ -1,7 +1,7 @@
-"""Frames of Kafka's protocol off a socket, each read into the memory of the one before it.
+"""Reads frames of Kafka's protocol from a socket, each into the memory of the previous frame.
 
-An answer that is decoded holds copies of what it needs: kafka-python's decoders take strings and
-bytes out of a frame, never views of it.
+The memory can be reused because kafka-python's decoders copy strings and bytes out of a frame, and
+keep no views of it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from breakglass.services.kafka.wire.deadline import Deadline
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """A larger response is refused: no answer we ask for comes near it."""
 KEPT_BYTES = 5 * 1024 * 1024
-"""More memory than this is given back after its frame."""
+"""A buffer larger than this is freed after its frame."""
 FIRST_BYTES = 4 * 1024
 HEADER_BYTES = 1024
-"""More than any header of a response takes."""
+"""More than the header of any response needs."""
 SIZE = struct.Struct(">i")
 
 
@@ -30,11 +30,11 @@ class Frames:
         self._buffer = bytearray(FIRST_BYTES)
 
     def read(self, sock: socket.socket, deadline: Deadline) -> memoryview:
-        """The next frame without its size, to be used before the next one is read.
+        """The next frame without its size; valid until the following frame is read.
 
         Raises:
-            TimeoutError: it is not there before *deadline*.
-            OSError: the connection broke, or what comes is no frame.
+            TimeoutError: the frame did not arrive before *deadline*.
+            OSError: the connection broke, or the bytes are not a frame.
         """
         size = SIZE.unpack(_filled(memoryview(bytearray(SIZE.size)), sock, deadline))[0]
         if not SIZE.size <= size <= MAX_FRAME_BYTES:
@@ -50,7 +50,7 @@ class Frames:
 
 
 def limit_wait(sock: socket.socket, deadline: Deadline) -> None:
-    """Let the next wait on *sock* end with *deadline*. Raises TimeoutError where that is over."""
+    """End the next wait on *sock* at *deadline*. Raises TimeoutError if the deadline has passed."""
     remaining = deadline.remaining()
     if remaining == 0.0:
         raise TimeoutError
@@ -58,7 +58,7 @@ def limit_wait(sock: socket.socket, deadline: Deadline) -> None:
 
 
 def body_of(frame: memoryview, response_class: Any, version: int) -> memoryview:
-    """What *frame* holds behind its header."""
+    """The part of *frame* after its header."""
     head = io.BytesIO(frame[:HEADER_BYTES])
     response_class.parse_header(head, version=version)
     return frame[head.tell() :]

@@ -1,7 +1,7 @@
-"""Whether this cluster speaks KIP-1275's own requests, found out once and said plainly.
+"""Finds out whether a cluster supports KIP-1275's requests.
 
-An api key alone proves nothing (Kafka's trunk gave 93 away), so `auto` wants the key and
-ElectLeaders v3 advertised together, and one answer that parses exactly.
+An api key alone proves nothing (Kafka's trunk gave 93 to another request), so `auto` requires that
+the brokers advertise both the key and ElectLeaders v3, and that one answer parses exactly.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, UsageError
 from breakglass.services.kafka.wire.api_keys import ELECT_LEADERS
 from breakglass.services.kafka.wire.broker_errors import AUTHORIZATION_CODES
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE
+from breakglass.services.kafka.wire.messages.kip1275 import DEFAULT_API_KEY, DESIGNATED_SINCE
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 
 if TYPE_CHECKING:
-    from breakglass.services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+    from breakglass.services.kafka.wire.messages.kip1275 import ReplicaLogInfoMessages
 
 LAST_ASSIGNED_KEY = 92
-"""The highest api key of Kafka 4.3: all up to it mean something else."""
+"""The highest api key of Kafka 4.3: all keys up to it belong to other requests."""
 
 AUTO = "auto"
 OFF = "off"
@@ -34,14 +35,14 @@ NOT_ALLOWED = (
 
 @dataclass(frozen=True, slots=True)
 class NativeRpc:
-    """What of KIP-1275 the brokers offer."""
+    """The parts of KIP-1275 that the brokers support."""
 
     log_info: ReplicaLogInfoMessages | None
     """GetReplicaLogInfo in the form that answered; None: log ends come from ListOffsets."""
     designates: bool
     """ElectLeaders takes designated leaders; False: reorder and unclean election."""
     reason: str
-    """Why it is so: ``the brokers do not advertise api key 93``."""
+    """The reason, such as ``the brokers do not advertise api key 93``."""
 
     @property
     def summary(self) -> str:
@@ -60,8 +61,8 @@ def native_key(choice: str) -> int | None:
     """The api key that *choice* (``auto``, ``off`` or a number) allows to be sent, if any.
 
     Raises:
-        UsageError: neither word nor a free key. Kafka's own keys are never opened, for some
-            of them change a cluster and this one is sent in read-only sessions too.
+        UsageError: *choice* is neither word nor a free key. Kafka's own keys are refused, because
+            some of them change a cluster and read-only sessions send this key too.
     """
     if choice == OFF:
         return None
@@ -78,7 +79,7 @@ def native_key(choice: str) -> int | None:
 def find_native_rpc(
     sender: Sender, choice: str, topic_id: UUID, partition: int, deadline: Deadline
 ) -> NativeRpc:
-    """Ask the bootstrap broker what it offers, by one question about one partition.
+    """Ask the bootstrap broker what it supports, by one question about one partition.
 
     Raises:
         Unreachable: no bootstrap server answers.
@@ -97,7 +98,7 @@ def find_native_rpc(
         return NativeRpc(None, designates, f"api key {key} answers in no known form")
     messages, answer = probed
     if _denied(answer):
-        # Designated elections need CLUSTER_ACTION too; the stock route needs ALTER.
+        # Designated elections also need CLUSTER_ACTION; stock Kafka's elections need ALTER.
         return NativeRpc(None, False, NOT_ALLOWED)
     return NativeRpc(messages, designates, f"GetReplicaLogInfo ({messages.form}) answers")
 
@@ -106,17 +107,18 @@ def _answers(
     sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
 ) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:
     """The answer to *question* in each form that the broker understands."""
-    from breakglass.services.kafka.wire.messages.replica_log_info import (
-        LogInfoSchema,
-        replica_log_info,
-    )
+    from breakglass.services.kafka.wire.messages.kip1275 import LogInfoSchema, replica_log_info
 
     for form in LogInfoSchema:
         messages = replica_log_info(form, key)
         request = messages.request(question)
         try:
             answer = sender.call(
-                ANY_BROKER, request, messages.response_class, deadline.sooner(2.0), lane="probe"
+                ANY_BROKER,
+                request,
+                messages.response_class,
+                deadline.sooner(patience.LOOK),
+                lane="probe",
             )
         except BreakglassError:
             # Bytes of another form, or a broker that hangs up on what it cannot parse.

@@ -1,4 +1,4 @@
-"""A token bucket for bytes, shared by threads: it says how long to be silent, and never waits."""
+"""A token bucket for bytes, shared by threads: it says how long to pause, and never waits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 
 class RateLimit:
-    """At most so many bytes a second, everybody who takes from it together.
+    """A limit of bytes per second for all its users together.
 
-    A second's worth may come at once. What comes beyond is paid for afterwards, because the size
-    of an answer is known only when it is there.
+    A burst of one second's bytes is free. More bytes are paid for by a pause afterwards, because
+    the size of an answer is known only when it has arrived.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class RateLimit:
         self._lock = threading.Lock()
 
     def spend(self, size: int) -> float:
-        """Account for *size* bytes that came; returns how many seconds to ask for nothing."""
+        """Account for *size* bytes received; returns how many seconds to pause."""
         rate = self.bytes_per_second
         if rate is None:
             return 0.0

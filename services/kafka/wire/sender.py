@@ -1,11 +1,12 @@
-"""The one way out: connections to brokers, and an allow-list of what may be sent through them."""
+"""Sends all requests to brokers, through connections guarded by an allow-list of api keys."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.errors import (
     ConnectFailed,
@@ -15,20 +16,16 @@ from breakglass.services.errors import (
     TimedOut,
     Unreachable,
 )
-from breakglass.services.kafka.wire.bootstrap import first_to_answer
+from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, session_closing
 from breakglass.services.kafka.wire.connection import BrokerConnection, Security
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.opening import Opening, session_closing
 from breakglass.services.model import Broker
+
+if TYPE_CHECKING:
+    from breakglass.services.kafka.wire.passing import Head
 
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""
-
-CONNECT_SECONDS = 10.0
-"""Kafka's default of socket.connection.setup.timeout.ms."""
-
-KNOWN_BROKER_SECONDS = 1.0
-"""How long the bootstrap broker may take to answer again before the others are tried."""
 
 
 class Sender:
@@ -47,7 +44,7 @@ class Sender:
         *,
         client_id: str = "breakglass",
         broker_addresses: Mapping[int, Endpoint] | None = None,
-        connect_seconds: float = CONNECT_SECONDS,
+        connect_seconds: float = patience.CONNECT,
     ) -> None:
         self._bootstrap = bootstrap
         self._security = security
@@ -63,12 +60,12 @@ class Sender:
 
     @property
     def closed(self) -> bool:
-        """Nothing leaves any more, not even through a connection that was just being opened."""
+        """Nothing is sent any more, not even by a connection that was just being opened."""
         return self._closed
 
     @property
     def allowed(self) -> frozenset[int]:
-        """The api keys this sender lets out."""
+        """The api keys that this sender may send."""
         return self._allowed
 
     def learn(self, brokers: Iterable[Broker]) -> None:
@@ -87,22 +84,33 @@ class Sender:
             if broker not in self._overrides:
                 self._overrides[broker] = self._addresses[broker] = address
 
+    def stand_in(self, broker: int) -> None:
+        """Let *broker*, whose address is known, be `ANY_BROKER` from now on.
+
+        Calls under way end first.
+        """
+        with self._lock:
+            self._addresses[ANY_BROKER] = self._addresses[broker]
+            slots = [slot for (asked, _), slot in self._slots.items() if asked == ANY_BROKER]
+        for slot in slots:
+            slot.renew()
+
     def offers(self, broker: int, api_key: int, deadline: Deadline) -> tuple[int, int] | None:
         """The versions of *api_key* that *broker* advertises, or None.
 
         Raises:
-            Unreachable: the broker cannot be spoken to.
+            Unreachable: the broker does not answer.
         """
         with self._slot(broker, "").using(self, deadline) as connection:
             return connection.api_versions.get(api_key)
 
     def prove(self, broker: int, deadline: Deadline) -> None:
-        """Exchange something harmless with *broker*, so that a dead connection shows now.
+        """Send a harmless request to *broker*, so that a dead connection is noticed now.
 
-        What is sent right after either reaches a broker that answers, or is truly unknown.
+        Only then does a missing answer to the next request mean that its outcome is unknown.
 
         Raises:
-            Unreachable: the broker cannot be spoken to; nothing of consequence was sent.
+            Unreachable: the broker does not answer; nothing that changes the cluster was sent.
         """
         with self._slot(broker, "").using(self, deadline) as connection:
             connection.prove(deadline)
@@ -132,6 +140,30 @@ class Sender:
             )
         with self._slot(broker, lane).using(self, deadline) as connection:
             return connection.call(request, response_class, deadline, max_version=max_version)
+
+    def pass_on(
+        self,
+        connection: BrokerConnection,
+        head: Head,
+        frame: bytes,
+        deadline: Deadline,
+        *,
+        answered: bool,
+    ) -> memoryview | None:
+        """Send the *frame* of another client's request once over *connection*.
+
+        The result is that of `BrokerConnection.pass_on`.
+
+        Raises:
+            ReadOnly: the api key is not in the allow-list; nothing was sent.
+            Unreachable: no answer before *deadline*.
+        """
+        if head.api_key not in self._allowed:
+            raise ReadOnly(
+                f"a client asked for api {head.api_key}, which this session does not send: "
+                "start again with --write"
+            )
+        return connection.pass_on(head, frame, deadline, answered=answered)
 
     def change(
         self,
@@ -189,11 +221,11 @@ class Sender:
         return self._connect(address, deadline)
 
     def _connect_to_any(self, deadline: Deadline) -> BrokerConnection:
-        """The broker of the last bootstrap while it answers, else a new race."""
+        """The connection of the last bootstrap while it works, else that of a new race."""
         answered = self._addresses.get(ANY_BROKER)
         if answered is not None:
             try:
-                return self._connect(answered, deadline.sooner(KNOWN_BROKER_SECONDS))
+                return self._connect(answered, deadline.sooner(patience.KNOWN_BROKER))
             except Unreachable:
                 self._addresses.pop(ANY_BROKER, None)
         winner, connection = first_to_answer(self._bootstrap, self._connect, deadline)
@@ -211,7 +243,7 @@ class Sender:
 
 
 class _Slot:
-    """One lane to one broker: a lock, and a connection while it works."""
+    """One lane to one broker: a lock, and a connection as long as it works."""
 
     def __init__(self, broker: int) -> None:
         self._broker = broker
@@ -242,6 +274,11 @@ class _Slot:
             self._connection = None
         self._lock.release()
 
+    def renew(self) -> None:
+        """Close the connection once it is not in use; the next call opens another."""
+        with self._lock:
+            self.close()
+
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -262,5 +299,5 @@ class _Use:
 
 
 def _worn(connection: BrokerConnection) -> bool:
-    """Not to be used again: its session ends, or the broker hung up while it was idle."""
+    """Whether not to reuse it: its session ends, or the broker closed it while it was idle."""
     return connection.expired or connection.abandoned

@@ -1,23 +1,121 @@
-"""The proxy itself: its door, its connections, and the levers that tests pull."""
+"""The proxy: a listening socket that can be shut and reopened, its connections and controls."""
 
 from __future__ import annotations
 
+import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Protocol
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.layout import Address
-from breakglass.services.lab.proxy.door import Door
+from breakglass.services.lab.layout import LOOPBACK, Address, free_ports
 from breakglass.services.lab.proxy.frames import SeenRequest
-from breakglass.services.lab.proxy.native import Native
-from breakglass.services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
-from breakglass.services.lab.proxy.relay import Duty, Relay
+from breakglass.services.lab.proxy.relay import (
+    Duty,
+    ProxyPolicy,
+    Relay,
+    Service,
+    Spoiling,
+    SpoilOrder,
+)
 from breakglass.services.lab.proxy.rewriting import Addresses, Offers, Rewriting
+
+BIND_ATTEMPTS = 20
+BACKLOG = 128
+
+
+class Door:
+    """Hands each accepted connection to *welcome*, in the accepting thread.
+
+    When shut, the port stays bound without listening: no other process can take the port, and the
+    system refuses connections.
+
+    Raises:
+        LabError: the port is taken.
+    """
+
+    def __init__(
+        self, address: tuple[str, int] | None, welcome: Callable[[socket.socket], None]
+    ) -> None:
+        self._welcome = welcome
+        self._socket = _bind(address) if address else _bind_anywhere()
+        self.address = Address(*self._socket.getsockname()[:2])
+        self._thread: threading.Thread | None = None
+        self._wake: socket.socket | None = None
+
+    def open(self) -> None:
+        """Listen; without effect on an open door."""
+        if self._thread is not None:
+            return
+        self._socket.listen(BACKLOG)
+        self._wake, woken = socket.socketpair()
+        self._thread = threading.Thread(
+            target=self._accept, args=(self._socket, woken), name=f"door {self.address.port}"
+        )
+        self._thread.daemon = True
+        self._thread.start()
+
+    def shut(self) -> None:
+        """Refuse connections from here on, those that nobody accepted yet included."""
+        self.close()
+        self._socket = _bind(self.address)
+
+    def close(self) -> None:
+        """Give the port up."""
+        if self._thread is not None and self._wake is not None:
+            self._wake.close()
+            self._thread.join()
+            self._thread = None
+        self._socket.close()
+
+    def _accept(self, listener: socket.socket, woken: socket.socket) -> None:
+        with woken, selectors.DefaultSelector() as waiting:
+            waiting.register(listener, selectors.EVENT_READ)
+            waiting.register(woken, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in waiting.select()}
+                if woken in ready:
+                    return
+                self._welcome(listener.accept()[0])
+
+
+def _bind(address: tuple[str, int]) -> socket.socket:
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise LabError(f"{address[0]}:{address[1]} cannot be bound ({error}): free it.") from error
+    return bound
+
+
+def _bind_anywhere() -> socket.socket:
+    """A free port of those that stay free; another process may be choosing at the same time."""
+    for _ in range(BIND_ATTEMPTS):
+        try:
+            return _bind((LOOPBACK, free_ports(1)[0]))
+        except LabError:
+            continue
+    raise LabError("No port could be bound for a proxy: free some.")
+
 
 JOIN_SECONDS = 5.0
 SEEN_SECONDS = 10.0
+
+
+class Impostor(Protocol):
+    """Answers requests of some api keys in the place of the broker."""
+
+    @property
+    def offers(self) -> Offers:
+        """What ApiVersions says of them."""
+
+    def services(self, upstream: Address, fail: Callable[[str], None]) -> Mapping[int, Service]:
+        """The service that answers each api key; *fail* reports what could not be answered."""
 
 
 class Proxy:
@@ -26,7 +124,7 @@ class Proxy:
     Args:
         upstream: Where the broker listens.
         listen: Where to listen; a free port on loopback when None.
-        native: Offer and serve KIP-1275's RPCs by translation.
+        native: What is offered and served in the broker's place.
         addresses: By broker id, the host and port to put into Metadata, DescribeCluster and
             FindCoordinator answers, where brokers do not advertise their proxies
             themselves. Fetch and Produce are then offered only in versions whose answers
@@ -45,7 +143,7 @@ class Proxy:
         upstream: tuple[str, int],
         listen: tuple[str, int] | None = None,
         *,
-        native: Native | None = None,
+        native: Impostor | None = None,
         addresses: Addresses | None = None,
         offers: Offers | None = None,
         opaque: bool = False,
@@ -83,7 +181,7 @@ class Proxy:
 
     @property
     def seen(self) -> list[SeenRequest]:
-        """Every request so far, oldest first; also those held, refused or not forwarded."""
+        """Every request so far, oldest first, including requests delayed, refused or dropped."""
         with self._seen_one:
             return list(self._seen)
 
@@ -97,7 +195,10 @@ class Proxy:
         """
         give_up = time.monotonic() + seconds
         with self._seen_one:
-            while len(found := [one for one in self._seen if one.api_key == api_key]) < count:
+            while (
+                len(found := [request for request in self._seen if request.api_key == api_key])
+                < count
+            ):
                 if not self._seen_one.wait(max(0.0, give_up - time.monotonic())):
                     raise LabError(
                         f"{len(found)} requests of api {api_key} came within {seconds:g} s, "
@@ -123,7 +224,7 @@ class Proxy:
         self._policy.delay_seconds = seconds
 
     def heal(self) -> None:
-        """Undo `cut`, `hang` and `delay`; what was held goes on."""
+        """Undo `cut`, `hang` and `delay`, and forward the requests that were waiting."""
         self._policy.delay_seconds = 0.0
         self._policy.flow()
         self._door.open()

@@ -1,4 +1,7 @@
-"""One client's connection through a proxy: one request at a time, as a broker serves them."""
+"""Relays one client's connection through a proxy: it forwards, hangs, delays or spoils requests.
+
+It forwards one request at a time, as a broker serves them.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from breakglass.services.errors import BreakglassError, Unreachable
-from breakglass.services.lab.layout import Address
-from breakglass.services.lab.proxy.frames import (
-    KEPT_BODY_BYTES,
+from breakglass.services.kafka.wire.passing import (
     Head,
-    SeenRequest,
     answer_frame,
     expects_answer,
     parse_head,
@@ -25,9 +26,90 @@ from breakglass.services.lab.proxy.frames import (
     request_body,
     send_frame,
 )
-from breakglass.services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
-from breakglass.services.lab.proxy.refusal import classes_of, refusal
-from breakglass.services.lab.proxy.rewriting import Rewriting
+from breakglass.services.lab.layout import Address
+from breakglass.services.lab.proxy.frames import KEPT_BODY_BYTES, SeenRequest
+from breakglass.services.lab.proxy.rewriting import Rewriting, classes_of, refusal
+
+
+class Spoiling(Enum):
+    """How a request is spoilt."""
+
+    REFUSE = auto()
+    """Answered with an error; the broker never sees it."""
+    RESET_UNSENT = auto()
+    """The connection is reset; the broker never sees it."""
+    RESET_UNANSWERED = auto()
+    """The broker serves it, then the connection is reset in place of the answer."""
+    SWALLOW = auto()
+    """The broker serves it, and the answer never comes."""
+
+
+@dataclass(slots=True)
+class SpoilOrder:
+    """Spoil the next requests of one api."""
+
+    api_key: int
+    spoiling: Spoiling
+    left: int
+    error_code: int = 0
+    whole: bool = False
+    """Put the error at the top of the answer instead of in each of its items."""
+
+
+class ProxyPolicy:
+    """Orders and the gate; shared by every connection of a proxy."""
+
+    def __init__(self) -> None:
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._ended = threading.Event()
+        self._orders: list[SpoilOrder] = []
+        self._lock = threading.Lock()
+        self.delay_seconds = 0.0
+        """Added to every request before it is forwarded."""
+
+    @property
+    def flowing(self) -> bool:
+        """False while hung."""
+        return self._flowing.is_set()
+
+    def hang(self) -> None:
+        """Hold everything that comes, in both directions."""
+        self._flowing.clear()
+
+    def flow(self) -> None:
+        """Forward the requests that are waiting."""
+        self._flowing.set()
+
+    def end(self) -> None:
+        """Let every waiting thread go, for good."""
+        self._ended.set()
+        self._flowing.set()
+
+    def wait_to_pass(self) -> None:
+        """Wait while hung."""
+        self._flowing.wait()
+
+    def wait_delay(self) -> None:
+        """Wait as long as a request is to be delayed."""
+        if self.delay_seconds:
+            self._ended.wait(self.delay_seconds)
+
+    def add(self, order: SpoilOrder) -> None:
+        """Carry out *order* after those given before for the same api."""
+        with self._lock:
+            self._orders.append(order)
+
+    def take(self, api_key: int) -> SpoilOrder | None:
+        """The order for a request that came just now, used up by one."""
+        with self._lock:
+            order = next((order for order in self._orders if order.api_key == api_key), None)
+            if order is not None:
+                order.left -= 1
+                if order.left <= 0:
+                    self._orders.remove(order)
+            return order
+
 
 CONNECT_SECONDS = 10.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -68,7 +150,7 @@ class Relay:
         self._thread.start()
 
     def sever(self) -> None:
-        """Break both connections; the thread ends by itself, and forwards nothing it held."""
+        """Break both connections; the thread ends, and does not forward a waiting request."""
         self._severed = True
         for sock in (self._client, self._broker):
             if sock is not None:
@@ -89,7 +171,7 @@ class Relay:
                 while self._serve_next():
                     pass
         except (OSError, Unreachable):
-            # Whichever side broke, the other is told by the reset below.
+            # Whichever side broke, the reset below informs the other side.
             self._client_reset()
         except (BreakglassError, struct.error) as error:
             self._duty.failures.append(str(error))

@@ -17,7 +17,6 @@ TOPIC = "archive"
 GROUP = "auditors"
 READ_TO = 120
 """What the group committed: the only trace of the log that is left in reach (R11)."""
-COMMIT_SECONDS = 20.0
 
 
 def _script(stage: Stage) -> list[Expectation]:

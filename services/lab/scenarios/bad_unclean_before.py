@@ -1,9 +1,9 @@
 """`bad-unclean-before`: an almost empty replica has the highest epoch, by an earlier mistake (R9).
 
-b2 had 10 of 100 committed records when somebody elected it uncleanly; b3 followed it and led
-after it. b1 kept its 100. Ranked by epoch b2 wins, and b1's committed records would go.
-Afterwards that somebody changed min.insync.replicas to and fro, which made the controller
-forget that b3 led last (R3): it brings nothing back by itself, and may still hold more.
+b2 had 10 of 100 committed records when an operator elected it uncleanly; b3 followed b2 and led
+after it. b1 kept its 100. By epoch b2 ranks first, and electing it would lose b1's committed
+records. The operator then changed min.insync.replicas and back, which made the controller forget
+that b3 led last (R3): b3 is not elected by itself, and may still have more records.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.damage import bring_back, lose, lose_last, wait_checkpointed
-from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.damage import (
+    QUICK_TO_FENCE,
+    bring_back,
+    lose,
+    lose_last,
+    wait_checkpointed,
+)
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import configure_topic, elect_unclean

@@ -1,14 +1,14 @@
-"""`compacted`: the longer log has holes where the shorter one still holds what they replaced.
+"""`compacted`: the longer log lacks compacted records that the shorter log still has.
 
-b2 is lost before its log is cleaned, b1 after that: counting records, b2 seems to have more than
-half of what b1 lacks, but under each of its keys b1 has a newer record, so nothing is lost (R10).
+b2 is lost before its log is cleaned, b1 afterwards. By count b2 seems to have many records that b1
+lacks, but b1 has a newer record under each of their keys, so nothing is lost (R10).
 """
 
 from __future__ import annotations
 
 from breakglass.services.clock import now_ms
 from breakglass.services.lab.produce import Pattern, produce
-from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.logs import wait_records
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST
+from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, LAST_LOST
 from breakglass.services.lab.scenarios.scenario import LabDamage, Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.truth import Expectation, TrueVerdict

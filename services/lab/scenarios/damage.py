@@ -1,4 +1,9 @@
-"""The steps that scenarios are made of; each returns when the cluster shows that it happened."""
+"""The steps that scenarios are made of; each returns when the cluster shows that it happened.
+
+In most scenarios brokers are lost one by one until no replica leads: b2 first, then b1, b3 and, if
+there is one, b4. b1 and b2 return without the later records. b3 stays away. b4 may return last,
+with empty disks.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.node import Node
+from breakglass.services.lab.scenarios.scenario import LabDamage, Shape
 from breakglass.services.lab.segments import high_watermark_on_disk, read_log
 from breakglass.services.lab.topics import elect_preferred, reassign
 from breakglass.services.lab.wire import Conversation
@@ -52,7 +58,7 @@ def wait_left(cluster: Cluster, *brokers: int) -> None:
 
 
 def wait_gone(cluster: Cluster, *brokers: int) -> None:
-    """Wait until brokers that may all be down are fenced; asked of whoever still runs."""
+    """Wait until brokers that may all be down are fenced, by asking the nodes that still run."""
     cluster.wait_fenced(*brokers)
     wait_left(cluster, *brokers)
 
@@ -102,7 +108,7 @@ def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
 
 
 def make_patient(cluster: Cluster, seconds: int) -> None:
-    """Let brokers hang for *seconds* before they are fenced; the controllers start anew for it."""
+    """Set the *seconds* that a broker may hang before it is fenced; restarts the controllers."""
     settings = {"broker.session.timeout.ms": str(seconds * 1000)}
     for controller in cluster.controllers:
         cluster.configure(controller.id, settings)
@@ -178,11 +184,44 @@ def _quorum_leads(node: Conversation) -> bool:
     )
     answer = node.ask(request, DescribeQuorumResponse)
     return answer.error_code == 0 and all(
-        one.error_code == 0 and one.leader_id >= 0
+        partition.error_code == 0 and partition.leader_id >= 0
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     )
 
 
 def _list(brokers: tuple[int, ...]) -> str:
     return ", ".join(str(broker) for broker in brokers)
+
+
+def _hold(cluster: Cluster) -> None:
+    hold_followers(cluster, 2, 1, 3)
+
+
+def _lose_b2(cluster: Cluster) -> None:
+    """Lose b2, with the records that it wrote while the other brokers were paused."""
+    cluster.broker(2).kill()
+    release(cluster, *[id for id in (1, 3) if cluster.broker(id).paused])
+    lose(cluster, 2)
+
+
+def _lose_the_last(cluster: Cluster) -> None:
+    lose_last(cluster, *[node.id for node in cluster.brokers if node.id > 2], back=(1, 2))
+
+
+B2_ALONE = LabDamage("b2 is alone", _hold)
+"""b1 and b3 fetch nothing more; only what b2 leads may be written to, and only with acks=1."""
+B2_LOST = LabDamage("b2 is lost", _lose_b2)
+B1_LOST = LabDamage("b1 is lost", lambda cluster: lose(cluster, 1))
+LAST_LOST = LabDamage("the last leaders are lost, b1 and b2 are back", _lose_the_last)
+B4_EMPTY = LabDamage("b4 is back with empty disks", lambda cluster: bring_back_empty(cluster, 4))
+
+QUICK_TO_FENCE = Shape(
+    overrides={
+        "broker.session.timeout.ms": "4000",
+        "replica.high.watermark.checkpoint.interval.ms": "500",
+    }
+)
+"""Each loss is waited out; below this a busy machine fences brokers that are well. A killed
+broker comes back with the high watermark that it had, not with none, whatever the moment."""
+COURSE = (B2_ALONE, B2_LOST, B1_LOST, LAST_LOST, B4_EMPTY)

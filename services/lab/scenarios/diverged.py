@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.damage import reorder
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_ALONE,
     B2_LOST,
     COURSE,
     LAST_LOST,
     QUICK_TO_FENCE,
+    reorder,
 )
+from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.truth import Expectation, TrueVerdict
@@ -26,6 +27,8 @@ def _script(stage: Stage) -> Script:
     stage.write([partition], 50, acks="1", committed=False)
     yield B2_LOST
     stage.wait_leader(partition, 1)
+    # What b2 alone took reached nobody: without that, no two logs would diverge.
+    wait_log_end(stage.cluster, partition, 100, 1)
     stage.write([partition], 25)
     yield B1_LOST
     stage.wait_leader(partition, 3)

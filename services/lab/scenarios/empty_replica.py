@@ -1,13 +1,13 @@
 """`empty-replica`: a replica without a record stands before the one to elect (KIP-1275).
 
-The KIP's pathological example is a replica that joined the assignment too late to get data.
-Here it was lost before the first record was written. Whoever elects by assignment order elects
-it, and every other replica is truncated to nothing.
+In the KIP's pathological example, a replica joined the assignment too late to get data. Here the
+replica was lost before the first record was written. An election by assignment order elects the
+empty replica, and every other replica truncates its whole log.
 """
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     COURSE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.lab.log_dir import fail_log_dir
+from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.scenarios.damage import bring_back, lose
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage

@@ -1,7 +1,8 @@
-"""`hanging-transaction`: the commit marker is on the dead leader alone (R18).
+"""`hanging-transaction`: only the dead leader has the commit marker (R18).
 
-The transaction's coordinator is safe and has it as committed, so nobody ends it again: once
-the other replica leads, its records and all after them stay unread under read_committed.
+The transaction's coordinator survived and considers the transaction complete, so it never writes
+the marker again. Once the other replica leads, read_committed consumers cannot read the
+transaction's records or any record after them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import logging
 from typing import Any
 
 from breakglass.services.errors import LabError
+from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
-from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
@@ -36,7 +38,7 @@ def _script(stage: Stage) -> Script:
         TRANSACTION_TOPIC, [(COORDINATOR,)] * TRANSACTION_PARTITIONS, {"cleanup.policy": "compact"}
     )
     (partition,) = stage.create(TOPIC, [(3, 2)])
-    producer = _begun(stage)
+    producer = begun(stage.cluster, TRANSACTIONAL_ID)
     keys = _write(producer, partition)
     wait_log_end(stage.cluster, partition, RECORDS, 2, 3)
     yield B2_LOST
@@ -64,14 +66,14 @@ def _script(stage: Stage) -> Script:
     ]
 
 
-def _begun(stage: Stage) -> Any:
+def begun(cluster: Cluster, transactional_id: str) -> Any:
     """A producer in a transaction."""
     from confluent_kafka import Producer
 
     producer = Producer(
         {
-            "bootstrap.servers": stage.cluster.lab_bootstrap,
-            "transactional.id": TRANSACTIONAL_ID,
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "transactional.id": transactional_id,
             "transaction.timeout.ms": 600_000,
         },
         logger=logger,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.damage import hang
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     LAST_LOST,
     QUICK_TO_FENCE,
+    hang,
 )
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage

@@ -1,17 +1,17 @@
 """`hung-designee`: the best replica's broker hangs, and the controller has not noticed yet (R6).
 
-Elected now, it would be reported as the leader and serve nothing. With the option ``hang=no``
-the last step is left to the test, which may read evidence before.
+If elected now, the broker would be reported as the leader and serve no request. With the option
+``hang=no`` the test does the last step itself, and may read evidence before.
 """
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.damage import make_patient
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     LAST_LOST,
     QUICK_TO_FENCE,
+    make_patient,
 )
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage

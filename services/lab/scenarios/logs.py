@@ -68,5 +68,5 @@ def _log(cluster: Cluster, partition: TopicPartition, broker: int) -> DiskLog:
         try:
             return read_log(folder)
         except FileNotFoundError:
-            # The log cleaner swapped a segment meanwhile: its successor is there already.
+            # The log cleaner has just replaced this segment: its successor is there already.
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     COURSE,
@@ -16,7 +16,7 @@ from breakglass.services.lab.truth import Expectation, TrueVerdict
 TOPIC = "events"
 PARTITIONS = "partitions"
 ORDERS = ((3, 1, 2), (3, 2, 1))
-"""b3 leads each; whoever elects by order is wrong about every other one."""
+"""b3 leads each partition; an election by order is wrong for every second partition."""
 
 
 def _script(stage: Stage) -> Script:

@@ -1,15 +1,14 @@
 """`min-isr-2-one-alive`: min.insync.replicas is 2 and one replica is left to elect (R7).
 
-Elected it will lead and take acks=1, and still nobody can read: its high watermark never
-reached its disk, is 0 therefore, and does not move while the ISR is smaller than 2.
+Once elected, the replica leads and accepts acks=1, but consumers cannot read: its high watermark
+was never checkpointed, so it is 0, and it does not advance while the ISR is smaller than 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from breakglass.services.lab.scenarios.damage import lose, lose_last
-from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.truth import Expectation, TrueVerdict

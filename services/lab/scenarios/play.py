@@ -8,9 +8,8 @@ from pathlib import Path
 from breakglass.services.errors import LabError
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import DEFAULT_VERSION
-from breakglass.services.lab.scenarios.scenario import Scenario
+from breakglass.services.lab.scenarios.scenario import Scenario, check_together, drive, merged_shape
 from breakglass.services.lab.scenarios.stage import Stage, condition
-from breakglass.services.lab.scenarios.together import check_together, drive, merged_shape
 from breakglass.services.lab.truth import Expectation, PartitionTruth, Truth, save_truth
 from breakglass.services.model import PartitionState
 
@@ -70,9 +69,9 @@ def play(
         scenarios=tuple(scenario.name for scenario in scenarios),
         brokers={node.id: condition(cluster, node.id) for node in cluster.brokers},
         partitions=tuple(
-            one
+            truth
             for stage, expected in zip(stages, expectations, strict=True)
-            for one in _truths(cluster, stage, expected)
+            for truth in _truths(cluster, stage, expected)
         ),
         notes={key: value for stage in stages for key, value in stage.notes.items()},
     )
@@ -105,7 +104,7 @@ def perform(
 def _check_options(scenarios: Sequence[Scenario], options: Mapping[str, str]) -> None:
     for name in options:
         if not any(name in scenario.options for scenario in scenarios):
-            known = sorted({one for scenario in scenarios for one in scenario.options})
+            known = sorted({option for scenario in scenarios for option in scenario.options})
             raise LabError(
                 f"There is no option {name}: these scenarios know {', '.join(known) or 'none'}."
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.topics import reassign

@@ -70,7 +70,7 @@ class Stage:
 
         *committed* says whether every member of the ISR gets them; with acks=all it is so.
         """
-        states = self._states(partitions)
+        states = self._led(partitions)
         pattern = Pattern(start=max(self._written_to(partition) for partition in partitions))
         counts = dict.fromkeys(partitions, count)
         for partition, produced in produce_each(
@@ -80,7 +80,7 @@ class Stage:
 
     def write_bulk(self, partitions: Sequence[TopicPartition], count: int) -> None:
         """`write` for thousands of partitions, which hold equally many records, by few requests."""
-        states = self._states(partitions)
+        states = self._led(partitions)
         wanted = [states[partition] for partition in partitions]
         start = self._written_to(partitions[0])
         for partition, produced in produce_bulk(self.cluster, wanted, count, start=start).items():
@@ -116,8 +116,23 @@ class Stage:
         topics = {partition.topic for partition in partitions}
         return {state.partition: state for state in self.cluster.partitions(*topics)}
 
+    def _led(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states of *partitions*, once each has a leader: a busy broker can be fenced briefly.
+
+        Raises:
+            LabError: a partition stays offline: write before it is lost.
+        """
+        states: dict[TopicPartition, PartitionState] = {}
+
+        def led() -> bool:
+            states.update(self._states(partitions))
+            return all(states[partition].leader is not None for partition in partitions)
+
+        self.cluster.wait_until(led, "every partition to have a leader to write to")
+        return states
+
     def _written_to(self, partition: TopicPartition) -> int:
-        return sum(len(one.keys) for one in self._written.get(partition, ()))
+        return sum(len(written.keys) for written in self._written.get(partition, ()))
 
     def _remember(self, produced: Produced, state: PartitionState, committed: bool | None) -> None:
         if state.leader is None:

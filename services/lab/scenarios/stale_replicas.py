@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     COURSE,

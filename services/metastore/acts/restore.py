@@ -1,4 +1,4 @@
-"""Restoring a command topic: the present topic is backed up, deleted, made again, and compared."""
+"""Restores a command topic: backs up, deletes and recreates the topic, and compares the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import SplitResult
 
-from breakglass.services.connection.security import confluent_config
 from breakglass.services.guard.act import (
     SUCCEEDED,
     Act,
@@ -31,28 +30,27 @@ if TYPE_CHECKING:
     from breakglass.services.metastore.settings import MetastoreSettings
 
 SNAPSHOTS = "before-restore"
-"""The folder beside a backup for backups of what a restore replaces."""
+"""The folder next to a backup for backups of replaced topics."""
 DIFFERS = "differs"
-"""How a journal records a topic that is not what the backup holds."""
+"""How a journal records a topic that differs from the backup."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreCommandTopic(Act[MetastoreRestorePlan]):
-    """Make the command topic what *source* holds."""
+    """Replace the content of the command topic with *source*."""
 
     doing: ClassVar[str] = "restoring the command topic"
     read_source: Callable[[], RestoreSource]
     """Reads the backup, every line of it."""
     settings: MetastoreSettings
     snapshots: Path
-    """Folder for a backup of what is there before."""
+    """Folder for a backup of the existing topic."""
     servers: tuple[SplitResult, ...] = ()
-    """URLs of ksqlDB servers that are asked whether they run."""
+    """URLs of ksqlDB servers to ask whether they run."""
 
     def freeze(self, front: Front) -> Frozen[MetastoreRestorePlan]:
         source = self.read_source()
-        clients = confluent_config(front.cluster.settings)
-        with front.reading() as client:
+        with front.reading() as client, front.cluster.librdkafka() as clients:
             plan = make_plan(client, clients, self.settings, source, self.servers)
         return frozen_plan(plan)
 
@@ -64,12 +62,13 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
         with (
             front.reading() as client,
             means.cluster.command_topic(plan.cluster_id) as topics,
+            means.cluster.librdkafka() as clients,
         ):
             work = RestoreWork(
                 access,
                 client,
                 topics,
-                confluent_config(access.settings),
+                clients,
                 means.journal,
                 self.snapshots,
                 lambda step: front.tell(ActStep(step)),
@@ -83,7 +82,7 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
 
 
 def frozen_plan(plan: MetastoreRestorePlan) -> Frozen[MetastoreRestorePlan]:
-    """*plan* as it is agreed to."""
+    """*plan* as the user consents to it."""
     return Frozen(
         plan.cluster_id,
         () if plan.done else (ConsentPhrase(plan.phrase),),

@@ -1,11 +1,11 @@
-"""Submitting a statement to ksqlDB's command topic by the transactional protocol."""
+"""Submits a statement to ksqlDB's command topic by the transactional protocol."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from breakglass.services.connection.security import confluent_config
+from breakglass.services import patience
 from breakglass.services.guard.act import (
     Act,
     Ending,
@@ -20,14 +20,11 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import SUBMIT_STATEMENT
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.metastore.log.reader import CommandLog
-from breakglass.services.metastore.log.topics import TopicsNow
 from breakglass.services.metastore.log.validator import NameValidator, NothingToDo, Planned
-from breakglass.services.metastore.log.writer import CommandWriter
-from breakglass.services.metastore.names import command_topic
+from breakglass.services.metastore.log.writer import CommandWriter, TopicsNow
+from breakglass.services.metastore.settings import command_topic
 from breakglass.services.model import TopicPartition
 from breakglass.services.words.inert import inert
-
-READ_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +34,24 @@ class SubmitStatement(Act[Planned | NothingToDo]):
     doing: ClassVar[str] = "submitting a statement"
     service_id: str
     statement: str
-    seconds: float = 60.0
+    seconds: float = patience.JOB
+    without_plan: bool = False
+    """Write the statement although it needs a server."""
 
     def freeze(self, front: Front) -> Frozen[Planned | NothingToDo]:
-        """The command that would be written.
+        """The command to write.
 
         Raises:
             UsageError, Refused: the statement cannot be read, or contradicts the metastore.
         """
         access = front.cluster
         with (
-            CommandLog(access, confluent_config(access.settings), self.service_id) as log,
+            access.librdkafka() as clients,
+            CommandLog(access, clients, self.service_id) as log,
             front.reading() as client,
         ):
-            cluster_id = client.describe(Deadline.after(READ_SECONDS)).cluster_id
-            log.catch_up(Deadline.after(READ_SECONDS))
+            cluster_id = client.describe(Deadline.after(patience.JOB)).cluster_id
+            log.catch_up(Deadline.after(patience.JOB))
             planned = NameValidator(TopicsNow(client)).validate(
                 self.statement, log.metastore.snapshot(), {}
             )
@@ -72,16 +72,17 @@ class SubmitStatement(Act[Planned | NothingToDo]):
         frozen: Frozen[Planned | NothingToDo],  # noqa: ARG002
     ) -> Ending:
         """Write the command; the ending's value is the `Submitted`."""
-        means.cluster  # noqa: B018 -- raises ReadOnly before anything can be written
-        clients = confluent_config(front.cluster.settings)
         with (
+            means.cluster.librdkafka() as clients,
             front.reading() as client,
             CommandLog(front.cluster, clients, self.service_id) as log,
         ):
             partition = TopicPartition(log.topic, 0)
             items = {partition: {"statement": self.statement}}
             with announced(means.journal, SUBMIT_STATEMENT, items, front.tell):
-                writer = CommandWriter(log, clients, NameValidator(TopicsNow(client)))
+                # What another writer did since consent may be why the statement needs a server.
+                validator = NameValidator(TopicsNow(client), executable_only=not self.without_plan)
+                writer = CommandWriter(log, clients, validator)
                 done = writer.submit(self.statement, seconds=self.seconds)
         text = done.reason if done.id is None else f"{done.id} is at offset {done.offset:,}"
         front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))

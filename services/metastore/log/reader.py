@@ -1,7 +1,7 @@
-"""The command topic as a log: read to its end, every command applied, none ever skipped.
+"""Reads the command topic as a log: to its end, applying every command, skipping none.
 
-A command that cannot be applied ends the reading there: the metastore stays as it was before, and
-says why. Everything before and after a restart is the same, since nothing is judged.
+A command that cannot be applied ends the reading: the metastore stays at the previous command and
+says why. Commands are not validated here, so a replay after a restart has the same result.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from breakglass.services import patience
 from breakglass.services.errors import ClusterError, Refused, TimedOut, Unreachable
 from breakglass.services.kafka.cluster.partitions import read_partitions
 from breakglass.services.kafka.read_client import ReadClient
@@ -22,24 +23,29 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.metastore.command import Command, InvalidCommand
 from breakglass.services.metastore.command_id import CommandId, InvalidCommandId
 from breakglass.services.metastore.metastore import Metastore
-from breakglass.services.metastore.names import command_topic
 from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
+from breakglass.services.metastore.settings import command_topic
+from breakglass.services.metastore.topic_reader import (
+    LogCut,
+    PolledCommands,
+    StableLog,
+    TopicReader,
+    whole_fetches,
+    worthwhile,
+)
 from breakglass.services.metastore.topic_state import offset_at, stable_end
-from breakglass.services.metastore.whole_fetches import StableLog, whole_fetches, worthwhile
 from breakglass.services.model import Unknown
 from breakglass.services.session import ReadAccess
 
 POLL_SECONDS = 0.01
-"""How long one look takes when there is nothing: a writer waits for it while it fences others."""
+"""Poll time without records: a writer waits for it while it fences other writers."""
 AGAIN_SECONDS = 0.05
-ASK_SECONDS = 5.0
 MARK = "breakglass-command"
-"""The header that tells one command from another with the same bytes."""
+"""The header that distinguishes commands with the same bytes."""
 
 
 class Degradation(StrEnum):
-    """Why a log is not read on, in ksqlDB's words (CommandRunner.CommandRunnerDegradedReason)."""
+    """Why reading stopped, in ksqlDB's words (CommandRunner.CommandRunnerDegradedReason)."""
 
     INCOMPATIBLE_COMMAND = "INCOMPATIBLE_COMMAND"
     CORRUPTED = "CORRUPTED"
@@ -47,7 +53,7 @@ class Degradation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Where reading ended, and why."""
+    """Where reading stopped, and why."""
 
     why: Degradation
     offset: int
@@ -58,7 +64,7 @@ class Degraded:
 
 
 class LogDegraded(Refused):
-    """The log is not read on, so nothing can be validated against it."""
+    """Reading has stopped, so no statement can be validated."""
 
 
 class AppliedCommand(NamedTuple):
@@ -71,18 +77,18 @@ class AppliedCommand(NamedTuple):
 
 
 class Replay:
-    """Applies commands in their order, until one cannot be applied."""
+    """Applies commands in order, until a command cannot be applied."""
 
     def __init__(self, seen: Callable[[AppliedCommand], None] | None = None) -> None:
-        """*seen* is given each command once it was applied."""
+        """*seen* receives each command after it was applied."""
         self.metastore = Metastore()
         self.degraded: Degraded | None = None
         self.commands = 0
-        """Applied so far."""
+        """The number of applied commands."""
         self._seen = seen
 
     def take(self, record: CommandRecord) -> bool:
-        """Apply *record*; False where that ends, now or before."""
+        """Apply *record*; False if reading stops here or has stopped before."""
         if self.degraded is not None:
             return False
         try:
@@ -98,12 +104,12 @@ class Replay:
         return True
 
     def degrade(self, why: Degradation, offset: int, reason: str) -> None:
-        """End here."""
+        """Stop here."""
         self.degraded = Degraded(why, offset, reason)
 
 
 class CommandLog:
-    """A reader of one service's commands, and the metastore as far as it has read."""
+    """A reader of one service's commands, with the metastore up to its position."""
 
     def __init__(
         self,
@@ -112,11 +118,11 @@ class CommandLog:
         service_id: str,
         seen: Callable[[AppliedCommand], None] | None = None,
     ) -> None:
-        """*connection* is confluent-kafka's; *seen* gets every command that was applied."""
+        """*connection* has confluent-kafka's settings; *seen* receives every applied command."""
         self.service_id = service_id
         self.topic = command_topic(service_id)
         self._client: ReadClient = access.client("breakglass-command-log")
-        self._connection = connection
+        self.connection = connection
         self._replay = Replay(seen)
         self._reader: TopicReader | None = None
         self._leader: int | None = None
@@ -139,26 +145,26 @@ class CommandLog:
 
     @property
     def metastore(self) -> Metastore:
-        """As far as the log was read; `snapshot` it before changing it."""
+        """The metastore up to the reader's position; `snapshot` it before changing it."""
         return self._replay.metastore
 
     @property
     def degraded(self) -> Degraded | None:
-        """Why the log is not read on; None while it is."""
+        """Why reading stopped; None while the log is read."""
         return self._replay.degraded
 
     @property
     def commands(self) -> int:
-        """Applied so far."""
+        """The number of applied commands."""
         return self._replay.commands
 
     @property
     def position(self) -> int:
-        """The next offset; markers and aborted commands before it were passed."""
+        """The next offset, after transaction markers and aborted commands."""
         return 0 if self._reader is None else self._reader.position()
 
     def watch_for(self, mark: str) -> None:
-        """Note where the command with this `MARK` is, once it is read."""
+        """Remember the offset of the command with this `MARK` when it is read."""
         self._marks[mark] = None
 
     def found(self, mark: str) -> int | None:
@@ -166,14 +172,14 @@ class CommandLog:
         return self._marks.get(mark)
 
     def forget(self, mark: str) -> None:
-        """Watch for it no more."""
+        """Stop watching for the mark."""
         self._marks.pop(mark, None)
 
     def catch_up(self, deadline: Deadline) -> int:
-        """Apply all that is committed by now; returns the end that was reached.
+        """Apply all commands that are committed now; returns the end that was reached.
 
         Raises:
-            LogDegraded: a command cannot be applied, or the topic is another one.
+            LogDegraded: a command cannot be applied, or the topic was replaced.
             TimedOut, Unreachable, NotAuthorized, ClusterError.
         """
         end = self.end(deadline)
@@ -181,7 +187,7 @@ class CommandLog:
         return end
 
     def read_to(self, end: int, deadline: Deadline) -> None:
-        """Apply all before the offset *end*. Raises: as `catch_up`."""
+        """Apply all commands before the offset *end*. Raises: as `catch_up`."""
         reader = self._reading(end, deadline)
         while True:
             self._refuse_degraded()
@@ -195,7 +201,7 @@ class CommandLog:
             self._take(reader)
 
     def end(self, deadline: Deadline) -> int:
-        """One past the last offset that can be read now, asked on a connection of its own (M7).
+        """The offset after the last readable record, asked on a separate connection (M7).
 
         Raises: LogDegraded, TimedOut, NotAuthorized, ClusterError.
         """
@@ -215,14 +221,14 @@ class CommandLog:
             time.sleep(AGAIN_SECONDS)
 
     def _ask_end(self, deadline: Deadline) -> int | Unknown | None:
-        soon = Deadline.after(min(ASK_SECONDS, max(deadline.remaining(), 0.1)))
+        soon = Deadline.after(min(patience.BRIEF, max(deadline.remaining(), 0.1)))
         self._look(soon)
         if self._leader is None:
             return None
         return stable_end(self._client.sender, self.topic, self._leader, soon)
 
     def _look(self, deadline: Deadline) -> None:
-        """Ask who leads, and whether it is the topic that was begun with (M4)."""
+        """Find the leader, and check that the topic is still the one where reading began (M4)."""
         sender = self._client.sender
         if self._topic_id is None:
             self._client.describe(deadline)
@@ -240,15 +246,15 @@ class CommandLog:
         self._epoch = first.leader_epoch
 
     def _reading(self, end: int, deadline: Deadline) -> TopicReader:
-        """The consumer, which begins where whole fetches end."""
+        """The consumer; it begins where whole fetches end."""
         if self._reader is None:
             start = self._read_at_once(end, deadline)
             self._refuse_degraded()
-            self._reader = TopicReader(self._connection, self.topic, start)
+            self._reader = TopicReader(self.connection, self.topic, start)
         return self._reader
 
     def _read_at_once(self, end: int, deadline: Deadline) -> int | None:
-        """Apply what can be read by whole fetches; returns where to read on, None: the start."""
+        """Apply what whole fetches can read; returns the next offset, or None: the log start."""
         position = None
         log = self._stable_log(end, deadline)
         if log is None:
@@ -265,10 +271,10 @@ class CommandLog:
         return position
 
     def _stable_log(self, end: int, deadline: Deadline) -> StableLog | None:
-        """All before *end*; None where it is short, or only a part of what it takes is known."""
+        """The log before *end*; None if it is short, or if information for fetches is missing."""
         if self._leader is None or not worthwhile(end):
             return None
-        soon = deadline.sooner(ASK_SECONDS)
+        soon = deadline.sooner(patience.BRIEF)
         try:
             start = offset_at(self._client.sender, self.topic, self._leader, EARLIEST, soon)
         except Unreachable:
@@ -321,7 +327,7 @@ def read_whole(
     seconds: float,
     seen: Callable[[AppliedCommand], None] | None = None,
 ) -> CommandLog:
-    """Read a log to its end, and no further; one that degrades is given back as far as it went.
+    """Read a log to its end, and no further; a degraded log is returned up to where it stopped.
 
     Raises: TimedOut, Unreachable, NotAuthorized, ClusterError.
     """

@@ -1,7 +1,6 @@
-"""Whether a statement may become a command: asked before it is written, never when it is read.
+"""Decides whether a statement may become a command: before it is written, never on replay.
 
-A plug-in: whoever can do more than names and dependencies (types, schemas, functions) gives the
-writer another `Validator`.
+Another `Validator` can replace the built-in one, to check queries, schemas and functions too.
 """
 
 from __future__ import annotations
@@ -14,17 +13,25 @@ from typing import Any, Protocol
 from breakglass.services.errors import UsageError
 from breakglass.services.metastore.command import PLAN_TYPE, VERSION
 from breakglass.services.metastore.command_id import CommandId, EntityType
-from breakglass.services.metastore.metastore import Metastore, StreamOrTable
+from breakglass.services.metastore.metastore import NO_VERSION, Metastore, StreamOrTable
 from breakglass.services.metastore.statements.parsing import parse
-from breakglass.services.metastore.statements.statement import ALL, Statement, StatementKind
-from breakglass.services.metastore.statements.tokens import InvalidStatement
+from breakglass.services.metastore.statements.plans import ddl_of, needs_server
+from breakglass.services.metastore.statements.statement import (
+    ALL,
+    InvalidStatement,
+    Statement,
+    StatementKind,
+)
 from breakglass.services.model import Unknown
+
+FIRST_VERSION = 1
+"""The version of the first command of a topic: each server that knows versions reads it."""
 
 TopicExists = Callable[[str], bool | Unknown]
 
 
 class StatementRejected(UsageError):
-    """The statement may not become a command; nothing was written."""
+    """The statement must not become a command; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +42,14 @@ class Planned:
     value: bytes
     """The command as JSON."""
     query_id: str | None = None
-    """Of the query that begins."""
-    executable: bool = True
-    """ksqlDB's servers can run it. Since 0.8 they refuse objects and queries without a plan."""
+    """The id of the query that begins."""
+    needs_server: str = ""
+    """Why only a ksqlDB server can write it; servers since 0.8 end at a command without a plan."""
+
+    @property
+    def executable(self) -> bool:
+        """Whether ksqlDB's servers can run the command."""
+        return not self.needs_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +60,24 @@ class NothingToDo:
 
 
 class Validator(Protocol):
-    """Decides a statement."""
+    """Decides whether a statement may be written."""
 
     def validate(
         self, text: str, metastore: Metastore, properties: Mapping[str, Any]
     ) -> Planned | NothingToDo:
-        """Decide *text* by *metastore*, which is a snapshot of its own.
+        """Decide *text* against *metastore*, which is a separate snapshot.
 
         Raises: StatementRejected.
         """
 
 
 class NameValidator:
-    """The built-in one: names, duplicates, dependencies and Kafka's topics, as ksqlDB has them."""
+    """The built-in validator: names, types, settings, dependencies and topics, as in ksqlDB."""
 
-    def __init__(self, topic_exists: TopicExists) -> None:
+    def __init__(self, topic_exists: TopicExists, *, executable_only: bool = False) -> None:
+        """*executable_only*: a statement that needs a server is rejected, too."""
         self._topic_exists = topic_exists
+        self._executable_only = executable_only
 
     def validate(
         self, text: str, metastore: Metastore, properties: Mapping[str, Any]
@@ -71,30 +85,31 @@ class NameValidator:
         """Decide *text*. Raises: StatementRejected."""
         try:
             statement = parse(text)
+            needless = _needless(statement, metastore)
+            if needless:
+                return NothingToDo(needless)
+            ddl = ddl_of(statement, metastore.types)
+            needed = _needs_server(statement, metastore)
         except InvalidStatement as error:
-            raise StatementRejected(f"the statement was refused: {error}.") from None
-        needless = _needless(statement, metastore)
-        if needless:
-            return NothingToDo(needless)
+            told = error.placed(text)
+            raise StatementRejected(f"the statement was refused: {told}.") from None
         problem = next(iter(self._problems(statement, metastore)), None)
         if problem is not None:
             raise StatementRejected(f"the statement was refused: {problem}.")
+        if needed and self._executable_only:
+            raise StatementRejected(f"the statement was refused: it needs a server: {needed}.")
         query = metastore.query_id(statement) if statement.kind.begins_query else None
         if query in metastore.queries and not statement.or_replace:
             raise StatementRejected(f"the statement was refused: query id {query} already exists.")
-        plan = _plan(statement, text)
+        plan = None if needed or ddl is None else _plan(ddl, text)
         value = {
             "statement": text,
             "streamsProperties": dict(properties),
             "originalProperties": {},
             "plan": plan,
-            "version": VERSION,
-        }
+        } | _version(metastore)
         told = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        executable = plan is not None or statement.kind.by_query_id
-        return Planned(
-            statement.command_id, told.encode("utf-8", "surrogatepass"), query, executable
-        )
+        return Planned(statement.command_id, told.encode("utf-8", "surrogatepass"), query, needed)
 
     def _problems(self, statement: Statement, metastore: Metastore) -> Iterable[str]:
         if metastore.terminated:
@@ -170,17 +185,11 @@ def _taken(statement: Statement, metastore: Metastore) -> Iterable[str]:
 
 
 def _declared(statement: Statement) -> Iterable[str]:
-    if statement.topic is None:
-        yield "Missing required property KAFKA_TOPIC, which must be set"
-    if not {"FORMAT", "VALUE_FORMAT"} & set(statement.properties):
-        yield "Missing required property VALUE_FORMAT, which must be set"
-    if not statement.columns:
-        yield "its columns would have to be read from a schema registry, which is not done here"
-    if len(set(statement.columns)) < len(statement.columns):
-        yield "Duplicate column names"
-    if statement.primary_key != (statement.entity is EntityType.TABLE):
-        needed = "needs" if statement.entity is EntityType.TABLE else "cannot have"
-        yield f"a {statement.entity} {needed} a PRIMARY KEY"
+    if not statement.elements:
+        yield (
+            "its columns would have to be read from a schema registry, which only a server does: "
+            "add --server"
+        )
 
 
 def _sink(statement: Statement, metastore: Metastore) -> Iterable[str]:
@@ -237,21 +246,32 @@ def _typed(statement: Statement, metastore: Metastore) -> Iterable[str]:
         yield f"Type {statement.name} does not exist"
 
 
-def _plan(statement: Statement, text: str) -> dict[str, Any] | None:
-    """The plan of what needs no more than a name; None for what only a server can plan."""
-    if statement.kind is StatementKind.DROP_SOURCE:
-        ddl = {"@type": "dropSourceV1", "sourceName": statement.name}
-    elif statement.kind is StatementKind.DROP_TYPE:
-        ddl = {"@type": "dropTypeV1", "typeName": statement.name}
-    else:
-        return None
+def _needs_server(statement: Statement, metastore: Metastore) -> str:
+    made = statement.kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_TYPE)
+    if made and metastore.newest_version == NO_VERSION:
+        return "the servers that wrote this topic are older than 0.10, and plan in another form"
+    return needs_server(statement, statement.name in metastore.sources)
+
+
+def _version(metastore: Metastore) -> dict[str, int]:
+    """The version that the service's servers read: the newest one that they wrote.
+
+    A server ends at a command with a version above its own.
+    """
+    newest = metastore.newest_version
+    if newest is None:
+        return {"version": FIRST_VERSION}
+    return {} if newest == NO_VERSION else {"version": min(newest, VERSION)}
+
+
+def _plan(ddl: Mapping[str, Any], text: str) -> dict[str, Any]:
     return {"@type": PLAN_TYPE, "statementText": text, "ddlCommand": ddl, "queryPlan": None}
 
 
 def inconsistencies(metastore: Metastore, topic_exists: TopicExists) -> dict[str, str]:
-    """What is not as it was when it was created, by the object's name; nothing is changed.
+    """What is missing since an object was created, by the object's name; changes nothing.
 
-    A stream or table whose topic is gone cannot be read, and neither can what is made of it.
+    A stream or table without its topic cannot be read, and neither can objects that depend on it.
     """
     told: dict[str, str] = {}
     for name, source in sorted(metastore.sources.items()):
@@ -261,7 +281,7 @@ def inconsistencies(metastore: Metastore, topic_exists: TopicExists) -> dict[str
         elif not there:
             told[name] = f"its topic {source.topic} does not exist"
     for query in metastore.queries.values():
-        broken = [one for one in query.sources if one in told]
+        broken = [source for source in query.sources if source in told]
         if broken and query.sink is not None and query.sink not in told:
             told[query.sink] = f"query {query.id} reads {', '.join(broken)}: {told[broken[0]]}"
     return told

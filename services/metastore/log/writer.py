@@ -1,9 +1,10 @@
-"""Writes statements to the command topic by the transactional protocol: one writer at a time.
+"""Writes statements to the command topic by the transactional protocol, one writer at a time.
 
-The nine steps, with what they leave open closed: a statement is validated before anybody is fenced
-as well, so refusals disturb nobody; a writer that was fenced begins again, after a random wait; and
-whatever a commit answers, only the log tells how it went (M1), which is read to its end under the
-same transactional id before anything is tried again. Done is what the own reader has passed (M2).
+The nine steps of the protocol have gaps that this writer closes. A statement is also validated
+before any writer is fenced, so that a rejected statement disturbs no other writer. A fenced writer
+restarts after a random wait. After a failed commit only the log shows the outcome (M1), so the
+writer reads it to its end under the same transactional id before it retries. A statement is done
+when the writer's own reader has passed it (M2).
 """
 
 from __future__ import annotations
@@ -16,40 +17,42 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import uuid4
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnknown, Unreachable
+from breakglass.services.kafka.cluster.partitions import read_partitions
+from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.metastore.command_id import CommandId
 from breakglass.services.metastore.log.reader import MARK, CommandLog
 from breakglass.services.metastore.log.validator import NothingToDo, Planned, Validator
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.transactions import Fenced, TransactionFailed, Transactions
+from breakglass.services.model import Unknown
 
 TRANSACTION_MS = 10_000
-"""How long a writer that was killed holds up readers, where nobody takes its place."""
-STEP_SECONDS = 10.0
+"""How long a killed writer blocks readers, unless another writer takes its place."""
 FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 SLOW_WAIT = 8.0
-"""Where an attempt takes long, as on a busy machine, others have to be left so many times as long:
-they would be fenced before they are through, and nobody would ever be."""
+"""Longest pause after a slow attempt, in its durations: else writers fence each other forever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A statement that is in the log, and that the own reader has passed."""
+    """A statement in the log that the writer's own reader has passed."""
 
     id: CommandId | None
-    """None: nothing had to be done."""
+    """None: nothing was to be done."""
     offset: int | None
     query_id: str | None
     attempts: int
     seconds: float
     reason: str = ""
-    """Why nothing had to be done."""
+    """Why nothing was to be done."""
 
 
 @dataclass(slots=True)
 class _Attempts:
-    """One statement on its way."""
+    """The attempts to write one statement."""
 
     text: str
     properties: Mapping[str, Any]
@@ -60,30 +63,34 @@ class _Attempts:
     count: int = 0
     planned: Planned | None = None
     uncertain: bool = False
-    """A commit was sent whose outcome is not known."""
+    """A commit with an unknown outcome was sent."""
 
 
 class CommandWriter:
-    """Submits statements; made only in armed sessions. Not for several threads at once."""
+    """Submits statements; exists only in armed sessions. Not thread-safe."""
 
     def __init__(
         self, log: CommandLog, connection: Mapping[str, Any], validator: Validator
     ) -> None:
-        """*connection* is confluent-kafka's."""
+        """*connection* contains confluent-kafka's settings."""
         self._log = log
         self._connection = connection
         self._validator = validator
 
     def submit(
-        self, text: str, properties: Mapping[str, Any] | None = None, *, seconds: float = 60.0
+        self,
+        text: str,
+        properties: Mapping[str, Any] | None = None,
+        *,
+        seconds: float = patience.JOB,
     ) -> Submitted:
         """Write *text* as a command, within *seconds*.
 
         Raises:
-            StatementRejected: it is not valid; nothing was written.
+            StatementRejected: the statement is invalid; nothing was written.
             LogDegraded: the log cannot be read to its end; nothing was written.
-            OutcomeUnknown: it may be in the log: look for it before trying again.
-            Fenced, TimedOut: others write all the time, or brokers do not answer; nothing was
+            OutcomeUnknown: the statement may be in the log: check before retrying.
+            Fenced, TimedOut: other writers interfere, or brokers do not answer; nothing was
                 written.
             NotAuthorized, ClusterError: the cluster refused; nothing was written.
         """
@@ -132,7 +139,7 @@ class CommandWriter:
             self._connection,
             self._log.service_id,
             timeout_ms=TRANSACTION_MS,
-            seconds=min(STEP_SECONDS, max(one.deadline.remaining(), 1.0)),
+            seconds=min(patience.REQUEST, max(one.deadline.remaining(), 1.0)),
         )
         producer.init()
         producer.begin()
@@ -144,7 +151,7 @@ class CommandWriter:
             raise
 
     def _in_transaction(self, one: _Attempts, producer: Transactions) -> Submitted:
-        """What the log holds now is all: who writes behind it makes this commit fail."""
+        """The log can no longer change: a later writer fences this one, so its commit fails."""
         self._log.catch_up(one.deadline)
         if self._log.found(one.mark) is not None:
             producer.abort()
@@ -184,3 +191,22 @@ class CommandWriter:
     def _nothing(self, one: _Attempts, told: NothingToDo) -> Submitted:
         seconds = time.monotonic() - one.began
         return Submitted(None, None, None, one.count, seconds, told.reason)
+
+
+class TopicsNow:
+    """Asks the cluster on each call."""
+
+    def __init__(self, client: ReadClient) -> None:
+        self._client = client
+        self._known = False
+
+    def __call__(self, topic: str) -> bool | Unknown:
+        """Whether *topic* exists; Unknown with the reason if the cluster does not answer."""
+        deadline = Deadline.after(patience.BRIEF)
+        try:
+            if not self._known:
+                self._client.describe(deadline)
+                self._known = True
+            return bool(read_partitions(self._client.sender, deadline, [topic]))
+        except BreakglassError as error:
+            return Unknown(str(error))

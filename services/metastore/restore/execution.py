@@ -1,7 +1,7 @@
-"""Carries out a restore: snapshot, fence, a new topic, every command at its offset, proof.
+"""Carries out a restore: snapshot, fence, new topic, every command at its offset, proof.
 
-All commands become visible at once, by one commit; a crash before it leaves an empty topic and the
-snapshot. Running the same command again goes on from whatever is there.
+One commit makes all commands visible together; a crash before it leaves an empty topic and the
+snapshot. Running the same command again resumes from the existing state.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import EvidenceChanged, OutcomeUnknown
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
@@ -25,7 +26,6 @@ from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
 from breakglass.services.metastore.restore.writing import (
     LOOK_SECONDS,
-    WAIT_SECONDS,
     RestoreWriter,
     TellStep,
     wait,
@@ -36,27 +36,25 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.session import ReadAccess
 
-ASK_SECONDS = 30.0
-
 
 @dataclass(slots=True)
 class RestoredMetastore:
-    """What a restore came to."""
+    """The result of a restore."""
 
     topic: str
     commands: int
     snapshot: str = ""
-    """The backup of what was there before; empty where there was nothing."""
+    """The backup of the replaced topic; empty if there was no topic."""
     topic_id: str = ""
     verified: bool = False
     differences: list[str] = field(default_factory=list)
     already: bool = False
-    """Nothing had to be done."""
+    """Nothing was to be done."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreWork:
-    """What a restore works with; exists only in an armed session."""
+    """The resources of a restore; exists only in an armed session."""
 
     access: ReadAccess
     client: ReadClient
@@ -64,17 +62,18 @@ class RestoreWork:
     connection: Mapping[str, Any]
     journal: ExecutionJournal
     snapshots: Path
-    """Folder in which this restore makes one of its own."""
+    """The folder in which the restore creates its snapshot."""
     tell: TellStep
 
 
 def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
-    """Make the topic what *plan* says.
+    """Make the topic's content equal to *plan*.
 
     Raises:
         EvidenceChanged: the topic was changed since the plan was made; nothing was deleted.
-        Fenced: a server of the service took its transactional id; nothing can be seen.
-        OutcomeUnknown: a request of consequence was not answered; run the same command again.
+        Fenced: a server of the service took its transactional id; no command is visible.
+        OutcomeUnknown: a request that changes the cluster was not answered; run the same command
+            again.
     """
     if plan.done:
         return RestoredMetastore(plan.topic, len(plan.source.commands), verified=True, already=True)
@@ -129,8 +128,8 @@ class _Restore:
         return self._report
 
     def _fence(self) -> None:
-        """Take both ids before anything is deleted: an ACL that is missing shows here."""
-        plan, deadline = self._plan, Deadline.after(ASK_SECONDS)
+        """Take both transactional ids before any deletion, so that a missing ACL is found early."""
+        plan, deadline = self._plan, Deadline.after(patience.COMMAND)
         self._work.client.describe(deadline)
         self._work.topics.may_create(
             plan.topic, 1, _topic_settings(plan), deadline, replication_factor=plan.replicas
@@ -139,7 +138,7 @@ class _Restore:
         self._writer.fence()
 
     def _snapshot(self) -> None:
-        """Back up what is there; nobody can write behind it any more."""
+        """Back up the existing topic; fenced writers can no longer append to it."""
         present = self._plan.present
         if present is None:
             return
@@ -158,7 +157,7 @@ class _Restore:
             self._work.journal.note(f"snapshot {self._report.snapshot}")
 
     def _replace_topic(self) -> None:
-        plan, deadline = self._plan, Deadline.after(WAIT_SECONDS)
+        plan, deadline = self._plan, Deadline.after(patience.JOB)
         if plan.present is not None:
             self._unchanged(plan.present, deadline)
             self._tell(f"deleting topic {plan.topic}")
@@ -171,7 +170,7 @@ class _Restore:
         self._report.topic_id = self._wait_led(deadline)
 
     def _unchanged(self, present: PresentTopic, deadline: Deadline) -> None:
-        """Return if nothing came behind what the snapshot has. Raises: EvidenceChanged."""
+        """Return if the topic has no records after the snapshot. Raises: EvidenceChanged."""
         sender, topic = self._work.client.sender, self._plan.topic
         state = read_topic_state(sender, topic, deadline)
         end = None
@@ -184,7 +183,7 @@ class _Restore:
             )
 
     def _wait_gone(self, deadline: Deadline) -> None:
-        """Until no broker knows the topic: what one still knew, a producer would write to."""
+        """Wait until no broker knows the topic: a producer could still write to a stale broker."""
         while any(self._ids()):
             wait(deadline, f"topic {self._plan.topic} to be deleted")
 
@@ -198,11 +197,15 @@ class _Restore:
             wait(deadline, f"topic {self._plan.topic} to have a leader")
 
     def _ids(self) -> list[str | None]:
-        """The topic's id by every broker that is up."""
-        deadline = Deadline.after(ASK_SECONDS)
+        """The topic's id on each live broker."""
+        deadline = Deadline.after(patience.COMMAND)
         client = self._work.client
-        brokers = [one.id for one in client.describe(deadline).brokers if one.fenced is not True]
-        return [topic_id_at(client.sender, self._plan.topic, one, deadline) for one in brokers]
+        brokers = [
+            broker.id for broker in client.describe(deadline).brokers if broker.fenced is not True
+        ]
+        return [
+            topic_id_at(client.sender, self._plan.topic, broker, deadline) for broker in brokers
+        ]
 
     def _write(self) -> None:
         try:
@@ -212,9 +215,9 @@ class _Restore:
             raise
 
     def _compare(self) -> None:
-        """Read the topic back, and compare every command, its offset, time and headers."""
+        """Read the topic back, and compare every command, offset, timestamp and header."""
         self._tell("reading back and comparing")
-        deadline = Deadline.after(WAIT_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         wanted = self._plan.source.records
         with TopicReader(self._work.connection, self._plan.topic) as reader:
             read: list[CommandRecord] = []
@@ -233,7 +236,7 @@ class _Restore:
 
 
 def _topic_settings(plan: MetastoreRestorePlan) -> dict[str, str]:
-    """What ksqlDB gives its command topic (KsqlInternalTopicUtils.ensureTopic)."""
+    """The settings that ksqlDB gives its command topic (KsqlInternalTopicUtils.ensureTopic)."""
     settings = {
         "retention.ms": "-1",
         "cleanup.policy": "delete",

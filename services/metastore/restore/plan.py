@@ -1,74 +1,208 @@
-"""What a restore would do to the topic that is there, and what that costs. Reads only."""
+"""Plans a restore: what it changes in the existing topic, what is lost, which servers run.
+
+Reads only. That no ksqlDB server runs cannot be proved (M6): servers read the command topic outside
+any group and keep no transaction open between statements. Visible signs are members of their
+queries' groups, an open transaction, a producer epoch that grows, and answers of servers at known
+addresses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult
 
-from breakglass.services.errors import ClusterError
+from breakglass.services import patience
+from breakglass.services.errors import BreakglassError, ClusterError
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.broker_errors import describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.metastore.alarms import dangers
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.restore.live_servers import (
-    LiveServers,
-    look_for_servers,
-    with_answers,
-)
-from breakglass.services.metastore.restore.server_info import ask_servers
+from breakglass.services.metastore.restore.server_info import AskedServers, ask_servers
 from breakglass.services.metastore.restore.source import RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
 from breakglass.services.metastore.topic_reader import TopicReader
-from breakglass.services.metastore.topic_state import TopicState, read_topic_state
+from breakglass.services.metastore.topic_state import TopicState, dangers, read_topic_state
+from breakglass.services.model import Unknown
 
-ASK_SECONDS = 20.0
-END_SECONDS = 60.0
+TRANSACTION = 1
+"""CoordinatorType of FindCoordinator."""
+BETWEEN_SAMPLES = 1.0
+UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
+
+
+@dataclass(frozen=True, slots=True)
+class LiveServers:
+    """Signs of running servers; ``unknown`` lists what could not be read."""
+
+    groups: tuple[str, ...] = ()
+    """Groups of queries with members."""
+    transaction: str | Unknown = ""
+    """State of the service's transactional id; empty if the id was never used."""
+    writing: bool = False
+    """The producer epoch grew between the two looks."""
+    unknown: tuple[str, ...] = ()
+    answering: tuple[str, ...] = ()
+    """A sentence for each server of this service that answered."""
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """A sentence for each sign of a running server."""
+        found = []
+        if self.groups:
+            named = ", ".join(self.groups[:3]) + ("..." if len(self.groups) > 3 else "")
+            found.append(f"{len(self.groups)} query groups have members: {named}")
+        if self.transaction in UNDER_WAY:
+            found.append(f"a transaction of the service is under way ({self.transaction})")
+        if self.writing:
+            found.append("a writer took the service's transactional id while it was looked at")
+        return (*found, *self.answering)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """A sentence for everything that is unknown."""
+        always = "whether every server is stopped cannot be known: idle ones leave no trace"
+        return (*self.unknown, always)
+
+
+def look_for_servers(
+    sender: Sender, settings: MetastoreSettings, brokers: Iterable[int], deadline: Deadline
+) -> LiveServers:
+    """Look twice, a second apart. A missing answer is a reason in the result, never an error."""
+    unknown: list[str] = []
+    prefix = f"_confluent-ksql-{settings.service_id}{settings.persistent_prefix}"
+    groups = tuple(sorted(set(_groups(sender, brokers, prefix, deadline, unknown))))
+    first = _transaction(sender, settings.service_id, deadline)
+    time.sleep(BETWEEN_SAMPLES)
+    second = _transaction(sender, settings.service_id, deadline)
+    for told in (second, first):
+        if isinstance(told, Unknown):
+            unknown.append(f"the service's transactions could not be read: {told.reason}")
+            return LiveServers(groups, told, False, tuple(unknown))
+    assert not isinstance(first, Unknown)
+    assert not isinstance(second, Unknown)
+    return LiveServers(groups, second[0], first[1] != second[1], tuple(unknown))
+
+
+def with_answers(servers: LiveServers, asked: AskedServers | None) -> LiveServers:
+    """*servers* with the answers of the servers that were asked; None: no server was asked."""
+    if asked is None:
+        none = (
+            "no server was asked whether it runs: "
+            "`metastore restore --server http://HOST:8088` asks one"
+        )
+        return replace(servers, unknown=(*servers.unknown, none))
+    return replace(servers, unknown=(*servers.unknown, *asked.unknown), answering=asked.seen)
+
+
+def _groups(
+    sender: Sender,
+    brokers: Iterable[int],
+    prefix: str,
+    deadline: Deadline,
+    unknown: list[str],
+) -> Iterable[str]:
+    from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+
+    for broker in brokers:
+        request = ListGroupsRequest(states_filter=[], types_filter=[])
+        try:
+            answer = sender.call(broker, request, ListGroupsResponse, deadline)
+        except BreakglassError as error:
+            unknown.append(f"b{broker} does not tell its groups: {error}")
+            continue
+        if answer.error_code:
+            told = describe_error(answer.error_code)
+            unknown.append(f"b{broker} does not tell its groups: {told}")
+        for group in answer.groups:
+            if group.group_id.startswith(prefix) and group.group_state not in WITHOUT_MEMBERS:
+                yield group.group_id
+
+
+def _transaction(
+    sender: Sender, transactional_id: str, deadline: Deadline
+) -> tuple[str, tuple[int, int]] | Unknown:
+    """The transaction state, and the producer id with its epoch."""
+    from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+    try:
+        coordinator = _coordinator(sender, transactional_id, deadline)
+        if isinstance(coordinator, Unknown):
+            return coordinator
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        answer = sender.call(coordinator, request, DescribeTransactionsResponse, deadline)
+    except BreakglassError as error:
+        return Unknown(str(error))
+    (told,) = answer.transaction_states
+    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+        return "", (-1, -1)
+    if told.error_code:
+        return Unknown(describe_error(told.error_code))
+    return told.transaction_state, (told.producer_id, told.producer_epoch)
+
+
+TRANSACTIONAL_ID_NOT_FOUND = 105
+
+
+def _coordinator(sender: Sender, transactional_id: str, deadline: Deadline) -> int | Unknown:
+    from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+    request = FindCoordinatorRequest(
+        key_type=TRANSACTION, key=transactional_id, coordinator_keys=[transactional_id]
+    )
+    answer: Any = sender.call(ANY_BROKER, request, FindCoordinatorResponse, deadline)
+    told = answer.coordinators[0] if answer.coordinators else answer
+    if told.error_code:
+        return Unknown(f"no coordinator ({describe_error(told.error_code)})")
+    return int(told.node_id)
 
 
 @dataclass(frozen=True, slots=True)
 class PresentTopic:
-    """The topic as it is now."""
+    """The existing topic."""
 
     topic_id: str
     commands: int
     next_offset: int
-    """Where its next command goes, as far as can be read."""
+    """The offset of its next command, as far as it can be read."""
     replicas: int
     lost: int
-    """Commands of it that the backup does not have at their place."""
+    """Commands of the topic that the backup lacks at the same index."""
     same: bool
-    """It holds what the restore would put there, at the same offsets, and nothing endangers it."""
+    """The topic already equals the restored content, offsets included, and has no danger."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetastoreRestorePlan:
-    """A restore, before anybody agreed to it."""
+    """A restore before anybody consented to it."""
 
     cluster_id: str
     topic: str
     settings: MetastoreSettings
     source: RestoreSource
     present: PresentTopic | None
-    """None: there is no such topic."""
+    """None: the topic does not exist."""
     servers: LiveServers
 
     @property
     def phrase(self) -> str:
-        """What has to be typed: the topic and how many of its commands are given up."""
+        """The phrase to type: the topic and the number of commands that are lost."""
         lost = 0 if self.present is None else self.present.lost
         running = " while servers run" if self.servers.seen else ""
         return f"{self.topic} lose {lost:,}{running}"
 
     @property
     def done(self) -> bool:
-        """The topic is already what it should be."""
+        """The topic already has the restored content."""
         return self.present is not None and self.present.same
 
     @property
     def replicas(self) -> int:
-        """Of the new topic: as the one that is there, else as the server's properties say."""
+        """Replicas of the new topic: as in the existing one, else from the server's properties."""
         return self.settings.replicas if self.present is None else self.present.replicas
 
 
@@ -79,15 +213,15 @@ def make_plan(
     source: RestoreSource,
     servers: Sequence[SplitResult] = (),
 ) -> MetastoreRestorePlan:
-    """Look at the topic and for servers; *servers* are asked as well (`server_url`).
+    """Read the topic and look for servers; *servers* are also asked (`server_url`).
 
     Raises: Unreachable, NotAuthorized, ClusterError.
     """
-    description = client.describe(Deadline.after(ASK_SECONDS))
-    brokers = [one.id for one in description.brokers if one.fenced is not True]
-    state = read_topic_state(client.sender, settings.topic, Deadline.after(ASK_SECONDS))
+    description = client.describe(Deadline.after(patience.COMMAND))
+    brokers = [broker.id for broker in description.brokers if broker.fenced is not True]
+    state = read_topic_state(client.sender, settings.topic, Deadline.after(patience.COMMAND))
     present = None if state is None else look_at(connection, settings.topic, state, source)
-    found = look_for_servers(client.sender, settings, brokers, Deadline.after(ASK_SECONDS))
+    found = look_for_servers(client.sender, settings, brokers, Deadline.after(patience.COMMAND))
     cluster_id, asked = description.cluster_id, None
     if servers:
         asked = ask_servers(servers, settings.service_id, cluster_id)
@@ -98,12 +232,12 @@ def make_plan(
 def look_at(
     connection: Mapping[str, Any], topic: str, state: TopicState, source: RestoreSource
 ) -> PresentTopic:
-    """Read the topic, and compare it with what it would become."""
+    """Read the topic, and compare it with the restored content."""
     wanted = source.records
     commands = equal = 0
     in_place = apart = False
     with TopicReader(connection, topic) as reader:
-        deadline = Deadline.after(END_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         at_end, next_offset = False, 0
         in_place = True
         while not at_end:

@@ -1,6 +1,6 @@
-"""Asks ksqlDB servers by ``/info`` whether they run, and which service of which cluster they are.
+"""Asks ksqlDB servers by ``/info`` whether they run, and for their service and cluster.
 
-Whatever answers is bounded in time and size, and what it says of itself is shown as text alone.
+Answers are limited in time and size, and shown as plain text only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
+from breakglass.services import patience
 from breakglass.services.errors import UsageError
 from breakglass.services.model import Unknown
 from breakglass.services.words.inert import bounded, inert
 
-SECONDS = 3.0
-"""For all that one server answers, however slowly it does."""
 MOST_BYTES = 64 * 1024
 MOST_SERVERS = 32
 SHOWN = 60
@@ -29,7 +28,7 @@ WANTS_CREDENTIALS = (401, 403)
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server says of itself; hostile until it is shown."""
+    """A server's own description; untrusted until it is escaped for display."""
 
     version: str
     cluster_id: str
@@ -42,15 +41,15 @@ class AskedServers:
     """Sentences about the servers that were asked."""
 
     seen: tuple[str, ...] = ()
-    """Of those that run."""
+    """Servers that run."""
     unknown: tuple[str, ...] = ()
-    """Of those that may or may not, and of those that are another service's."""
+    """Servers that may run, and servers of another service."""
 
 
 def server_url(text: str) -> SplitResult:
     """The address of a server, with or without ``http://``.
 
-    Raises: UsageError for what is none, and for one that holds a password.
+    Raises: UsageError for an invalid address, and for an address with a password.
     """
     try:
         url = urlsplit(text if "://" in text else f"http://{text}")
@@ -68,10 +67,13 @@ def server_url(text: str) -> SplitResult:
 
 
 def ask_servers(
-    urls: Sequence[SplitResult], service_id: str, cluster_id: str, seconds: float = SECONDS
+    urls: Sequence[SplitResult],
+    service_id: str,
+    cluster_id: str,
+    seconds: float = patience.KSQL_SERVER,
 ) -> AskedServers:
-    """Ask all of them at once. What is not told is a reason, never an error."""
-    asked = [_Asked(one, seconds) for one in urls[:MOST_SERVERS]]
+    """Ask all servers in parallel. A missing answer is a reason in the result, never an error."""
+    asked = [_Asked(url, seconds) for url in urls[:MOST_SERVERS]]
     for one in asked:
         one.start()
     seen, unknown = [], []
@@ -97,7 +99,7 @@ def ask_servers(
 
 
 class _Asked:
-    """One server, asked in a thread that is left alone when the time is up."""
+    """A server that a thread asks; the thread is abandoned after the deadline."""
 
     def __init__(self, url: SplitResult, seconds: float) -> None:
         self.url = url
@@ -111,9 +113,9 @@ class _Asked:
         self._thread.start()
 
     def answer(self, ends: float) -> ServerInfo | Unknown | str:
-        """What it said until *ends*, seconds of the monotonic clock.
+        """The server's answer by *ends*, in seconds of the monotonic clock.
 
-        A text where it runs and does not say who it is.
+        A text if the server runs but does not identify itself.
         """
         self._thread.join(max(ends - time.monotonic(), 0))
         told = self._told
@@ -121,7 +123,7 @@ class _Asked:
             return told
         opened = self._connection.sock
         if opened is not None:
-            # Ends the thread, which would go on for as long as bytes drip in.
+            # Ends the thread, which would otherwise run as long as the server sends single bytes.
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
         state = "nothing" if opened is None else "something that"
@@ -134,7 +136,7 @@ class _Asked:
             path = f"{self.url.path.rstrip('/')}/info"
             self._connection.request("GET", path, headers={"Accept": "application/json"})
             answer = self._connection.getresponse()
-            self._told = _told(answer.status, answer.read(MOST_BYTES + 1))
+            self._told = info_of(answer.status, answer.read(MOST_BYTES + 1))
         except ConnectionRefusedError:
             self._told = Unknown("nothing listens there")
         except (OSError, HTTPException, ValueError) as error:
@@ -144,7 +146,8 @@ class _Asked:
             self._connection.close()
 
 
-def _told(status: int, body: bytes) -> ServerInfo | Unknown | str:
+def info_of(status: int, body: bytes) -> ServerInfo | Unknown | str:
+    """The server's description in its answer; a text if it runs and wants credentials."""
     if status in WANTS_CREDENTIALS:
         return f"something runs there that wants credentials (HTTP {status})"
     if status != 200:
@@ -159,7 +162,7 @@ def _told(status: int, body: bytes) -> ServerInfo | Unknown | str:
     if not isinstance(info, dict):
         return Unknown("it answers, and not as a ksqlDB server does")
     fields = ("version", "kafkaClusterId", "ksqlServiceId", "serverStatus")
-    return ServerInfo(*[_text(info.get(one)) for one in fields])
+    return ServerInfo(*[_text(info.get(field)) for field in fields])
 
 
 def _text(told: object) -> str:

@@ -1,4 +1,4 @@
-"""What is restored: the commands of a backup, each checked, with the offsets they had."""
+"""The commands to restore: read from a backup, checked, with their original offsets."""
 
 from __future__ import annotations
 
@@ -11,32 +11,35 @@ from pathlib import Path
 from breakglass.services.errors import MalformedInput, Refused
 from breakglass.services.metastore.command import VERSION, Command
 from breakglass.services.metastore.command_id import CommandId
-from breakglass.services.metastore.lines import BackupLine, read_lines
+from breakglass.services.metastore.lines import (
+    BackupLine,
+    Finding,
+    LineFinding,
+    checked,
+    read_lines,
+)
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.side_file import SUFFIX, SideEntry, SideHeader
 from breakglass.services.metastore.side_reader import side_extent, side_header, stored_commands
-from breakglass.services.metastore.validation import Finding, LineFinding, checked
 from breakglass.services.metastore.verification import verify_backup
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
-MOST_QUOTED = 3
-
 
 class Offsets(StrEnum):
-    """Which offsets the commands get."""
+    """The offsets that the restored commands get."""
 
     ORIGINAL = "original"
-    """As the side file has them: query ids derive from them."""
+    """From the side file: query ids derive from them."""
     COMPACT = "compact"
-    """From 0 on without gaps, by one transaction."""
+    """From 0 without gaps, in one transaction."""
     EVERY_OTHER = "every other"
-    """0, 2, 4: a transaction a command, as ksqlDB's own restore leaves them."""
+    """0, 2, 4: one transaction for each command, as ksqlDB's own restore leaves them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skips:
-    """What is left out instead of refused."""
+    """Commands that are left out instead of refused."""
 
     incompatible: bool = False
     terminate_cluster: bool = False
@@ -44,33 +47,33 @@ class Skips:
 
 @dataclass(frozen=True, slots=True)
 class Restorable:
-    """A command that is restored."""
+    """A command to restore."""
 
     line: int
     id: CommandId
     command: Command
     record: CommandRecord
-    """With the offset it will have."""
+    """With its new offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreSource:
-    """A backup, read wholly and found fit."""
+    """A backup that was read completely and can be restored."""
 
     file: Path
     commands: tuple[Restorable, ...]
     skipped: tuple[LineFinding, ...]
     notes: tuple[LineFinding, ...]
-    """What keeps nothing, and is worth knowing."""
+    """Findings that prevent nothing, but are worth knowing."""
     offsets: Offsets
     known: tuple[int, ...] | None
-    """The offsets that these commands had; None without a side file of all of them."""
+    """The original offsets of these commands; None unless a side file has all of them."""
     header: SideHeader | None = None
 
     @property
     def records(self) -> tuple[CommandRecord, ...]:
-        """What the topic is to hold."""
-        return tuple([one.record for one in self.commands])
+        """The records that the topic is to contain."""
+        return tuple([command.record for command in self.commands])
 
 
 def read_source(
@@ -82,17 +85,17 @@ def read_source(
     only_read: bool = False,
     newest: int = VERSION,
 ) -> RestoreSource:
-    """Read and check a backup, before anything is touched.
+    """Read and check a backup, before anything is changed.
 
-    Without offsets in a side file *compact* has to be asked for, or *as_ksqldb*, which gives every
-    other offset then. With *only_read* nothing is restored, so TERMINATE CLUSTER stays in its
-    place, and offsets that nobody told are every other one.
+    Without offsets from a side file, *compact* or *as_ksqldb* is required; *as_ksqldb* then uses
+    every other offset. With *only_read* nothing is restored: TERMINATE CLUSTER stays in its place,
+    and unknown offsets become every other offset.
 
     Raises:
         MalformedInput: a line cannot be restored; names it as ksqlDB's restore does. Or lines were
-            changed or lost since they were written, as the side file tells.
+            changed or lost since they were written, according to the side file.
         Refused: it would terminate the cluster again, or has no offsets.
-        StorageError: it cannot be read.
+        StorageError: the backup cannot be read.
     """
     entries = _entries(file)
     _require_unchanged(file)
@@ -100,13 +103,13 @@ def read_source(
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
     with storage_errors(str(file)), open_regular(file) as data:
-        for one in checked(read_lines(data), newest):
-            for finding in one.findings:
+        for line in checked(read_lines(data), newest):
+            for finding in line.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
                     _judge(finding, skips, skipped, notes)
-            left_out = _left_out(one.findings) and not only_read
-            if one.id is not None and one.command is not None and not left_out:
-                good.append((one.line, one.id, one.command))
+            left_out = _left_out(line.findings) and not only_read
+            if line.id is not None and line.command is not None and not left_out:
+                good.append((line.line, line.id, line.command))
     known = _known(good, entries)
     if known is None and not (compact or as_ksqldb or only_read):
         raise Refused(
@@ -128,7 +131,7 @@ def read_source(
 
 
 def _require_unchanged(file: Path) -> None:
-    """Return unless the side file tells that lines were changed, or are missing at the end."""
+    """Return unless the side file shows that lines were changed, or are missing at the end."""
     found = verify_backup(file)
     if found.changed:
         what = f"line {found.changed[0]} is" if len(found.changed) == 1 else "lines are"
@@ -163,7 +166,7 @@ def _judge(
 
 
 def _left_out(findings: tuple[LineFinding, ...]) -> bool:
-    return any(one.finding is Finding.ENDS_CLUSTER for one in findings)
+    return any(finding.finding is Finding.ENDS_CLUSTER for finding in findings)
 
 
 def _header(file: Path) -> SideHeader | None:
@@ -171,7 +174,7 @@ def _header(file: Path) -> SideHeader | None:
 
 
 def _entries(file: Path) -> dict[int, SideEntry]:
-    """What the side file has, by the end of each line."""
+    """The side file's entries, by the end offset of each line."""
     side = file.with_name(file.name + SUFFIX)
     extent = side_extent(side)
     if extent is None:
@@ -213,25 +216,25 @@ def _commands(
 
 
 def reusable_query_ids(source: RestoreSource) -> tuple[str, ...]:
-    """Query ids that ksqlDB will give away again, for its next one is the last offset plus one.
+    """Query ids that ksqlDB will assign again: the next id is the last offset plus one.
 
-    A query that gets the id of an ended one meets the state that one left (#6010, #6159).
+    A query with the id of an ended query finds that query's state (#6010, #6159).
     """
     if not source.commands:
         return ()
     last = source.commands[-1].record.offset
     ids = Counter(
-        one.command.plan.query.id
-        for one in source.commands
-        if one.command.plan is not None and one.command.plan.query is not None
+        command.command.plan.query.id
+        for command in source.commands
+        if command.command.plan is not None and command.command.plan.query is not None
     )
-    return tuple(sorted(one for one in ids if _number(one) > last))
+    return tuple(sorted(id_ for id_ in ids if _number(id_) > last))
 
 
 def changed_query_ids(source: RestoreSource) -> tuple[tuple[str, int, int], ...]:
-    """Commands without a plan that begin queries: their ids are made anew from the offset before.
+    """Commands without a plan that start queries: the previous offset determines their new ids.
 
-    Each as statement id, the number it had, the number it gets.
+    For each: the statement's id, the old number, the new number.
     """
     if source.known is None:
         return ()

@@ -1,47 +1,114 @@
-"""Writes the commands of a restore into an empty topic, each at its own offset, by one commit.
+"""Writes restored commands to an empty topic, each at its original offset, by one commit.
 
-Nothing is visible before the commit, and what fills the gaps (`layout`) never is.
+Two transactions overlap (M3). One contains the commands and is committed once, at the end. The
+other fills the gaps with pads that no reader ever sees, and is aborted once. Its abort marker takes
+an offset too, so it is aborted at the last offset without a command.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError, OutcomeUnknown, TimedOut
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.restore.layout import (
-    AbortPads,
-    CommandRange,
-    Pads,
-    Step,
-    needs_pads,
-    steps,
-)
 from breakglass.services.metastore.restore.plan import MetastoreRestorePlan
 from breakglass.services.metastore.topic_state import read_topic_state
 from breakglass.services.metastore.transactions import TRANSACTION_MS, Transactions
 from breakglass.services.model import TopicPartition
 
-WAIT_SECONDS = 60.0
+
+@dataclass(frozen=True, slots=True)
+class CommandRange:
+    """Send the commands ``[start, end)`` of the list; they get the offsets from *offset* on."""
+
+    start: int
+    end: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pads:
+    """Send this number of records in the transaction to be aborted."""
+
+    count: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortPads:
+    """Abort the transaction of the pads: its marker gets this offset."""
+
+    offset: int
+
+
+Step = CommandRange | Pads | AbortPads
+
+
+def needs_pads(offsets: Sequence[int]) -> bool:
+    """Whether there is a gap before the last command."""
+    return bool(offsets) and offsets[-1] + 1 > len(offsets)
+
+
+def steps(offsets: Sequence[int]) -> Iterator[Step]:
+    """The sends to an empty log after which command i has the offset ``offsets[i]``.
+
+    The abort marker fills the last gap. If the only gap is a single offset, a pad fills it, because
+    a transaction without records leaves no marker; the marker then follows the last command.
+
+    Raises ValueError for offsets that do not grow.
+    """
+    if any(one >= other for one, other in pairwise(offsets)) or (offsets and offsets[0] < 0):
+        raise ValueError("offsets have to grow")
+    free = offsets[-1] + 1 - len(offsets) if offsets else 0
+    open_pads = free > 0
+    at = 0
+    for start, end in _runs(offsets):
+        gap = offsets[start] - at
+        free -= gap
+        last = gap > 0 and free == 0
+        pads = gap - 1 if last and at + gap - 1 > start else gap
+        if pads:
+            yield Pads(pads, at)
+        if pads < gap:
+            yield AbortPads(at + pads)
+            open_pads = False
+        at = offsets[start] + end - start
+        yield CommandRange(start, end, offsets[start])
+    if open_pads:
+        yield AbortPads(at)
+
+
+def _runs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of commands without a gap between them."""
+    start = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:
+            yield start, index
+            start = index
+
+
 LOOK_SECONDS = 0.05
 PADS_ID = "{service_id}-breakglass-pads"
-"""The second transactional id, of the transaction that fills gaps and is aborted."""
+"""The second transactional id: its transaction fills gaps and is aborted."""
 PAD = CommandRecord(0, None, b"breakglass pad")
 SHORTEST_MS, STEP_MS = 60_000, 100
-"""How long the transactions may be open: they hold up every reader if this process is killed."""
+"""Timeout of the transactions: they block every reader if this process is killed."""
 AT_ONCE = 1_000
-"""Records of one flush."""
+"""Records for each flush."""
 
 TellStep = Callable[[str], None]
 
 
 class RestoreWriter:
-    """Both transactions of one restore: that of the commands, and that of the pads."""
+    """The two transactions of one restore: the commands, and the pads."""
 
     def __init__(
         self,
@@ -53,7 +120,7 @@ class RestoreWriter:
         self._sender, self._tell, self._topic = sender, tell, plan.topic
         self._records = plan.source.records
         service = plan.settings.service_id
-        offsets = [one.record.offset for one in plan.source.commands]
+        offsets = [command.record.offset for command in plan.source.commands]
         self._steps = list(steps(offsets))
         lasts = min(SHORTEST_MS + STEP_MS * len(self._steps), TRANSACTION_MS)
         self._commands = Transactions(connection, service, timeout_ms=lasts)
@@ -72,9 +139,9 @@ class RestoreWriter:
         """Write and commit everything.
 
         Raises:
-            Fenced: a server of the service took its transactional id; nothing can be seen.
-            ClusterError: something else was written meanwhile; nothing can be seen.
-            TimedOut: the marker of the aborted transaction did not come.
+            Fenced: a server of the service took its transactional id; no command is visible.
+            ClusterError: another client wrote to the topic; no command is visible.
+            TimedOut: the marker of the aborted transaction did not appear.
         """
         self._tell(f"writing {len(self._records):,} commands, none visible yet")
         self._commands.begin()
@@ -86,11 +153,11 @@ class RestoreWriter:
         self._commit()
 
     def give_up(self) -> None:
-        """Abort what is open, so that whoever comes next need not wait until it times out."""
-        for one in (self._commands, self._pads):
-            if one is not None:
+        """Abort open transactions, so that the next writer need not wait for their timeout."""
+        for transactions in (self._commands, self._pads):
+            if transactions is not None:
                 with suppress(BreakglassError):
-                    one.abort()
+                    transactions.abort()
 
     def _do(self, step: Step) -> None:
         if isinstance(step, CommandRange):
@@ -107,10 +174,10 @@ class RestoreWriter:
             self._abort_pads(step)
 
     def _abort_pads(self, step: AbortPads) -> None:
-        """Abort, and wait for the marker: the coordinator writes it after it answered."""
+        """Abort, and wait for the marker: the coordinator writes it after it has answered."""
         assert self._pads is not None
         self._pads.abort()
-        deadline = Deadline.after(WAIT_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         while (end := self._log_end(deadline)) <= step.offset:
             wait(deadline, "the marker of the aborted transaction")
         if end != step.offset + 1:
@@ -133,7 +200,7 @@ class RestoreWriter:
         return getattr(told, "offset", -1)
 
     def _commit(self) -> None:
-        """Commit; where the answer is lost, the same producer is asked again, then the log (M1)."""
+        """Commit; after a lost answer, ask the same producer again, then read the log (M1)."""
         try:
             self._commands.commit()
         except OutcomeUnknown:
@@ -155,7 +222,7 @@ def _disturbed(wanted: int, got: int) -> ClusterError:
 
 
 def wait(deadline: Deadline, what: str) -> None:
-    """A moment, for *what* is looked for again and again. Raises TimedOut after *deadline*."""
+    """Sleep briefly between checks for *what*. Raises TimedOut after *deadline*."""
     if deadline.passed:
         raise TimedOut(f"waited too long for {what}: run the same command again")
     time.sleep(LOOK_SECONDS)

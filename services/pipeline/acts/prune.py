@@ -1,11 +1,12 @@
-"""Removing old segments from a backup of topics."""
+"""Removes old segments from a backup of topics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from breakglass.services.errors import Refused
 from breakglass.services.guard.act import (
     Act,
     Ending,
@@ -20,23 +21,30 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import PRUNE_BACKUP
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.catalog import held_topics
-from breakglass.services.topic_backup.prune import Prunable, PruneLimits, prunable, prune
+from breakglass.services.topic_backup.prune import (
+    Prunable,
+    PruneLimits,
+    prunable,
+    prune,
+    require_no_writer,
+)
 
 if TYPE_CHECKING:
+    from breakglass.services.topic_backup.folder import Folder
     from breakglass.services.topic_backup.store.store import Store
 
 Segments = Mapping[str, tuple[Prunable, ...]]
-"""The segments that can go, by topic."""
+"""The segments to remove, by topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class PruneBackup(Act[Segments]):
-    """Remove the segments that *limits* let go from the backup in *store*."""
+    """Remove the segments of the backup in *store* that *limits* allow to remove."""
 
     doing: ClassVar[str] = "removing segments from a backup"
     store: Store
     topics: tuple[str, ...]
-    """None named: every topic."""
+    """Empty: every topic."""
     limits: PruneLimits
 
     def freeze(self, front: Front) -> Frozen[Segments]:  # noqa: ARG002
@@ -50,11 +58,12 @@ class PruneBackup(Act[Segments]):
             (ConsentPhrase(phrase),) if segments else (),
             (("Segments", ", ".join(sorted(_named(found))) or "none can go"),),
             tuple(sorted({str(name) for name in _partitions(found)})),
+            tuple(_writing(topic.folder for topic in topics if found[topic.name])),
             plan=found,
         )
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[Segments]) -> Ending:
-        """Remove them; the ending's value is what was removed, by topic."""
+        """Remove the segments; the ending's value is the removed segments, by topic."""
         removed: dict[str, tuple[Prunable, ...]] = {}
         for topic in held_topics(self.store, self.topics):
             going = frozen.plan.get(topic.name, ())
@@ -69,6 +78,15 @@ class PruneBackup(Act[Segments]):
             for partition in items:
                 front.tell(TargetOutcome(str(partition), TargetResult.DONE, "removed"))
         return Ending(value=removed)
+
+
+def _writing(folders: Iterable[Folder]) -> Iterator[str]:
+    """Why segments of *folders* cannot be removed now."""
+    for folder in folders:
+        try:
+            require_no_writer(folder)
+        except Refused as refusal:
+            yield str(refusal)
 
 
 def _partitions(found: Segments) -> Iterator[TopicPartition]:

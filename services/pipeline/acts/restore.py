@@ -1,4 +1,4 @@
-"""Restoring topics from a backup: where each one goes, how many records, and the proof."""
+"""Restores topics from a backup, and reports their destinations, record counts and proof."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from breakglass.services import patience
+from breakglass.services.errors import Refused
 from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
@@ -29,26 +31,25 @@ if TYPE_CHECKING:
     from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored
     from breakglass.services.topic_backup.store.store import Store
 
-ASK_SECONDS = 60.0
 MASTER = "local[*,4]"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProgressed(ActEvent):
-    """How far the copying is; the next report replaces it."""
+    """The progress of the copy; each report replaces the previous one."""
 
     progress: CopyProgress
 
     @property
     def text(self) -> str:
-        """The progress in a line."""
+        """The progress in one line."""
         now = self.progress
         return f"{now.topic}: {now.done:,} of {now.total:,} records, {now.bytes / 1e6:,.1f} MB"
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreSettings:
-    """How records are put back."""
+    """The settings of a restore."""
 
     master: str = MASTER
     """Where Spark runs."""
@@ -57,7 +58,7 @@ class RestoreSettings:
     verify: bool = True
     """Compare every record afterwards."""
     replication_factor: int = -1
-    """Of new topics; -1: the brokers' default."""
+    """The replication factor of new topics; -1: the brokers' default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +72,30 @@ class RestoreTopics(Act["RestorePlan"]):
     how: RestoreSettings
 
     def freeze(self, front: Front) -> Frozen[RestorePlan]:
+        from breakglass.services.pipeline.restore.coordinators import waits_for
+
         with front.reading() as client:
             plan = self.plan(client)
+            waits = waits_for(client) if self.how.transactional and plan.records else ""
         return Frozen(
             plan.cluster_id,
             (ConsentPhrase(plan.phrase),),
             (("Topics", "; ".join(destinations(plan)) or "every one is restored already"),),
             tuple(targets_of(plan)),
+            (waits,) if waits else (),
             plan=plan,
         )
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[RestorePlan]) -> Ending:
-        """Put the records back; the ending's value is the list of `TopicRestored`."""
+        """Restore the records; the ending's value is the list of `TopicRestored`.
+
+        Raises:
+            Refused: its transactions would wait for a leader.
+        """
         from breakglass.services.pipeline.restore.restore import restore
 
+        if frozen.remarks:
+            raise Refused(frozen.remarks[0])
         with restore_run(front, means, frozen.plan.cluster_id, self.store, self.how) as run:
             done = restore(run, frozen.plan)
         for topic in done:
@@ -97,7 +108,7 @@ class RestoreTopics(Act["RestorePlan"]):
 def restore_run(
     front: Front, means: Means, cluster_id: str, store: Store, how: RestoreSettings
 ) -> Iterator[RestoreRun]:
-    """What puts records back, until the end of the block."""
+    """The clients and options that restore records, until the end of the block."""
     from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from breakglass.services.pipeline.restore.restore import RestoreRun
     from breakglass.services.pipeline.session import Spark
@@ -105,7 +116,7 @@ def restore_run(
     with ExitStack() as stack:
         topics = stack.enter_context(means.cluster.topics(cluster_id))
         client = stack.enter_context(front.reading())
-        client.describe(Deadline.after(ASK_SECONDS))
+        client.describe(Deadline.after(patience.JOB))
         spark = stack.enter_context(Spark(how.master))
         spark.begin()
         meter = Meter(lambda progress: front.tell(CopyProgressed(progress)))
@@ -123,7 +134,7 @@ def restore_run(
 
 
 def ended(done: Sequence[TopicRestored]) -> Ending:
-    """How a restore ended, by its topics."""
+    """The ending of a restore, from the results of its topics."""
     whole = all(topic.complete for topic in done)
     return Ending(SUCCEEDED if whole else PARTLY_FAILED, value=list(done))
 

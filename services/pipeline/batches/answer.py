@@ -1,7 +1,7 @@
-"""The answer to a Fetch of one partition, decoded so that its records are copied once. Pure.
+"""Decodes the response to a Fetch of one partition, and copies its records only once.
 
-kafka-python's decoder copies the rest of an answer for every tagged field, and most of an answer
-are records. The layouts are those of FetchResponse.json from v4 on; v12 added tagged fields.
+kafka-python's decoder copies the rest of a response for every tagged field, and most of a response
+is records. The layouts are those of FetchResponse.json from v4 on; v12 added tagged fields.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 FIRST_VERSION = 4
-"""Kafka 0.11's: before it no broker knows of transactions."""
+"""The version of Kafka 0.11: older brokers do not support transactions."""
 LOG_START_VERSION = 5
 SESSION_VERSION = 7
 FOLLOWER_VERSION = 11
 FLEXIBLE_VERSION = 12
 """From this version on lengths are varints, and tagged fields follow each structure."""
 TOPIC_ID_VERSION = 13
-"""From this version on topics are named by their ids."""
+"""From this version on, requests name topics by their ids."""
 DIVERGING_EPOCH = 0
 """The tag of the epoch at which the log diverged from the log that was read before."""
 

@@ -1,4 +1,4 @@
-"""The fields of all records of some batches as columns, found for all of them at once.
+"""Decodes the fields of all records of some batches to columns, for all records at once.
 
 Every length is checked against the end of its record, as the decoder of single records does.
 Records that do not fit are left to that decoder, which names the error.
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from breakglass.services.pipeline.batches.contents import BatchContents, record_places
-from breakglass.services.pipeline.batches.table import BatchTable
+from breakglass.services.pipeline.batches.table import BatchContents, BatchTable, record_places
 from breakglass.services.pipeline.batches.varints import Longs, NotByColumns, Numbers
 from breakglass.services.topic_backup.record import TimestampType
 
 NULL = -1
 MOST_HEADERS = 1000
-"""Of one record: each further header costs one more step over all records."""
+"""Maximum headers of a record: each further header costs one more step over all records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class RecordColumns:
     """The number of each record's batch in *table*."""
     offsets: Longs
     types: Longs
-    """`TimestampType` by its number."""
+    """The number of each record's `TimestampType`."""
     timestamps: Longs
     keys: Spans
     values: Spans

@@ -1,4 +1,4 @@
-"""The bytes of a fetch as encoded records: by columns if possible, else record by record.
+"""Encodes the bytes of a fetch as stored records: by columns if possible, else record by record.
 
 The decoder of single records is the reference: it decodes what the columns cannot represent, older
 message formats and damaged batches.
@@ -12,9 +12,14 @@ from functools import cached_property
 
 from breakglass.services.errors import MalformedMessage
 from breakglass.services.pipeline.batches.columns import RecordColumns, columns_of
-from breakglass.services.pipeline.batches.contents import contents_of
 from breakglass.services.pipeline.batches.joined import joined
-from breakglass.services.pipeline.batches.table import Aborted, BatchTable, delivered, read_table
+from breakglass.services.pipeline.batches.table import (
+    Aborted,
+    BatchTable,
+    contents_of,
+    delivered,
+    read_table,
+)
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.pipeline.committed_log import judged
 from breakglass.services.pipeline.part_writer import RecordChunk, encoded_chunks
@@ -28,7 +33,7 @@ class LastBatch:
     """The last whole batch of a fetch."""
 
     next_offset: int
-    """One past its last offset; 0 without a whole batch."""
+    """The offset after its last offset; 0 without a complete batch."""
     epoch: int
     """Its leader epoch; -1 without a whole batch."""
     cut_bytes: int

@@ -1,7 +1,7 @@
-"""Records as Kafka Backup writes them, joined from their columns by one take of Arrow.
+"""Encodes records as Kafka Backup writes them, from their columns by one take of Arrow.
 
 A record consists of pieces: its fields in the fetched bytes, and the numbers between them, which
-are made for all records at once. Arrow copies the pieces one after the other.
+are computed for all records at once. Arrow copies the pieces one after the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROW = np.dtype(
 )
 """The numbers of a record: before its key, before its value, before its headers."""
 HEAD_BYTES = HEAD.size + TIMESTAMP.size + LENGTH.size
-"""Before the key: offset, type, timestamp, length."""
+"""Size of the numbers before the key: offset, type, timestamp, length."""
 HEADER_ROW = np.dtype([("key", ">i4"), ("value", ">i4")])
 MOST_BYTES = 2**31 - 1
 """Arrow's offsets have 32 bits."""
@@ -101,7 +101,7 @@ def _plain(columns: RecordColumns, rows_at: int) -> tuple[Longs, Longs]:
 
 
 PIECES = 5
-"""Of a record: numbers, key, number, value, number."""
+"""How many pieces a record has: numbers, key, number, value, number."""
 HEADER_PIECES = 4
 
 

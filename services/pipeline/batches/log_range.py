@@ -8,15 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of
-from breakglass.services.pipeline.batches.reader import (
-    CHUNK_BYTES,
-    NO_EPOCH,
-    PATIENCE_SECONDS,
-    BatchReader,
-)
+from breakglass.services.pipeline.batches.reader import CHUNK_BYTES, NO_EPOCH, BatchReader
 from breakglass.services.pipeline.part_writer import RecordChunk
 from breakglass.services.pipeline.source import PartitionSource
 from breakglass.services.topic_backup.manifest import TopicIdentity
@@ -71,7 +67,7 @@ def _pieces(whole: LogRange, size: int) -> Iterator[LogRange]:
 def chunks_in(
     client: ReadClient,
     wanted: LogRange,
-    patience: float = PATIENCE_SECONDS,
+    seconds: float = patience.JOB,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Generator[RecordChunk, None, None]:
     """The committed records of *wanted*, encoded; offsets rise.
@@ -79,7 +75,7 @@ def chunks_in(
     Raises:
         ClusterError, Unreachable: as `BatchReader.fetches`.
     """
-    with closing(fetches_in(client, wanted, patience, chunk_bytes)) as fetches:
+    with closing(fetches_in(client, wanted, seconds, chunk_bytes)) as fetches:
         for fetched in fetches:
             yield from chunks_of(fetched, wanted.start, wanted.end)
 
@@ -87,7 +83,7 @@ def chunks_in(
 def fetches_in(
     client: ReadClient,
     wanted: LogRange,
-    patience: float = PATIENCE_SECONDS,
+    seconds: float = patience.JOB,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Generator[FetchedBatches, None, None]:
     """The batches that contain *wanted*. Raises: as `BatchReader.fetches`."""
@@ -98,6 +94,6 @@ def fetches_in(
         wanted.leader,
         wanted.leader_epoch,
         chunk_bytes,
-        patience,
+        seconds,
     )
     return reader.fetches(wanted.start, wanted.end)

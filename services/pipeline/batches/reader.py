@@ -1,8 +1,8 @@
 """Reads the committed batches of a partition from its leader, and follows leader changes.
 
 The reader sends Fetch requests as a consumer, the next request while the caller uses the last
-answer. Brokers that support topic ids get the id, so that another topic of the same name is not
-read. Each request has the epoch that was read last, so that the reader stops at a log that was cut.
+response. Brokers that support topic ids get the id, so that another topic of the same name is not
+read. Each request has the epoch that was read last, so that the reader notices a truncated log.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     LogBeginsLater,
     LogTruncated,
@@ -35,8 +36,7 @@ from breakglass.services.kafka.wire.broker_errors import (
     describe_error,
     retriable,
 )
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.answer import (
     FIRST_VERSION,
@@ -51,13 +51,10 @@ READ_COMMITTED = 1
 NO_SESSION = -1
 NO_EPOCH = -1
 CHUNK_BYTES = 4 * 1024 * 1024
-"""The size of an answer: the connection uses memory of this size again for the next answer."""
+"""Size of a response; the connection needs the same memory again for the next response."""
 WAIT_MS = 500
-REQUEST_SECONDS = 30.0
-PATIENCE_SECONDS = 60.0
-"""How long the reader retries a partition that has no leader or cannot be read."""
 LANE = "batches"
-"""A separate connection, so that other requests to the broker do not wait for these answers."""
+"""A separate connection, so that other requests to the broker do not wait for these responses."""
 
 
 @dataclass(slots=True)
@@ -69,9 +66,9 @@ class BatchReader:
     topic_id: UUID
     leader: int
     leader_epoch: int = NO_EPOCH
-    """With the epoch a former leader refuses; without it, it answers as a follower."""
+    """With the epoch, a former leader rejects the request; without it, it answers as a follower."""
     chunk_bytes: int = CHUNK_BYTES
-    patience: float = PATIENCE_SECONDS
+    seconds: float = patience.JOB
 
     @property
     def where(self) -> str:
@@ -87,7 +84,7 @@ class BatchReader:
             LogBeginsLater: the log now starts after the next offset to read.
             LogTruncated: the log lost offsets that were read, or *start*.
             TopicRecreated: the topic was deleted, or recreated with the same name.
-            TimedOut, Unreachable: the leader cannot be read for `patience` seconds.
+            TimedOut, Unreachable: the leader cannot be read for `seconds` seconds.
             ClusterError: the leader refuses the request.
             UnsupportedByCluster: brokers older than Kafka 0.11.
         """
@@ -123,10 +120,10 @@ class BatchReader:
             self._find_leader()
             raise failure
 
-        return until(Deadline.after(self.patience), ask)
+        return until(Deadline.after(self.seconds), ask)
 
     def _ask(self, position: int, epoch: int, size: int) -> FetchAnswer:
-        deadline = Deadline.after(REQUEST_SECONDS)
+        deadline = Deadline.after(patience.FETCH)
         version = self._version(deadline)
         answer: FetchAnswer = self.client.sender.call(
             self.leader,
@@ -202,9 +199,9 @@ class BatchReader:
             TopicRecreated: the topic was deleted, or recreated with the same name.
             Unreachable: no broker answers, or the partition has no leader.
         """
-        deadline = Deadline.after(REQUEST_SECONDS)
+        deadline = Deadline.after(patience.FETCH)
         self.client.describe(deadline)
-        states = self.client.partitions((self.partition.topic,), deadline, (self.partition,))
+        states = self.client.newest_partitions((self.partition.topic,), deadline, (self.partition,))
         state = next((state for state in states if state.partition == self.partition), None)
         if state is None or state.topic_id != self.topic_id:
             raise TopicRecreated(

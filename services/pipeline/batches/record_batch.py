@@ -1,4 +1,4 @@
-"""Record batches (message format 2) made of stored records, all records of a batch at once. Pure.
+"""Builds record batches (message format 2) from stored records, all records of a batch at once.
 
 Source: DefaultRecordBatch.java, DefaultRecord.java.
 """

@@ -1,6 +1,6 @@
-"""Stored records as columns, found for all of them at once: what a restore sends is made of these.
+"""Decodes stored records to columns, from which a restore builds its batches.
 
-Each length is compared with the end of its record before anything is read behind it.
+Each length is compared with the end of its record before later bytes are read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StoredColumns:
     """The start of each record in *data*, and the end of the last."""
     offsets: Longs
     types: Longs
-    """`TimestampType` by its number."""
+    """The number of each record's `TimestampType`."""
     timestamps: Longs
     """`NO_TIMESTAMP` if the record has none."""
     keys: Spans

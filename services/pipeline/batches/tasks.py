@@ -1,7 +1,7 @@
-"""Ranges of topics as Spark's tasks: Spark schedules them, and no record passes through its JVM.
+"""Copies ranges of topics in Spark tasks: Spark schedules them, but its JVM sees no record.
 
-The function of a task carries its secrets and keys: Spark keeps functions in memory, but
-`parallelize` writes its data to a file. So only ranges are data.
+The function of a task contains its secrets and keys, because Spark keeps functions in memory but
+writes the data of `parallelize` to a file. Therefore only the ranges are data.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, StorageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.pipeline.batches.log_range import LogRange, chunks_in
-from breakglass.services.pipeline.batches.reader import CHUNK_BYTES, PATIENCE_SECONDS
+from breakglass.services.pipeline.batches.reader import CHUNK_BYTES
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask
 from breakglass.services.pipeline.spark_job import answers, packed, unpacked
 from breakglass.services.session import ReadAccess
@@ -40,11 +40,11 @@ class CopyWork:
     """Where the parts of each topic go."""
 
     def __call__(
-        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
+        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
     ) -> Iterator[str]:
         """The parts of one range, as JSON."""
         target = self.targets[wanted.partition.topic]
-        for part in copy_range(client, wanted, target, attempt, patience):
+        for part in copy_range(client, wanted, target, attempt, seconds):
             yield part.to_json()
 
 
@@ -53,7 +53,7 @@ def copy_range(
     wanted: LogRange,
     target: PartTarget,
     attempt: int,
-    patience: float = PATIENCE_SECONDS,
+    seconds: float = patience.JOB,
 ) -> Iterator[SegmentPart]:
     """Write the committed records of *wanted*; yield each part once it is complete and durable.
 
@@ -66,7 +66,7 @@ def copy_range(
     chunk_bytes = CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES
     with (
         storage_errors(target.folder.where()),
-        closing(chunks_in(client, wanted, patience, chunk_bytes)) as chunks,
+        closing(chunks_in(client, wanted, seconds, chunk_bytes)) as chunks,
         PartTask(target, attempt) as task,
     ):
         for chunk in chunks:
@@ -75,7 +75,7 @@ def copy_range(
 
 
 TASKS_A_CORE = 8
-"""Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
+"""Tasks for each core of this machine: more tasks would mean more logins to brokers."""
 
 Answer = tuple[str, str] | BreakglassError
 """The topic and the answer for it, or an error that a retry does not change."""
@@ -85,7 +85,7 @@ class RangeWork(Protocol):
     """The work of a task on one range; it is sent to the task, so it can be pickled."""
 
     def __call__(
-        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
+        self, client: ReadClient, wanted: LogRange, attempt: int, seconds: float
     ) -> Iterator[str]:
         """Yield the answers as JSON; no other attempt of a task has the number *attempt*."""
         ...
@@ -98,9 +98,9 @@ class TaskJob:
     connection: bytes = field(repr=False)
     """The bytes of `packed`."""
     cluster_id: str | None
-    """The cluster of the ranges; None where it is not known."""
+    """The cluster of the ranges; None if unknown."""
     work: RangeWork
-    patience: float = PATIENCE_SECONDS
+    seconds: float = patience.JOB
     """Seconds that a task retries a partition that cannot be read."""
 
     def __call__(self, ranges: Iterable[LogRange]) -> Iterator[Answer]:
@@ -117,7 +117,7 @@ class TaskJob:
     def _answers(self, client: ReadClient, ranges: Iterable[LogRange]) -> Iterator[Answer]:
         attempt = _attempt()
         for wanted in ranges:
-            for text in self.work(client, wanted, attempt, self.patience):
+            for text in self.work(client, wanted, attempt, self.seconds):
                 yield wanted.partition.topic, text
 
     def _require_cluster(self, client: ReadClient) -> None:
@@ -128,7 +128,7 @@ class TaskJob:
             Unreachable: no broker answers.
         """
         description = until(
-            Deadline.after(self.patience), lambda: client.describe(Deadline.after(self.patience))
+            Deadline.after(self.seconds), lambda: client.describe(Deadline.after(self.seconds))
         )
         if self.cluster_id not in (None, description.cluster_id):
             raise WrongCluster(
@@ -143,7 +143,7 @@ def run_tasks(
     ranges: Sequence[LogRange],
     cluster_id: str | None,
     work: RangeWork,
-    patience: float = PATIENCE_SECONDS,
+    seconds: float = patience.JOB,
 ) -> list[tuple[str, str]]:
     """Do *work* on each of *ranges*; return the answers, each with its topic.
 
@@ -153,7 +153,7 @@ def run_tasks(
         ClusterError, WrongCluster, AuthenticationFailed: a task returned this error.
         StorageError, PipelineError: a task failed in every attempt, or Spark failed.
     """
-    job = TaskJob(packed(run.access.settings), cluster_id, work, patience)
+    job = TaskJob(packed(run.access.settings), cluster_id, work, seconds)
     context = run.context()
     tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
     topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
@@ -163,9 +163,9 @@ def run_tasks(
 def task_count(ranges: int, master: str, cores: int) -> int:
     """The number of tasks for *ranges* ranges.
 
-    Each range of a divided partition has a task of its own, because the attempt of the task names
-    its parts. On a Spark cluster each range has its own task: the number of cores is not known
-    before the workers register.
+    Each range of a divided partition has its own task, because the attempt of the task names its
+    parts. On a Spark cluster each range has its own task: the number of cores is unknown before the
+    workers register.
     """
     return min(ranges, TASKS_A_CORE * cores) if master.startswith("local") else ranges
 
@@ -175,7 +175,7 @@ def copy_by_tasks(
     ranges: Sequence[LogRange],
     cluster_id: str | None,
     targets: Mapping[str, PartTarget],
-    patience: float = PATIENCE_SECONDS,
+    seconds: float = patience.JOB,
 ) -> dict[str, list[SegmentPart]]:
     """Copy *ranges* to the *targets* of their topics; return the parts by topic, in order.
 
@@ -183,7 +183,7 @@ def copy_by_tasks(
     """
     found: dict[str, list[SegmentPart]] = {}
     work = CopyWork(targets)
-    for topic, text in run_tasks(run, ranges, cluster_id, work, patience):
+    for topic, text in run_tasks(run, ranges, cluster_id, work, seconds):
         found.setdefault(topic, []).append(SegmentPart.from_json(text))
     for parts in found.values():
         parts.sort(key=lambda part: (part.partition, part.first_offset))

@@ -1,4 +1,4 @@
-"""Kafka's zigzag numbers of variable length, read at many places of some bytes at once. Pure.
+"""Reads Kafka's zigzag-encoded varints at many positions of some bytes at once.
 
 Most lengths and differences have one byte or two: a table maps the two bytes to the number. If any
 number is longer, all are read from the eight bytes at their places. Numbers of more than eight
@@ -117,7 +117,7 @@ def _wide(values: Longs) -> bool:
 
 _NUMBERS, _SIZES = _table()
 _STEPS = np.where((_SIZES > 0) & (_NUMBERS >= 0), _SIZES + _NUMBERS, 0)
-"""From a length of one byte or two to the end of what has it; else 0."""
+"""The distance from a length of one or two bytes to the end of its field; else 0."""
 
 
 _GROUP = 7

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
@@ -13,9 +14,11 @@ from breakglass.services.errors import (
     Refused,
     UsageError,
 )
-from breakglass.services.kafka.cluster.coordinators import find_coordinator
-from breakglass.services.kafka.cluster.group_offsets import read_group_offsets
-from breakglass.services.kafka.cluster.group_states import live_groups
+from breakglass.services.kafka.cluster.group_offsets import (
+    find_coordinator,
+    live_groups,
+    read_all_committed,
+)
 from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -25,10 +28,9 @@ from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
 from breakglass.services.topic_backup import consumer_offsets, group_history
-from breakglass.services.topic_backup.held import RestorableTopic
+from breakglass.services.topic_backup.folder_contents import RestorableTopic
 from breakglass.services.topic_backup.summary import PartitionSummary
 
-ASK_SECONDS = 60.0
 NAMED = 5
 """The number of groups that a refusal names."""
 
@@ -86,7 +88,7 @@ def require_no_members(
     names = sorted({name for group in groups for held in group.values() for name in held})
     if not names:
         return
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     coordinators = {find_coordinator(client.sender, name, deadline) for name in names}
     live = {
         name for broker in coordinators for name in live_groups(client.sender, broker, deadline)
@@ -163,7 +165,7 @@ class GroupRestore:
 
     def _commit(self, group: str, offsets: Offsets) -> Mapping[TopicPartition, str]:
         """Commit *offsets*, journaled with the previous offsets; return the errors by partition."""
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         broker = find_coordinator(self.sender, group, deadline)
         before = self._standing(group, offsets)
         moves = {
@@ -199,9 +201,9 @@ class GroupRestore:
     def _standing(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         broker = find_coordinator(self.sender, group, deadline)
-        answer = read_group_offsets(self.sender, broker, frozenset(partitions), deadline)
+        answer = read_all_committed(self.sender, broker, frozenset(partitions), deadline).offsets
         if isinstance(answer, Unknown):
             raise ClusterError(f"group {group} cannot be read ({answer.reason}): try again")
         return {partition: groups[group] for partition, groups in answer.items() if group in groups}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     AuthenticationFailed,
     BreakglassError,
@@ -27,8 +28,7 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.producing.partition_writer import PartitionProducer
 from breakglass.services.kafka.producing.transaction import TransactionClient, idempotent_producer
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
 from breakglass.services.pipeline.batches.stored_columns import stored_columns
@@ -47,10 +47,6 @@ from breakglass.services.session import Power, ReadAccess
 if TYPE_CHECKING:
     from breakglass.services.pipeline.backup_context import BackupRun
 
-TRANSACTION_SECONDS = 120.0
-"""The limit of a transaction and of each of its steps."""
-PATIENCE_SECONDS = 10.0
-"""After this time, a coordinator that does not know the partition may mean that it is deleted."""
 BATCH_BYTES = 1_000_000
 """Just under the default max.message.bytes of topics, which a restore raises while it runs."""
 WAITING = 2
@@ -69,12 +65,12 @@ class RecordClient:
         self._transactions: TransactionClient | None = None
         if task.transactional:
             transactions = TransactionClient(
-                sender, task.transactional_id, task.where, int(TRANSACTION_SECONDS * 1000)
+                sender, task.transactional_id, task.where, int(patience.TRANSACTION * 1000)
             )
             self._transactions = transactions
-            known = transactions.fence(Deadline.after(TRANSACTION_SECONDS))
+            known = transactions.fence(Deadline.after(patience.TRANSACTION))
         else:
-            known = idempotent_producer(sender, task.where, Deadline.after(TRANSACTION_SECONDS))
+            known = idempotent_producer(sender, task.where, Deadline.after(patience.TRANSACTION))
         self._producer = Producer(known.id, known.epoch, task.transactional)
         id = task.transactional_id if task.transactional else None
         self._writer = PartitionProducer(client, self._partition, id)
@@ -82,7 +78,7 @@ class RecordClient:
         self._thread = ThreadPoolExecutor(1, "records")
         self._under_way: deque[Future[Longs]] = deque()
         self._placed: list[Longs] = []
-        self._deadline = Deadline.after(TRANSACTION_SECONDS)
+        self._deadline = Deadline.after(patience.TRANSACTION)
 
     def __enter__(self) -> RecordClient:
         return self
@@ -102,7 +98,7 @@ class RecordClient:
             Unreachable: the coordinator or the partition's leader does not answer.
             TopicRecreated: the topic was deleted.
         """
-        self._deadline = Deadline.after(TRANSACTION_SECONDS)
+        self._deadline = Deadline.after(patience.TRANSACTION)
         if (transactions := self._transactions) is not None:
             until(self._deadline, lambda: self._add_to(transactions))
 
@@ -135,12 +131,12 @@ class RecordClient:
             self._transactions.commit_offset(
                 self._task.group, self._partition, next_offset, self._deadline
             )
-            self._transactions.end(Deadline.after(TRANSACTION_SECONDS), commit=True)
+            self._transactions.end(Deadline.after(patience.TRANSACTION), commit=True)
 
     def _add_to(self, transactions: TransactionClient) -> None:
         """Add the partition to the transaction. A coordinator never reports a deleted topic."""
         try:
-            transactions.add(self._partition, self._deadline.sooner(PATIENCE_SECONDS))
+            transactions.add(self._partition, self._deadline.sooner(patience.LEADERLESS))
         except Unreachable:
             self._writer.find_leader(self._deadline)
             raise

@@ -15,7 +15,7 @@ class RestoreOptions:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New name by old name; other topics keep their name."""
     partitions: Collection[int] = ()
-    """By default all."""
+    """The partitions to restore; empty: all."""
     until_offset: int | None = None
     """Leave out records from this offset on."""
     until_ms: int | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.kafka.read_client import ReadClient
@@ -25,7 +26,7 @@ from breakglass.services.pipeline.restore.state import (
     begun_restore,
     source_of,
 )
-from breakglass.services.pipeline.restore.target_choice import (
+from breakglass.services.pipeline.restore.target import (
     existing,
     partition_count,
     read_targets,
@@ -40,7 +41,7 @@ from breakglass.services.pipeline.stored_segments import (
     stored_segments,
 )
 from breakglass.services.topic_backup.catalog import HeldTopic
-from breakglass.services.topic_backup.held import RestorableTopic, read_held, read_sound
+from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
 from breakglass.services.topic_backup.summary import PartitionSummary
 from breakglass.services.topic_backup.verification import has_lost_manifest
 
@@ -103,7 +104,7 @@ def require_manifest(held: RestorableTopic) -> None:
         raise Refused(
             f"the manifest of {where} is lost, so the content of the backup is unknown: copy it "
             f"from another copy, or write what can be proved with `breakglass backup reindex "
-            f"{where} --to DIR` and restore that"
+            f"{where} --out DIR` and restore that"
         )
 
 
@@ -131,7 +132,6 @@ def accepted_gaps(
     )
 
 
-ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (
     "restore into a topic of another name with --map, or add --into-existing, or resume "
     "a restore with --resume"
@@ -150,7 +150,7 @@ def make_plan(
         MalformedInput, UnsupportedSchema, DamagedBackup: a backup cannot be read.
     """
     targets = target_names(held, options)
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     cluster_id = client.describe(deadline).cluster_id
     there = existing(client, targets, deadline)
     now = {topic.name: topic for topic in read_targets(client, there, deadline)}

@@ -9,7 +9,7 @@ from breakglass.services.pipeline.restore.groups import GroupsByPartition
 from breakglass.services.pipeline.restore.task import Spans, runs_within
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.topic_backup.catalog import HeldTopic
-from breakglass.services.topic_backup.held import read_held
+from breakglass.services.topic_backup.folder_contents import read_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Produces the stored records of one partition exactly once and in their order.
+"""Produces the stored records of one partition exactly once and in order.
 
 Each transaction has some thousands of records and the restore progress: the next stored offset,
 committed for a group that belongs to this restore. A new attempt first fences the earlier attempt,
@@ -15,9 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from breakglass.services.errors import NotAuthorized, PipelineError
-from breakglass.services.kafka.cluster.group_offset import committed_offset
-from breakglass.services.kafka.producing.refusals import refusal
+from breakglass.services import patience
+from breakglass.services.errors import NotAuthorized, PipelineError, TimedOut, TopicRecreated
+from breakglass.services.kafka.cluster.group_offsets import committed_offset
+from breakglass.services.kafka.producing.transaction import refusal
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
@@ -27,12 +28,15 @@ from breakglass.services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from breakglass.services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
-from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.offset_map import (
+    Announced,
+    CommittedRun,
+    OffsetLog,
+    runs_of,
+)
 from breakglass.services.pipeline.restore.task import (
     ForeignRecords,
     PartitionRestored,
@@ -40,8 +44,6 @@ from breakglass.services.pipeline.restore.task import (
     declared_of,
 )
 from breakglass.services.pipeline.stored_segments import Longs, RecordRun
-
-ASK_SECONDS = 60.0
 
 
 class ClusterProgress:
@@ -58,7 +60,11 @@ class ClusterProgress:
         The earlier attempt is fenced, and its transaction has ended. An offset that is still
         pending stays pending, so waiting for it, as a committed read does, would not help.
         """
-        sender, group, deadline = self._client.sender, self._task.group, Deadline.after(ASK_SECONDS)
+        sender, group, deadline = (
+            self._client.sender,
+            self._task.group,
+            Deadline.after(patience.JOB),
+        )
         try:
             return committed_offset(sender, group, self._partition, deadline)
         except NotAuthorized:
@@ -70,9 +76,11 @@ class ClusterProgress:
 
         Raises:
             PipelineError: a transaction of another producer is open before it.
+            TopicRecreated: the topic was deleted.
+            Unreachable: the partition has no leader, or no broker answers.
         """
         wanted = announced.runs[0].new_offset
-        deadline = Deadline.after(ASK_SECONDS)
+        deadline = Deadline.after(patience.JOB)
         state = until(deadline, lambda: self._state(deadline))
         assert state.leader is not None
         if self._stable_end(state, deadline) <= wanted:
@@ -86,9 +94,11 @@ class ClusterProgress:
     def _state(self, deadline: Deadline) -> PartitionState:
         self._client.describe(deadline)
         for state in self._client.partitions([self._task.topic], deadline):
-            if state.partition == self._partition and state.leader is not None:
+            if state.partition == self._partition:
+                if state.leader is None:
+                    raise TimedOut(f"{self._task.where} has no leader: try again.", "no leader")
                 return state
-        raise PipelineError(f"{self._task.where} has no leader: try again.")
+        raise TopicRecreated(f"{self._task.where} was deleted during its restore: restore it again")
 
     def _stable_end(self, state: PartitionState, deadline: Deadline) -> int:
         assert state.leader is not None
@@ -109,7 +119,7 @@ class ClusterProgress:
 
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
-"""The limits of a transaction: transactions grow while the brokers are quick."""
+"""The largest transaction in bytes; transactions grow while the brokers are fast."""
 QUICK_SECONDS, SLOW_SECONDS = 2.0, 10.0
 FACTOR = 4
 

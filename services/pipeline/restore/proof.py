@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.errors import ClusterError, TimedOut, UsageError
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.comparison import TopicSides, compare_topic
-from breakglass.services.pipeline.restore.offset_log import read_log
-from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetMap
+from breakglass.services.pipeline.restore.offset_map import CommittedRun, OffsetMap, read_log
 from breakglass.services.pipeline.restore.state import RestoreState, read_state, source_of
 from breakglass.services.pipeline.restore.task import Spans
 from breakglass.services.pipeline.source import (
@@ -36,10 +35,9 @@ from breakglass.services.pipeline.verify import (
     verify_content,
 )
 from breakglass.services.topic_backup.catalog import HeldTopic
-from breakglass.services.topic_backup.held import RestorableTopic, read_held
+from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held
 from breakglass.services.topic_backup.manifest import read_manifest
 
-DECIDED_SECONDS = 60.0
 CHUNK_BYTES = 64 * 1024
 """The size of a fetch: most reads are of a few bytes between two transactions."""
 
@@ -69,7 +67,7 @@ def foreign_records(
         TimedOut: a transaction stays open, so its records are unknown.
         ClusterError, Unreachable: a partition cannot be read.
     """
-    deadline = Deadline.after(DECIDED_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     found = [
         _foreign(sender, source, runs[source.partition.partition], transactional=transactional)
         for source in until(deadline, lambda: _decided(read(), runs))
@@ -138,9 +136,6 @@ def _foreign(
     return Foreign(source.partition, first, count)
 
 
-ASK_SECONDS = 60.0
-
-
 def prove(
     run: BackupRun,
     now: TopicSource,
@@ -156,8 +151,10 @@ def prove(
     Raises:
         PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
-    for number, reason in now.unread.items():
-        raise ClusterError(f"{now.name}-{number} cannot be read ({reason}): try again later")
+    for number in spans:
+        if number in now.unread:
+            reason = now.unread[number]
+            raise ClusterError(f"{now.name}-{number} cannot be read ({reason}): try again later")
     sources = {source.partition.partition: source for source in now.partitions}
     begun = {number: max(maps[number].start, sources[number].log_start) for number in spans}
     ranges = {
@@ -236,7 +233,7 @@ def verify_against(
     """
     state = read_state(state_root / topic)
     if state is not None and state.source == source_of(held):
-        (now,) = read_sources(run.client, WantedTopics((topic,)), Deadline.after(ASK_SECONDS))
+        (now,) = read_sources(run.client, WantedTopics((topic,)), Deadline.after(patience.JOB))
         if str(now.identity.topic_id) == state.topic_id:
             return verify_restored(run, now, read_held(held.folder, held.topic), state)
     manifest = read_manifest(held.folder)

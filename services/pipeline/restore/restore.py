@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
 from breakglass.services.guard.steps import RESTORE_RECORDS
-from breakglass.services.kafka.cluster.coordinators import find_coordinator
+from breakglass.services.kafka.cluster.group_offsets import find_coordinator
 from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
+from breakglass.services.pipeline.restore.coordinators import require_coordinators
 from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
 from breakglass.services.pipeline.restore.jobs import failures, produce_by_tasks
-from breakglass.services.pipeline.restore.offset_log import read_log
-from breakglass.services.pipeline.restore.offset_map import OffsetMap
+from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
 from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
 from breakglass.services.pipeline.restore.proof import (
     Foreign,
@@ -33,7 +34,6 @@ from breakglass.services.pipeline.session import jvm_errors
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.recovery.execution.record import ExecutionJournal
 
-ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5
 RECORDS_A_TRANSACTION = 500_000
 
@@ -45,7 +45,7 @@ class TopicRestored:
     topic: str
     target: str
     records: int = 0
-    """Restored by this run."""
+    """Number of records that this run restored."""
     bytes: int = 0
     seconds: float = 0.0
     declared: dict[str, int] = field(default_factory=dict)
@@ -97,9 +97,12 @@ def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
     """Restore every topic of *plan*. A topic that fails does not stop the others.
 
     Raises:
-        Refused: a group now has members; nothing was changed.
+        Refused: a group now has members, or transactions would wait for a leader; nothing was
+            changed.
     """
     require_no_members(work.run.client, (topic.groups for topic in plan.topics))
+    if work.transactional and plan.records:
+        require_coordinators(work.run.client)
     work.run.meter.total = plan.records
     return [_Topic(work, topic).restored() for topic in plan.topics]
 
@@ -194,6 +197,7 @@ class _Topic:
                 "start": partition.start,
                 "end": partition.end,
                 "records": partition.records,
+                **({"spans": partition.spans} if self._plan.tail_of else {}),
             }
             for partition in self._plan.partitions
         }
@@ -209,6 +213,7 @@ class _Topic:
             settings=dict(state.settings),
             gaps=list(self._plan.gaps),
             salvaged=self._plan.salvaged,
+            **({"left_out": dict(self._plan.left_out)} if self._plan.tail_of else {}),
         )
 
     def _tasks(self, state: RestoreState) -> list[PartitionTask]:
@@ -298,7 +303,7 @@ class _Topic:
         """Delete the group of the restore progress; a group that stays expires."""
         if not tasks or not tasks[0].transactional:
             return
-        group, deadline = tasks[0].group, Deadline.after(ASK_SECONDS)
+        group, deadline = tasks[0].group, Deadline.after(patience.JOB)
         try:
             broker = find_coordinator(self._work.run.client.sender, group, deadline)
             self._work.topics.forget_group(broker, group, deadline)

@@ -24,7 +24,7 @@ from breakglass.services.regular_file import read_regular
 from breakglass.services.rights import make_folders, open_new
 from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder import storage_errors
-from breakglass.services.topic_backup.held import RestorableTopic
+from breakglass.services.topic_backup.folder_contents import RestorableTopic
 from breakglass.services.topic_backup.store.store import LocalStore
 
 FILE = "restore.json"

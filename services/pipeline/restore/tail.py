@@ -1,9 +1,9 @@
-"""Chooses the records that an unclean election cut off a log, to be appended to it again.
+"""Chooses the records that an unclean election truncated, to append them to the log again.
 
 A stored record is in the elected log if the log has the same leader epoch at its offset (log
 matching). Where an epoch is unknown, and for records written since the election, content decides:
-if the log already has a record with the same key, value, headers and timestamp, because its
-producer sent it again or an earlier run restored it, the record is not restored twice.
+a record is not restored if the log has one with the same key, value, headers and timestamp, which
+its producer sent again or an earlier run restored.
 """
 
 from __future__ import annotations

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
@@ -33,18 +35,18 @@ from breakglass.services.pipeline.restore.tail import (
     content,
     fates_of,
 )
-from breakglass.services.pipeline.restore.target_choice import read_targets
+from breakglass.services.pipeline.restore.target import read_targets
 from breakglass.services.pipeline.source import PartitionSource, TopicSource
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.catalog import HeldTopic, held_topics
 from breakglass.services.topic_backup.folder import storage_errors
-from breakglass.services.topic_backup.held import RestorableTopic, read_held, read_sound
+from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
 from breakglass.services.topic_backup.store.store import LocalStore, Store
 from breakglass.services.topic_backup.summary import PartitionSummary
 
-ASK_SECONDS = 60.0
+LEADER_LOOK_SECONDS = 0.5
 _BROKER = re.compile(r"b[0-9]{1,10}", re.ASCII)
 
 
@@ -82,12 +84,12 @@ def tail_plan(
     Raises:
         UsageError: the plan or the folder has nothing of the requested topics.
         WrongCluster: the plan or the backup is of another cluster.
-        Refused: a partition has no leader, its topic was recreated, or an earlier run is
-            unfinished.
+        Refused: a partition has no leader until the deadline, its topic was recreated, or an
+            earlier run is unfinished.
         MalformedInput, UnsupportedSchema, DamagedBackup: the stored records cannot be read.
         ClusterError, Unreachable: an elected log cannot be read.
     """
-    deadline = Deadline.after(ASK_SECONDS)
+    deadline = Deadline.after(patience.JOB)
     cluster_id = client.describe(deadline).cluster_id
     _require_cluster(plan.cluster_id, cluster_id, "the plan")
     wanted = _wanted(plan, options)
@@ -99,7 +101,7 @@ def tail_plan(
             "which has a folder for each broker, or the folder of a backup."
         )
     existing = {partition.partition.topic for partition in client.partitions(topics, deadline)}
-    now = {topic.name: topic for topic in read_targets(client, sorted(existing), deadline)}
+    now = led_targets(client, existing, wanted, deadline)
     for source in sources:
         _require_cluster(source.held.identity.cluster_id, cluster_id, source.one.where)
     plans = [
@@ -110,6 +112,32 @@ def tail_plan(
         )
     ]
     return RestorePlan(cluster_id, tuple(plans))
+
+
+def led_targets(
+    client: ReadClient,
+    topics: Iterable[str],
+    wanted: Sequence[TopicPartition],
+    deadline: Deadline,
+    seconds: float = patience.COMMAND,
+) -> dict[str, TopicSource]:
+    """The topics by name, once every *wanted* partition can be written, or after *seconds*.
+
+    The plan elects a leader for each: one that is absent now may just be restarting.
+
+    Raises: as `read_targets`.
+    """
+    give_up = deadline.sooner(seconds)
+    while True:
+        now = {topic.name: topic for topic in read_targets(client, sorted(topics), deadline)}
+        waits = any(
+            partition.partition in now[partition.topic].unread
+            for partition in wanted
+            if partition.topic in now
+        )
+        if not waits or give_up.passed:
+            return now
+        time.sleep(LEADER_LOOK_SECONDS)
 
 
 def tail_sources(store: Store) -> list[TailSource]:
@@ -135,7 +163,7 @@ def _whole(topic: HeldTopic) -> RestorableTopic:
         raise Refused(
             f"{topic.where} is damaged: offsets {lost.what.offsets or 'unknown'} of partition "
             f"{lost.partition} ({lost.what.reason}); copy the file from another copy, or "
-            f"restore from a copy that `breakglass backup reindex {topic.where} --to DIR` makes"
+            f"restore from a copy that `breakglass backup reindex {topic.where} --out DIR` makes"
         )
     return held
 
@@ -216,8 +244,8 @@ class _TopicTail:
         for partition in wanted:
             if partition.partition in now.unread:
                 raise Refused(
-                    f"{partition} cannot be written ({now.unread[partition.partition]}): elect its "
-                    "leader first, with `breakglass recover --plan`"
+                    f"{partition} cannot be written ({now.unread[partition.partition]}): start its "
+                    "leader, or elect one with `breakglass recover --plan`, then run this again"
                 )
             record = self.plan.records.get(partition)
             if record is not None and record.evidence.state.topic_id != now.identity.topic_id:

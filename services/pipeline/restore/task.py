@@ -33,7 +33,7 @@ class PartitionTask:
     """One partition to restore."""
 
     topic: str
-    """The target."""
+    """The target topic."""
     partition: int
     spans: Spans
     segments: Sequence[StoredSegment]

@@ -1,4 +1,4 @@
-"""Electing leaders: each designee with its price, rescued first, elected, confirmed."""
+"""The act of electing leaders: rescue what each election cuts off, elect, and confirm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from breakglass.services import patience
 from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
@@ -23,7 +24,7 @@ from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
-from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.routes import RouteChoice, route_for
 from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.target import PartitionOutcome
@@ -33,9 +34,6 @@ from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.rescuing import rescue_for, rescuer
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.triage import Triage
-
-READ_SECONDS = 30.0
-"""A broker must describe its log within this time to count."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +54,23 @@ class Elect(Act[ElectionSubject]):
     def look_again(
         self, front: Front, agreed: Frozen[ElectionSubject]
     ) -> tuple[Frozen[ElectionSubject], tuple[Change, ...]]:
-        """Read the partitions again; an election that rests on something else is a change."""
+        """Read the partitions again; an election whose evidence differs is a change."""
         subject = agreed.plan
         with front.reading() as client:
             found = reread(
                 client,
                 subject.cluster_id,
                 subject.wanted,
-                READ_SECONDS,
+                patience.LOGS,
                 front.cluster.native_rpc,
-                told=lambda triage: front.tell(Underway(waiting_for(triage))),
+                report=lambda triage: front.tell(Underway(waiting_for(triage))),
                 stop=front.stop,
             )
         possible = {election.partition for election in found.wanted}
-        gone = [one.partition for one in subject.wanted if one.partition not in possible]
+        gone = [quoted.partition for quoted in subject.wanted if quoted.partition not in possible]
         kept = subject.without(gone, "it cannot be elected any more")
         fresh = replace(kept, wanted=found.wanted, native=found.native)
-        changed = tuple(Change(str(one.partition), one.reason) for one in found.changed)
+        changed = tuple(Change(str(change.partition), change.reason) for change in found.changed)
         return frozen_elections(fresh), changed
 
     def announce(
@@ -83,12 +81,20 @@ class Elect(Act[ElectionSubject]):
         *,
         implied: bool,
     ) -> None:
-        """Write down the plan, with all that it takes to finish it elsewhere, and the consents."""
+        """Journal the consents, and the plan with all that another process needs to finish it."""
         subject = frozen.plan
         if implied:
             phrases = [group.phrase for group in implied_groups(subject.groups)]
         items = {election.partition: planned(election) for election in subject.wanted}
-        journal.plan(subject.digest, "", items, consents=len(phrases))
+        left = [{**_named(left.partition), "reason": left.reason} for left in subject.left]
+        journal.plan(
+            subject.digest,
+            "",
+            items,
+            consents=len(phrases),
+            left=left,
+            approved_by=subject.approved_by or (),
+        )
         for phrase in phrases:
             journal.consent(phrase, implied=implied)
 
@@ -109,8 +115,12 @@ class Elect(Act[ElectionSubject]):
         return ended(done, stopped=front.stop())
 
 
+def _named(partition: TopicPartition) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
 def frozen_elections(subject: ElectionSubject) -> Frozen[ElectionSubject]:
-    """*subject* as it is agreed to."""
+    """*subject* in the form in which the operator agrees to it."""
     return Frozen(
         subject.cluster_id,
         tuple(group.asked for group in subject.groups),
@@ -128,7 +138,7 @@ def recovery_of(
     evidence: Mapping[TopicPartition, PartitionEvidence],
     limits: ExecutionLimits | None = None,
 ) -> Recovery:
-    """What rescues and elects, with the journal and the power that were given."""
+    """The recovery that rescues and elects, with *journal* and the given power."""
     rescuing = rescuer(front.cluster, means.journal.cluster_id, front.stop)
     return Recovery(
         client,
@@ -137,12 +147,12 @@ def recovery_of(
         rescue_for(choice, rescuing, evidence, front.tell),
         limits or ExecutionLimits(),
         front.stop,
-        begin=lambda batch: front.tell(BatchBegun(tuple(one.partition for one in batch))),
+        begin=lambda batch: front.tell(BatchBegun(tuple(target.partition for target in batch))),
     )
 
 
 def ended(done: Sequence[PartitionOutcome], *, stopped: bool) -> Ending:
-    """How elections ended; those that were stopped can be resumed."""
+    """How the elections ended; elections that were stopped can be resumed."""
     whole = all(outcome.complete for outcome in done)
     if stopped and not whole:
         return Ending(None, value=list(done))
@@ -150,6 +160,6 @@ def ended(done: Sequence[PartitionOutcome], *, stopped: bool) -> Ending:
 
 
 def waiting_for(found: Triage) -> str:
-    """The brokers that *found* still waits for; empty where it waits for none."""
+    """The brokers that *found* still waits for; empty if it waits for none."""
     evidence = found.evidence
     return "; ".join(evidence.silent[broker] for broker in sorted(evidence.awaited))

@@ -19,7 +19,7 @@ class RescueProgressed(ActEvent):
 
 @dataclass(frozen=True, slots=True)
 class RescueEnded(ActEvent):
-    """One result for each partition of which something was to be saved."""
+    """A result for each partition of which something was to be saved."""
 
     results: tuple[RescuedPartition, ...]
 

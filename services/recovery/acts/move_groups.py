@@ -1,4 +1,4 @@
-"""Moving consumer groups' committed offsets: to the end of a cut log, or back (R19)."""
+"""The act of moving consumer groups' committed offsets: to the end of a cut log, or back (R19)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.act import (
     PARTLY_FAILED,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import ClusterSnapshot
 
-SECONDS = 10.0
 RESULTS = {
     MoveResult.MOVED: TargetResult.DONE,
     MoveResult.UNKNOWN: TargetResult.UNKNOWN,
@@ -47,7 +47,7 @@ RESULTS = {
 
 @dataclass(frozen=True, slots=True)
 class GroupMoves:
-    """What was read of groups and logs, and the moves that it suggests."""
+    """The groups and logs that were read, and the moves that follow."""
 
     snapshot: ClusterSnapshot
     standing: GroupStanding
@@ -56,16 +56,16 @@ class GroupMoves:
 
 def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves:
     """The committed offsets that lie past the end of their log."""
-    snapshot = client.snapshot(Deadline.after(SECONDS), topics)
+    snapshot = client.snapshot(Deadline.after(patience.REQUEST), topics)
     online = [state for state in snapshot.partitions if not state.offline]
-    ends = read_ends(client, online, Deadline.after(SECONDS))
+    ends = read_ends(client, online, Deadline.after(patience.REQUEST))
     brokers = [broker.id for broker in snapshot.brokers if broker.fenced is not True]
-    standing = read_standing(client, brokers, ends, Deadline.after(SECONDS))
+    standing = read_standing(client, brokers, ends, Deadline.after(patience.REQUEST))
     return GroupMoves(snapshot, standing, moves_past_end(standing, ends))
 
 
 def moved_back(client: ReadClient, view: JournalView) -> GroupMoves:
-    """What takes the moves of a journal back, where the group still stands where it was put.
+    """The moves that undo those of a journal, for groups whose offset has not changed since.
 
     Raises:
         WrongCluster: the journal is of another cluster.
@@ -89,12 +89,12 @@ class MoveGroups(Act[GroupMoves]):
     def freeze(self, front: Front) -> Frozen[GroupMoves]:
         with front.reading() as client:
             found = self.find(client)
-        moves = [(f"{one.group} on {one.partition}", place_text(one.to)) for one in found.moves]
+        moves = [(f"{move.group} on {move.partition}", place_text(move.to)) for move in found.moves]
         return Frozen(
             found.snapshot.cluster_id,
             (ConsentPhrase(phrase_for(found.moves)),) if found.moves else (),
             tuple(moves),
-            tuple(sorted({str(one.partition) for one in found.moves})),
+            tuple(sorted({str(move.partition) for move in found.moves})),
             plan=found,
         )
 
@@ -105,9 +105,11 @@ class MoveGroups(Act[GroupMoves]):
             front.reading() as client,
             means.cluster.groups(frozen.cluster_id) as groups,
         ):
-            client.describe(Deadline.after(SECONDS))
+            client.describe(Deadline.after(patience.REQUEST))
             coordinators = found.standing.coordinators
-            done = carry_out(groups, client, means.journal, found.moves, coordinators, SECONDS)
+            done = carry_out(
+                groups, client, means.journal, found.moves, coordinators, patience.REQUEST
+            )
         for moved in done:
             front.tell(_outcome(moved))
         whole = all(moved.result is MoveResult.MOVED for moved in done)
@@ -115,7 +117,7 @@ class MoveGroups(Act[GroupMoves]):
 
 
 def phrase_for(moves: Sequence[OffsetMove]) -> str:
-    """What an operator types: ``billing on orders-3 to 100``; in bulk their number."""
+    """The phrase to type: ``billing on orders-3 to 100``; in bulk their number."""
     if len(moves) == 1:
         move = moves[0]
         return f"{inert(move.group)} on {move.partition} to {place_text(move.to)}"

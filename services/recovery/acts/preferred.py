@@ -1,10 +1,11 @@
-"""Preferred elections: leadership returns to the first replica of the assignment."""
+"""The act of preferred elections: leadership returns to the first replica of the assignment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from breakglass.services import patience
 from breakglass.services.guard.act import (
     PARTLY_FAILED,
     SUCCEEDED,
@@ -22,7 +23,6 @@ from breakglass.services.recovery.acts.events import OutcomesReported
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.preferred import PreferredElections, preferred_targets
 from breakglass.services.recovery.execution.target import ElectionTarget, PartitionOutcome
-from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 
 Targets = tuple[ElectionTarget, ...]
 
@@ -34,19 +34,21 @@ class ElectPreferred(Act[Targets]):
     doing: ClassVar[str] = "a preferred election"
     topics: tuple[str, ...]
     partitions: frozenset[TopicPartition]
-    """Those without a leader are passed over."""
+    """Partitions without a leader are left out."""
 
     def freeze(self, front: Front) -> Frozen[Targets]:
         with front.reading() as client:
-            snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), self.topics)
+            snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), self.topics)
         online = [state for state in snapshot.partitions if not state.offline]
-        targets = preferred_targets([one for one in online if one.partition in self.partitions])
+        targets = preferred_targets(
+            [state for state in online if state.partition in self.partitions]
+        )
         partitions = [target.partition for target in targets]
         phrase = consent_phrase(partitions, Price(0)) if targets else ""
         return Frozen(
             snapshot.cluster_id,
             (ConsentPhrase(phrase),) if targets else (),
-            tuple((str(one.partition), f"elects b{one.designee}") for one in targets),
+            tuple((str(target.partition), f"elects b{target.designee}") for target in targets),
             tuple(map(str, partitions)),
             plan=targets,
         )

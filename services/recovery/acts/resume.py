@@ -1,4 +1,4 @@
-"""Resuming a journal: what is left is finished, or its orders are put back."""
+"""The act of resuming a journal: its remaining elections are finished, or its orders put back."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from breakglass.services import patience
 from breakglass.services.errors import EvidenceChanged
 from breakglass.services.guard.act import Act, Armed, Change, Ending, Front, Frozen, Means
 from breakglass.services.guard.consent import ConsentPhrase, Price, consent_phrase
 from breakglass.services.guard.journal import Journal, UnreadableJournal, list_journals, read
-from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.journal_view import EntryKind, JournalView
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.acts.elect import READ_SECONDS, recovery_of
+from breakglass.services.recovery.acts.elect import recovery_of
 from breakglass.services.recovery.acts.events import OutcomesReported
 from breakglass.services.recovery.execution.record import SUCCEEDED, UNDONE
 from breakglass.services.recovery.execution.routes import route_for
 from breakglass.services.recovery.execution.target import PartitionOutcome
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of_journal
+from breakglass.services.recovery.ledger.holdings import READ_AGAIN, written_holdings
 from breakglass.services.recovery.resume import JournalSurvey, Resume, ended_as, survey
 from breakglass.services.recovery.unfinished import Remains, consented
 
@@ -27,7 +29,7 @@ from breakglass.services.recovery.unfinished import Remains, consented
 def open_journals(
     cluster_id: str, folder: Path | None = None
 ) -> tuple[list[JournalView], list[UnreadableJournal]]:
-    """Elections of that cluster that are not done, newest first; and what cannot be read."""
+    """Journals with unfinished elections of that cluster, newest first, and unreadable journals."""
     found = list_journals(cluster_id, folder)
     unreadable = [journal for journal in found if isinstance(journal, UnreadableJournal)]
     views = [journal for journal in found if isinstance(journal, JournalView)]
@@ -37,7 +39,7 @@ def open_journals(
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a journal leaves to be done."""
+    """The elections that a journal leaves to be done."""
 
     survey: JournalSurvey
     subject: ElectionSubject
@@ -45,22 +47,22 @@ class Resumption:
 
     @property
     def remains(self) -> Remains:
-        """The partitions, by what is to be done about them."""
+        """The partitions, by what remains to be done."""
         return self.survey.remains if self.undo else self.survey.to_finish
 
 
 @dataclass(frozen=True)
 class ResumeJournal(Act[Resumption]):
-    """Finish what *journal* left; with *undo* put its orders back."""
+    """Finish the elections that *journal* left; with *undo*, put its orders back."""
 
     doing: ClassVar[str] = "resuming a recovery"
     journal: Path
     undo: bool = False
-    """Put orders back, where nobody leads yet, in place of electing."""
+    """Put orders back where no replica leads yet, instead of electing."""
     rescue: RescueChoice = field(default_factory=RescueChoice)
     asks_again: bool = False
-    """Ask for consent even to what the journal holds a consent for."""
-    seconds: float = READ_SECONDS
+    """Ask for consent even if the journal has the consent."""
+    seconds: float = patience.LOGS
     """For brokers to describe their logs."""
 
     def freeze(self, front: Front) -> Frozen[Resumption]:
@@ -83,10 +85,10 @@ class ResumeJournal(Act[Resumption]):
         return fresh, tuple(Change(str(partition), reason) for partition, reason in changed)
 
     def open_journal(self, agreed: Frozen[Resumption], folder: Path | None) -> Journal:
-        """The same journal, which nobody wrote to since it was surveyed.
+        """The same journal, unchanged since it was surveyed.
 
         Raises:
-            EvidenceChanged: somebody did.
+            EvidenceChanged: another process has written to it.
         """
         journal, view = Journal.resume(self.journal, folder)
         if len(view.entries) != len(agreed.plan.survey.view.entries):
@@ -104,7 +106,12 @@ class ResumeJournal(Act[Resumption]):
         *,
         implied: bool,  # noqa: ARG002
     ) -> None:
-        elects = bool(frozen.plan.subject.wanted)
+        wanted = frozen.plan.subject.wanted
+        elects = bool(wanted)
+        if wanted:
+            # A replica that was unread at the time of consent may have answered by now.
+            items = {priced.partition: written_holdings(priced.evidence) for priced in wanted}
+            journal.record(EntryKind.NOTE, items, text=READ_AGAIN)
         for phrase in phrases:
             journal.consent(phrase, elects=elects)
 
@@ -138,7 +145,7 @@ class ResumeJournal(Act[Resumption]):
 def _differences(
     before: ElectionSubject, now: ElectionSubject
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """What is no longer as it was agreed to, and how."""
+    """What has changed since it was agreed to, and how."""
     stakes = {election.partition: election.stake for election in now.wanted}
     led = {target.partition for target in now.led}
     left = {choice.partition: choice.reason for choice in now.left}

@@ -1,22 +1,34 @@
-"""Puts the brokers' answers together: one evidence for each partition. Pure."""
+"""Puts the answers of the brokers together: one evidence for each partition. Pure.
+
+Also says which replicas need a longer epoch history before they can be compared, and which ACLs
+the user lacks, as far as answers show it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
 
 from breakglass.services.kafka.cluster.group_offsets import GroupOffsets
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.model import (
     ClusterDescription,
+    ClusterSnapshot,
+    Denied,
+    EpochHistory,
     LogDir,
     PartitionEvidence,
     PartitionState,
     ReplicaLog,
+    Role,
     TopicPartition,
     TopicSettings,
     Unknown,
+    known,
 )
+from breakglass.services.uncollected import uncollected
 
 _NOT_READ = Unknown("the topic's settings were not read")
 UNREAD_SETTINGS = TopicSettings(_NOT_READ, _NOT_READ, _NOT_READ, _NOT_READ)
@@ -24,7 +36,7 @@ UNREAD_SETTINGS = TopicSettings(_NOT_READ, _NOT_READ, _NOT_READ, _NOT_READ)
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """Everything one broker told."""
+    """Everything that one broker reported."""
 
     readings: Mapping[TopicPartition, ReplicaReading]
     log_dirs: Mapping[TopicPartition, LogDir] | Unknown
@@ -49,49 +61,75 @@ def assemble(
         for broker in assigned
     }
     unregistered = set(brokers.unregistered(tuple(assigned)))
-    return tuple(
-        [
+    with uncollected(len(partitions)):
+        made = [
             _evidence(
                 state,
                 settings.get(state.partition.topic, UNREAD_SETTINGS),
-                [witnesses[broker] for broker in state.assignment],
+                tuple([witnesses[broker].replica(state) for broker in state.assignment]),
                 groups,
                 unregistered,
             )
             for state in partitions
         ]
-    )
+    return tuple(made)
 
 
 @dataclass(frozen=True, slots=True)
 class _Witness:
-    """One broker: what holds for all its replicas is worked out once."""
+    """One broker; what is the same for all its replicas is worked out once."""
 
     broker: int
     fenced: bool | Unknown
     answer: BrokerAnswer | None
     unread: ReplicaReading
-    """Of every replica that it did not tell of."""
+    """Why each replica that the broker did not report is unread."""
     no_log_dir: Unknown
+    silent: dict[Role, ReplicaLog] = field(default_factory=dict)
+    """Of a broker without an answer: the replica of each role, which says the same everywhere."""
 
     def replica(self, state: PartitionState) -> ReplicaLog:
         """The broker's replica of one partition."""
-        reading, log_dir = self._told(state.partition)
+        if self.answer is not None:
+            return self._told(state, self.answer)
+        role = state.role(self.broker)
+        replica = self.silent.get(role)
+        if replica is None:
+            replica = self.silent[role] = self._made(state, role, self.unread, self.no_log_dir)
+        return replica
+
+    def _told(self, state: PartitionState, answer: BrokerAnswer) -> ReplicaLog:
+        partition, dirs = state.partition, answer.log_dirs
+        reading = answer.readings.get(partition) or self.unread
+        log_dir = dirs if isinstance(dirs, Unknown) else dirs.get(partition, self.no_log_dir)
+        return self._made(state, state.role(self.broker), reading, log_dir)
+
+    def _made(
+        self, state: PartitionState, role: Role, reading: ReplicaReading, log_dir: LogDir | Unknown
+    ) -> ReplicaLog:
+        copy = None
+        if isinstance(log_dir, LogDir) and log_dir.future:
+            copy, log_dir = log_dir, self.no_log_dir
+        online = reading.log_dir_online
+        if not isinstance(online, bool):
+            online = self._online(state, reading, log_dir)
+        # By place: of so many values, names cost more than all that is done with them.
         return ReplicaLog(
-            broker=self.broker,
-            role=state.role(self.broker),
-            fenced=self.fenced,
-            reachable=self.answer is not None,
-            log_start=reading.log_start,
-            high_watermark=reading.high_watermark,
-            log_end=reading.log_end,
-            leader_epoch=reading.leader_epoch,
-            epochs=reading.epochs,
-            newest_ms=reading.newest_ms,
-            log_dir_online=self._online(state, reading, log_dir),
-            log_dir=log_dir,
-            source=reading.source,
-            observed_at_ms=reading.observed_at_ms,
+            self.broker,
+            role,
+            self.fenced,
+            self.answer is not None,
+            reading.log_start,
+            reading.high_watermark,
+            reading.log_end,
+            reading.leader_epoch,
+            reading.epochs,
+            reading.newest_ms,
+            online,
+            log_dir,
+            copy,
+            reading.source,
+            reading.observed_at_ms,
         )
 
     def _online(
@@ -100,25 +138,14 @@ class _Witness:
         """A replica that answers is online; one that does not may sit in an offline directory.
 
         The controller lists replicas of live brokers as offline for nothing else
-        (KRaftMetadataCache.getOfflineReplicas), and the broker then answers as if it held none.
+        (KRaftMetadataCache.getOfflineReplicas), and the broker then answers as if it had none.
         """
-        if isinstance(reading.log_dir_online, bool):
-            return reading.log_dir_online
         if isinstance(log_dir, LogDir):
             return log_dir.online
         refused = self.answer is not None and self.fenced is False
         if refused and self.broker in state.offline_replicas:
             return False
         return reading.log_dir_online
-
-    def _told(self, partition: TopicPartition) -> tuple[ReplicaReading, LogDir | Unknown]:
-        if self.answer is None:
-            return self.unread, self.no_log_dir
-        reading = self.answer.readings.get(partition, self.unread)
-        dirs = self.answer.log_dirs
-        if isinstance(dirs, Unknown):
-            return reading, dirs
-        return reading, dirs.get(partition, self.no_log_dir)
 
 
 def _witness(
@@ -137,38 +164,96 @@ def _witness(
 def _evidence(
     state: PartitionState,
     settings: TopicSettings,
-    witnesses: Sequence[_Witness],
+    replicas: tuple[ReplicaLog, ...],
     groups: GroupOffsets | Unknown,
     unregistered: set[int],
 ) -> PartitionEvidence:
-    replicas = tuple([one.replica(state) for one in witnesses])
-    committed = groups if isinstance(groups, Unknown) else groups.get(state.partition, {})
+    committed: Mapping[str, int] | Unknown = _NOTHING_COMMITTED
+    if isinstance(groups, Unknown):
+        committed = groups
+    elif groups:
+        committed = groups.get(state.partition, _NOTHING_COMMITTED)
     floor, source = _floor(replicas, committed)
-    return PartitionEvidence(
-        state=state,
-        replicas=replicas,
-        settings=settings,
-        unread_floor=floor,
-        unread_floor_source=source,
-        group_offsets=committed,
-        unregistered=tuple([one for one in state.assignment if one in unregistered]),
-    )
+    strangers: tuple[int, ...] = ()
+    if unregistered:
+        strangers = tuple([broker for broker in state.assignment if broker in unregistered])
+    return PartitionEvidence(state, replicas, settings, floor, source, committed, strangers)
+
+
+_NOTHING_COMMITTED: Mapping[str, int] = {}
 
 
 def _floor(
     replicas: Sequence[ReplicaLog], committed: Mapping[str, int] | Unknown
 ) -> tuple[int | Unknown, str]:
-    """The highest offset that is known to have existed, and what tells so (R11)."""
+    """The highest offset that is known to have existed, and the source (R11)."""
     floor, broker = -1, 0
     for log in replicas:
-        if isinstance(log.high_watermark, int) and log.high_watermark > floor:
-            floor, broker = log.high_watermark, log.broker
-    source = f"high watermark of b{broker}"
-    if not isinstance(committed, Unknown):
+        mark = log.high_watermark
+        if isinstance(mark, int) and mark > floor:
+            floor, broker = mark, log.broker
+    source = _mark_of(broker)
+    if committed and not isinstance(committed, Unknown):
         for group, offset in committed.items():
             if offset > floor:
                 floor, source = offset, f"group {group}"
     return (floor, source) if floor >= 0 else (_NO_FLOOR, "")
 
 
+@lru_cache(4096)
+def _mark_of(broker: int) -> str:
+    """One text for all partitions of a broker."""
+    return f"high watermark of b{broker}"
+
+
 _NO_FLOOR = Unknown("no high watermark and no committed offset is known")
+
+
+def without_common_epoch(partitions: Iterable[PartitionEvidence]) -> frozenset[TopicPartition]:
+    """Partitions where two replicas share no known epoch and a longer history can be read."""
+    return frozenset(partition.partition for partition in partitions if _lonely(partition))
+
+
+def _lonely(evidence: PartitionEvidence) -> bool:
+    """Neighbours that each share an epoch have a common past with all the others too."""
+    read = [log for log in evidence.replicas if known(log.epochs) and not log.empty]
+    return any(not _meet(replica, other) for replica, other in pairwise(read))
+
+
+def _meet(replica: ReplicaLog, other: ReplicaLog) -> bool:
+    if not _epochs(replica).isdisjoint(_epochs(other)):
+        return True
+    return _read_to_its_start(replica) and _read_to_its_start(other)
+
+
+def _epochs(log: ReplicaLog) -> frozenset[int]:
+    ranges = log.epochs.ranges if isinstance(log.epochs, EpochHistory) else ()
+    return frozenset(range_.epoch for range_ in ranges)
+
+
+def _read_to_its_start(log: ReplicaLog) -> bool:
+    return (
+        isinstance(log.epochs, EpochHistory)
+        and isinstance(log.log_start, int)
+        and log.epochs.complete_from <= log.log_start
+    )
+
+
+def missing_acls(snapshot: ClusterSnapshot, answers: Iterable[BrokerAnswer]) -> frozenset[str]:
+    """``READ on topic orders`` and so on: each would show something that is not known."""
+    return frozenset(
+        value.needs for value in _values(snapshot, answers) if isinstance(value, Denied)
+    )
+
+
+def _values(snapshot: ClusterSnapshot, answers: Iterable[BrokerAnswer]) -> Iterator[object]:
+    """Everything that an ACL may keep from being read."""
+    yield snapshot.quorum
+    for settings in snapshot.settings.values():
+        yield settings.min_insync_replicas
+    for state in snapshot.offline:
+        yield state.reassignment
+    for answer in answers:
+        yield answer.log_dirs
+        for reading in answer.readings.values():
+            yield reading.epochs

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from breakglass.services.contents_effort import Effort
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.batch_check import Expected
-from breakglass.services.kafka.replicas.contents_block import LogToRead
+from breakglass.services.kafka.replicas.contents_block import Expected, LogToRead
 from breakglass.services.kafka.replicas.reading_allowance import Allowance
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
@@ -27,10 +25,11 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.heard_before import remembering
-from breakglass.services.recovery.judgement.precedence import recovery_order
 from breakglass.services.recovery.judgement.ranking import rank
 from breakglass.services.recovery.judgement.succession import heir
+from breakglass.services.session import Effort
 
 Chosen = Callable[[PartitionEvidence], int | None]
 """The replica that was chosen by hand, by rule or by a plan; None: none was."""
@@ -67,7 +66,11 @@ class ContentsReading:
     def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
         """*partitions* with what was read of them so far."""
         found = self._found
-        return tuple([_with(one, found) for one in partitions]) if found else tuple(partitions)
+        return (
+            tuple([_with(partition, found) for partition in partitions])
+            if found
+            else tuple(partitions)
+        )
 
     def read(self, partitions: Sequence[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
         """*partitions* with the contents of those replicas that an election would choose."""
@@ -77,7 +80,7 @@ class ContentsReading:
             self._read(due)
             now = self.applied(now)
             again = {evidence.partition for evidence, read in due if self._reranks(evidence, read)}
-            unsettled = [one for one in now if one.partition in again]
+            unsettled = [partition for partition in now if partition.partition in again]
         return now
 
     def _reranks(self, evidence: PartitionEvidence, read: ReplicaLog) -> bool:
@@ -88,7 +91,9 @@ class ContentsReading:
         return isinstance(found, LogContents) and found.corrupt_at is not None
 
     def due(self, partitions: Iterable[PartitionEvidence]) -> Iterator[TopicPartition]:
-        """Which of *partitions* have replicas still to be read."""
+        """Which of *partitions* have replicas that are still to be read, which takes time."""
+        if self._effort is Effort.OFF or self.spent:
+            return iter(())
         return (evidence.partition for evidence, _ in self._due(partitions))
 
     def _due(
@@ -97,7 +102,7 @@ class ContentsReading:
         """The replicas whose turn it is; those of internal topics first."""
         if self._effort is None:
             return
-        for evidence in sorted(partitions, key=lambda one: recovery_order(one.partition)):
+        for evidence in sorted(partitions, key=lambda evidence: recovery_order(evidence.partition)):
             for broker in candidates(evidence, self._chosen(evidence)):
                 replica = evidence.replica(broker)
                 tried = (evidence.partition, broker) in self._found
@@ -107,11 +112,11 @@ class ContentsReading:
     def _read(self, due: Sequence[tuple[PartitionEvidence, ReplicaLog]]) -> None:
         by_broker: dict[int, list[LogToRead]] = {}
         for evidence, replica in due:
-            told = self._at_once(replica) or _to_read(evidence, replica)
-            if isinstance(told, LogToRead):
-                by_broker.setdefault(replica.broker, []).append(told)
+            known = self._at_once(replica) or _to_read(evidence, replica)
+            if isinstance(known, LogToRead):
+                by_broker.setdefault(replica.broker, []).append(known)
             else:
-                self._found[evidence.partition, replica.broker] = told
+                self._found[evidence.partition, replica.broker] = known
         if by_broker:
             self._read_brokers(by_broker)
 
@@ -134,8 +139,8 @@ class ContentsReading:
                 broker: pool.submit(self._read_broker, broker, logs, share, deadline)
                 for broker, logs in by_broker.items()
             }
-            for broker, told in work.items():
-                for partition, found in told.result().items():
+            for broker, reading in work.items():
+                for partition, found in reading.result().items():
                     self._found[partition, broker] = found
         self._allowance.ended(time.monotonic() - began)
 
@@ -147,12 +152,12 @@ class ContentsReading:
 
 
 def _readable_now(replica: ReplicaLog) -> bool:
-    """It answers, and its contents are not known yet."""
+    """Whether the replica answers and its contents are not known yet."""
     return isinstance(replica.log_end, int) and not isinstance(replica.contents, LogContents)
 
 
 def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterator[int]:
-    """Who may come to lead: the winner of the ranking, the controller's own choice, *chosen*."""
+    """Brokers that may come to lead: the ranking's winner, the controller's choice, *chosen*."""
     winner, successor = rank(evidence).winner, heir(evidence)
     if winner is not None:
         yield winner.broker
@@ -163,7 +168,7 @@ def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterat
 
 
 def as_known(then: PartitionEvidence | None, now: PartitionEvidence) -> PartitionEvidence:
-    """*now* with all that was known *then* and still holds."""
+    """*now* with everything known *then* that is still valid."""
     return now if then is None else carried(then, remembering(then, now))
 
 
@@ -172,9 +177,10 @@ def carried(before: PartitionEvidence, now: PartitionEvidence) -> PartitionEvide
     if before.state.topic_id != now.state.topic_id:
         return now
     kept = {
-        (now.partition, one.broker): one.contents
-        for one in before.replicas
-        if isinstance(one.contents, LogContents) and _still_holds(one, now.replica(one.broker))
+        (now.partition, replica.broker): replica.contents
+        for replica in before.replicas
+        if isinstance(replica.contents, LogContents)
+        and _still_holds(replica, now.replica(replica.broker))
     }
     return _with(now, kept) if kept else now
 
@@ -196,7 +202,7 @@ def _with(
 ) -> PartitionEvidence:
     partition = evidence.partition
     replicas = tuple(
-        [_holding(one, found.get((partition, one.broker))) for one in evidence.replicas]
+        [_holding(replica, found.get((partition, replica.broker))) for replica in evidence.replicas]
     )
     same = all(map(operator.is_, replicas, evidence.replicas))
     return evidence if same else replace(evidence, replicas=replicas)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from uuid import UUID
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
 from breakglass.services.kafka.wire.broker_errors import unread
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.kafka.wire.retry import until
 from breakglass.services.model import (
     ClusterSnapshot,
     LogDir,
@@ -25,19 +25,15 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.evidence.assemble import BrokerAnswer, assemble
-from breakglass.services.recovery.evidence.common_epoch import without_common_epoch
+from breakglass.services.recovery.evidence.assemble import (
+    BrokerAnswer,
+    assemble,
+    missing_acls,
+    without_common_epoch,
+)
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
-from breakglass.services.recovery.evidence.missing_acls import missing_acls
 from breakglass.services.recovery.evidence.silence import why_silent
 
-SETTLE_SECONDS = 1.0
-"""Silence of some brokers after which the others' evidence is handed out."""
-
-RECHECK_SECONDS = 1.0
-"""How often the controller is asked whether a silent broker has been fenced."""
-
-ATTEMPT_SECONDS = 10.0
 DEEPER_EPOCHS = (64, 512, 4096)
 """How far histories are read back for replicas that share no epoch so far."""
 
@@ -48,20 +44,22 @@ class Evidence:
 
     snapshot: ClusterSnapshot
     partitions: tuple[PartitionEvidence, ...]
-    """In the order of the snapshot."""
+    """The evidence, in the order of the snapshot."""
     silent: dict[int, str]
-    """Brokers that have not answered, with the reason."""
+    """The brokers that have not answered, with the reason."""
     awaited: frozenset[int]
     """Unfenced brokers that may still answer; empty when the gathering is over."""
     missing_acls: tuple[str, ...] = ()
-    """What this user would need to be told the rest: ``READ on topic orders``. Topics that it may
+    """The rights that this user lacks to read the rest: ``READ on topic orders``. Topics it may
     not describe are not among the snapshot's, and cannot be named."""
 
     @property
     def complete(self) -> tuple[PartitionEvidence, ...]:
         """Partitions whose every replica on an unfenced broker has answered (R15)."""
         return tuple(
-            one for one in self.partitions if self.awaited.isdisjoint(one.state.assignment)
+            evidence
+            for evidence in self.partitions
+            if self.awaited.isdisjoint(evidence.state.assignment)
         )
 
 
@@ -82,10 +80,10 @@ def gather(
     """Read every replica of *partitions*; yield evidence as it becomes worth reading.
 
     Yields once when all brokers answered. Where some stay silent, yields what the others
-    said after `SETTLE_SECONDS`, again whenever one more answers, and finally when every
+    said after `patience.SETTLE`, again whenever one more answers, and finally when every
     broker has answered, failed for good or been fenced, or *deadline* has passed. Never
     raises for a broker: its replicas are Unknown with the reason. *stop* is asked every
-    `RECHECK_SECONDS`: true ends the waiting.
+    `patience.RECHECK`: true ends the waiting.
 
     Where partitions are gathered in several goes, brokers that stayed silent in an earlier one
     are *unasked*, with the reason, and *groups* have been asked for all of them.
@@ -96,7 +94,7 @@ def gather(
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """What a broker's thread ended with."""
+    """The result of a broker's thread."""
 
     broker: int
     answer: BrokerAnswer | Exception
@@ -118,7 +116,7 @@ class _Gathering:
     ) -> None:
         self._client, self._snapshot, self._native = client, snapshot, native
         self._partitions, self._deadline, self._stop = partitions, deadline, stop
-        wanted = [one.partition for one in partitions]
+        wanted = [evidence.partition for evidence in partitions]
         self._groups = groups or GroupBounds(client, snapshot, wanted, deadline, unasked)
         self._groups_asked = groups is not None
         self._held: dict[int, dict[TopicPartition, UUID]] = {}
@@ -128,13 +126,13 @@ class _Gathering:
         self._running = self._held.keys() - unasked.keys()
         self._answers: dict[int, BrokerAnswer] = {}
         self._readers: dict[int, ReplicaReader] = {}
-        """They keep the epoch walks, to read histories further back."""
+        """Readers keep their epoch walks, to read histories further back."""
         self._failures = dict(unasked)
         self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
         self._brokers = snapshot.description
 
     def run(self) -> Iterator[Evidence]:
-        settle = self._deadline.sooner(SETTLE_SECONDS)
+        settle = self._deadline.sooner(patience.SETTLE)
         for broker in self._running:
             threading.Thread(target=self._read, args=(broker,), daemon=True).start()
         if self._partitions and not self._groups_asked:
@@ -146,9 +144,9 @@ class _Gathering:
             yield self._evidence()
             spent = time.monotonic() - began
             self._wait_for_news()
-            # Judging thousands of partitions anew for each of many late brokers takes longer
-            # than they do: who answers meanwhile is taken in with the one that was first.
-            self._collect_until(self._deadline.sooner(min(spent, SETTLE_SECONDS)))
+            # Judging thousands of partitions again for each of many late brokers takes longer
+            # than waiting for them: brokers that answer in that time are taken in together.
+            self._collect_until(self._deadline.sooner(min(spent, patience.SETTLE)))
         self._collect_until(Deadline.after(0))
         yield self._evidence(final=True)
 
@@ -158,10 +156,10 @@ class _Gathering:
 
     def _awaited(self) -> frozenset[int]:
         """Brokers that are still being asked and may answer yet."""
-        return frozenset(one for one in self._running if self._may_answer(one))
+        return frozenset(broker for broker in self._running if self._may_answer(broker))
 
     def _may_answer(self, broker: int) -> bool:
-        """Neither fenced nor unregistered: such brokers are asked once, and not waited for."""
+        """Whether *broker* is neither fenced nor unregistered: those are not waited for."""
         unregistered = self._brokers.unregistered((broker,))
         return not unregistered and self._brokers.fenced(broker) is not True
 
@@ -176,7 +174,7 @@ class _Gathering:
     def _wait_for_news(self) -> None:
         """Return when a broker has answered, failed or been fenced, or time is up."""
         while not self._over:
-            moment = self._deadline.sooner(RECHECK_SECONDS)
+            moment = self._deadline.sooner(patience.RECHECK)
             try:
                 self._take(self._finished.get(timeout=max(moment.remaining(), 0.001)))
                 return
@@ -194,9 +192,9 @@ class _Gathering:
             self._answers[finished.broker] = finished.answer
 
     def _recheck(self) -> None:
-        """Ask again who is fenced; while nobody tells, the last answer stands."""
+        """Ask again who is fenced; while nobody answers, the last answer stands."""
         try:
-            self._brokers = self._client.describe(self._deadline.sooner(RECHECK_SECONDS))
+            self._brokers = self._client.describe(self._deadline.sooner(patience.RECHECK))
         except BreakglassError:
             return
 
@@ -205,7 +203,7 @@ class _Gathering:
         limit = self._deadline if self._may_answer(broker) else None
         try:
             answer = self._ask(broker, limit)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` tells it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` reports it
             self._finished.put(_Finished(broker, error))
         else:
             self._finished.put(_Finished(broker, answer))
@@ -226,31 +224,33 @@ class _Gathering:
         return until(limit, attempt)
 
     def _attempt(self, broker: int) -> BrokerAnswer:
-        held = self._held[broker]
-        deadline = self._deadline.sooner(ATTEMPT_SECONDS)
+        partitions = self._held[broker]
+        deadline = self._deadline.sooner(patience.ONE_BROKER)
         reader = self._client.replicas_on(broker, self._native.log_info)
         self._readers[broker] = reader
-        tiered = [name for name, one in self._snapshot.settings.items() if one.tiered is True]
-        readings = reader.read(held, deadline, tiered=tiered)
+        tiered = [
+            name for name, settings in self._snapshot.settings.items() if settings.tiered is True
+        ]
+        readings = reader.read(partitions, deadline, tiered=tiered)
         return BrokerAnswer(
             readings=readings,
-            log_dirs=self._log_dirs(broker, list(held), deadline),
+            log_dirs=self._log_dirs(broker, list(partitions), deadline),
         )
 
     def _log_dirs(
-        self, broker: int, held: Sequence[TopicPartition], deadline: Deadline
+        self, broker: int, partitions: Sequence[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, LogDir] | Unknown:
         try:
-            return self._client.log_dirs(broker, held, deadline)
+            return self._client.log_dirs(broker, partitions, deadline)
         except BreakglassError as error:
             return unread(error)
 
     def _evidence(self, *, final: bool = False) -> Evidence:
         awaited = frozenset() if final else self._awaited()
         silent = {
-            one: self._failures.get(one, f"b{one} does not answer (silent so far)")
-            for one in self._held
-            if one not in self._answers
+            broker: self._failures.get(broker, f"b{broker} does not answer (silent so far)")
+            for broker in self._held
+            if broker not in self._answers
         }
         partitions = self._assemble(silent)
         if self._deepen(partitions):
@@ -265,7 +265,7 @@ class _Gathering:
             self._snapshot.settings,
             self._answers,
             silent,
-            self._groups.told,
+            self._groups.heard,
         )
 
     def _deepen(self, partitions: Sequence[PartitionEvidence]) -> bool:
@@ -277,17 +277,22 @@ class _Gathering:
                 break
             changed = True
             for broker in self._answers:
-                self._deepen_on(broker, [one for one in self._held[broker] if one in lonely], depth)
+                self._deepen_on(
+                    broker, [replica for replica in self._held[broker] if replica in lonely], depth
+                )
             partitions = self._assemble({})
         return changed
 
     def _deepen_on(self, broker: int, lonely: Sequence[TopicPartition], depth: int) -> None:
-        """Go on with the epoch walks of *lonely* replicas, and put what they tell in place."""
+        """Continue the epoch walks of *lonely* replicas, and put their histories in place."""
         reader, answer = self._readers[broker], self._answers[broker]
         try:
             reader.deepen(lonely, depth, self._deadline)
         except BreakglassError:
-            # The broker went away meanwhile: what it told before still stands.
+            # The broker went away in the meantime: its earlier answer still stands.
             return
-        deeper = {one: replace(answer.readings[one], epochs=reader.history(one)) for one in lonely}
+        deeper = {
+            replica: replace(answer.readings[replica], epochs=reader.history(replica))
+            for replica in lonely
+        }
         self._answers[broker] = replace(answer, readings={**answer.readings, **deeper})

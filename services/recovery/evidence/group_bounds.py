@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Collection, Container, Iterable
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.group_offsets import (
     CommittedOffsets,
@@ -21,11 +22,10 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LOOK_SECONDS = 2.0
 
 
 class GroupBounds:
-    """Committed offsets of some partitions, as they come in; a thread for each broker."""
+    """Committed offsets of some partitions, collected with a thread for each broker."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class GroupBounds:
     ) -> None:
         self._client, self._snapshot, self._deadline = client, snapshot, deadline
         self._wanted = frozenset(wanted)
-        live = {one.id for one in snapshot.brokers if one.fenced is not True}
-        self._running = {one for one in live if one not in unasked}
+        live = {broker.id for broker in snapshot.brokers if broker.fenced is not True}
+        self._running = {broker for broker in live if broker not in unasked}
         self._finished: queue.SimpleQueue[tuple[int, CommittedOffsets]] = queue.SimpleQueue()
-        self._told: list[CommittedOffsets] = []
+        self._heard: list[CommittedOffsets] = []
         self._offline: Unknown | None = None
 
     def start(self) -> None:
@@ -50,28 +50,28 @@ class GroupBounds:
         self._offline = self._offsets_offline()
 
     def wait(self, moment: Deadline) -> None:
-        """Take what is told until all have told, or *moment* has come."""
+        """Take answers until all coordinators have answered, or *moment* has come."""
         while self._running:
             try:
-                broker, told = self._finished.get(timeout=max(moment.remaining(), 0.001))
+                broker, answer = self._finished.get(timeout=max(moment.remaining(), 0.001))
             except queue.Empty:
                 return
             self._running.discard(broker)
-            self._told.append(told)
+            self._heard.append(answer)
 
     @property
-    def told(self) -> GroupOffsets | Unknown:
-        """Committed offsets by partition and group, of all coordinators that have told by now.
+    def heard(self) -> GroupOffsets | Unknown:
+        """Committed offsets by partition and group, of all coordinators that have answered by now.
 
-        Unknown while `__consumer_offsets` is offline, or when no coordinator has told.
+        Unknown while `__consumer_offsets` is offline, or when no coordinator has answered.
         """
         self.wait(Deadline.after(0))
-        return self._offline or merged([one.offsets for one in self._told])
+        return self._offline or merged([answer.offsets for answer in self._heard])
 
     @property
     def missing_acls(self) -> frozenset[str]:
-        """What this user needs to be told of groups that are hidden from it."""
-        return frozenset(describing(group) for one in self._told for group in one.hidden)
+        """The rights that this user lacks to read groups that are hidden from it."""
+        return frozenset(describing(group) for answer in self._heard for group in answer.hidden)
 
     def _read(self, broker: int) -> None:
         self._finished.put((broker, self._offsets_of(broker)))
@@ -80,35 +80,37 @@ class GroupBounds:
         return read_committed(self._client.sender, broker, self._wanted, self._deadline)
 
     def _offsets_offline(self) -> Unknown | None:
-        """Why nothing can be said of groups: their coordinators cannot be loaded (R17)."""
+        """Why groups cannot be read: their coordinators cannot be loaded (R17)."""
         for state in self._offsets_partitions():
             if state.offline:
                 return Unknown(f"{state.partition} is offline, so not all groups can be asked")
         return None
 
     def _offsets_partitions(self) -> Iterable[PartitionState]:
-        """From the snapshot, or asked for where that is of other topics alone."""
-        held = [one for one in self._snapshot.partitions if one.partition.topic == OFFSETS_TOPIC]
-        if held:
-            return held
+        """The states of the offsets topic: from the snapshot, or read where it lacks the topic."""
+        states = [
+            state for state in self._snapshot.partitions if state.partition.topic == OFFSETS_TOPIC
+        ]
+        if states:
+            return states
         try:
-            return self._client.partitions([OFFSETS_TOPIC], self._deadline.sooner(LOOK_SECONDS))
+            return self._client.partitions([OFFSETS_TOPIC], self._deadline.sooner(patience.LOOK))
         except BreakglassError:
-            # Who may not describe the topic is still told by the coordinators what they know.
+            # A user that may not describe the topic still gets answers from coordinators.
             return ()
 
 
-def merged(told: Iterable[GroupOffsets | Unknown]) -> GroupOffsets | Unknown:
-    """All that coordinators told; Unknown with the first reason when none did."""
+def merged(answers: Iterable[GroupOffsets | Unknown]) -> GroupOffsets | Unknown:
+    """All answers of coordinators in one; Unknown with the first reason when none did."""
     everything: GroupOffsets = {}
     refusals: list[Unknown] = []
     answered = False
-    for one in told:
-        if isinstance(one, Unknown):
-            refusals.append(one)
+    for answer in answers:
+        if isinstance(answer, Unknown):
+            refusals.append(answer)
             continue
         answered = True
-        for partition, committed in one.items():
+        for partition, committed in answer.items():
             everything.setdefault(partition, {}).update(committed)
     if answered:
         return everything

@@ -6,7 +6,7 @@ from breakglass.services.errors import BreakglassError, Unreachable
 
 
 def why_silent(broker: int, error: Exception) -> str:
-    """``b3 does not answer (connection refused)``; whatever a broker sends, others stand."""
+    """``b3 does not answer (connection refused)``; any other error keeps its text."""
     if isinstance(error, Unreachable):
         return f"b{broker} does not answer ({error.reason})"
     if isinstance(error, BreakglassError):

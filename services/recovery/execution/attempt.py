@@ -10,21 +10,22 @@ from breakglass.services.errors import BreakglassError, OutcomeUnknown, StorageE
 from breakglass.services.kafka.election_client import Reply
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.cause import Clues, explained
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.limits import ExecutionLimits
 from breakglass.services.recovery.execution.record import ExecutionJournal, described
 from breakglass.services.recovery.execution.routes import REORDER, Replies, Route, RouteStep
 from breakglass.services.recovery.execution.target import (
+    Clues,
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
+    explained,
 )
 
 
 @dataclass(slots=True)
 class BatchAttempt:
-    """What became of a batch so far. Used for one attempt, then read."""
+    """The results of a batch so far. Used for one attempt, then read."""
 
     observer: Observer
     route: Route
@@ -34,15 +35,15 @@ class BatchAttempt:
     """Who else acts on a partition, as far as this machine knows."""
     outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
     transient: set[TopicPartition] = field(default_factory=set)
-    """Not elected, and worth another try."""
+    """Partitions that were not elected, and are worth another try."""
     reordered: set[TopicPartition] = field(default_factory=set)
-    """Another order may have been written."""
+    """Partitions whose assignment may have been written in another order."""
     accepted: set[TopicPartition] = field(default_factory=set)
-    """Another order was written, as the controller said."""
+    """Partitions whose assignment was written in another order, as the controller said."""
     common: str = ""
-    """Why nothing more was sent, where every other request would meet the same."""
+    """Why nothing more was sent; set where every other request would fail alike."""
     _lost: list[tuple[int, ElectionTarget, str]] = field(default_factory=list)
-    """Requests whose answer never came, or says nothing."""
+    """Requests whose answer never came, or settles nothing."""
 
     def make(self, targets: Sequence[ElectionTarget]) -> None:
         """Send the route's steps, each for what the one before accepted, and confirm."""
@@ -60,7 +61,7 @@ class BatchAttempt:
                 left = []
                 break
             replies = self._send(step, request, left)
-            left = [one for one in left if _went_through(replies.get(one.partition))]
+            left = [target for target in left if _went_through(replies.get(target.partition))]
             if not left:
                 break
         if left:
@@ -73,21 +74,23 @@ class BatchAttempt:
         Raises:
             StorageError: it could not be written, so it must not be sent.
         """
-        return self.journal.request(step.name, {one.partition: described(one) for one in targets})
+        return self.journal.request(
+            step.name, {target.partition: described(target) for target in targets}
+        )
 
     def _send(self, step: RouteStep, request: int, targets: Sequence[ElectionTarget]) -> Replies:
-        """The replies to one step; what failed or was lost is taken note of."""
+        """The replies to a step; notes which of them failed or were lost."""
         try:
             replies = step.send(targets, Deadline.after(self.limits.election))
         except OutcomeUnknown as error:
             self._note_orders(step, targets)
-            self._lost += [(request, one, str(error)) for one in targets]
+            self._lost += [(request, target, str(error)) for target in targets]
             return {}
         except BreakglassError as error:
             self.common = str(error)
             self._settle(request, _all(targets, RecoveryResult.FAILED, self.common))
             if error.retriable:
-                self.transient.update(one.partition for one in targets)
+                self.transient.update(target.partition for target in targets)
             return {}
         self._sort(step, request, targets, replies)
         return replies
@@ -95,53 +98,60 @@ class BatchAttempt:
     def _sort(
         self, step: RouteStep, request: int, targets: Sequence[ElectionTarget], replies: Replies
     ) -> None:
-        """Settle what failed, remember what is unsettled, and journal what goes on."""
-        unsettled = [one for one in targets if replies[one.partition].unsettled]
+        """Settle what failed, remember what is unsettled, and journal what continues."""
+        unsettled = [target for target in targets if replies[target.partition].unsettled]
         failed = [
-            one
-            for one in targets
-            if one not in unsettled and not _went_through(replies[one.partition])
+            target
+            for target in targets
+            if target not in unsettled and not _went_through(replies[target.partition])
         ]
-        self._note_orders(step, [one for one in targets if one not in failed])
+        self._note_orders(step, [target for target in targets if target not in failed])
         self._note_accepted(step, targets, replies)
-        self._lost += [(request, one, _unsettled(replies[one.partition])) for one in unsettled]
+        self._lost += [
+            (request, target, _unsettled(replies[target.partition])) for target in unsettled
+        ]
         self._settle(
             request,
             [
-                PartitionOutcome(one, RecoveryResult.FAILED, str(replies[one.partition]))
-                for one in failed
+                PartitionOutcome(target, RecoveryResult.FAILED, str(replies[target.partition]))
+                for target in failed
             ],
         )
-        self.transient.update(one.partition for one in failed if replies[one.partition].transient)
-        answers = (replies[one.partition] for one in failed)
+        self.transient.update(
+            target.partition for target in failed if replies[target.partition].transient
+        )
+        answers = (replies[target.partition] for target in failed)
         self.common = next((str(reply) for reply in answers if reply.whole), "")
         if step is not self.route.steps[-1]:
-            accepted = [one for one in targets if _went_through(replies[one.partition])]
-            self._journal(request, {one.partition: {"result": "accepted"} for one in accepted})
+            accepted = [target for target in targets if _went_through(replies[target.partition])]
+            self._journal(
+                request, {target.partition: {"result": "accepted"} for target in accepted}
+            )
 
     def _note_orders(self, step: RouteStep, targets: Sequence[ElectionTarget]) -> None:
         if step.name == REORDER:
-            changed = (one for one in targets if one.order != one.assignment)
-            self.reordered.update(one.partition for one in changed)
+            changed = (target for target in targets if target.order != target.assignment)
+            self.reordered.update(target.partition for target in changed)
 
     def _note_accepted(
         self, step: RouteStep, targets: Sequence[ElectionTarget], replies: Replies
     ) -> None:
         if step.name == REORDER:
             self.accepted.update(
-                one.partition
-                for one in targets
-                if one.order != one.assignment and replies[one.partition].accepted
+                target.partition
+                for target in targets
+                if target.order != target.assignment and replies[target.partition].accepted
             )
 
     def _confirm(
         self, targets: Sequence[ElectionTarget], replies: Replies
     ) -> list[PartitionOutcome]:
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
-        told = [
-            self._already_led(confirmed[one.partition], replies[one.partition]) for one in targets
+        outcomes = [
+            self._already_led(confirmed[target.partition], replies[target.partition])
+            for target in targets
         ]
-        return self._explained(told, replies)
+        return self._explained(outcomes, replies)
 
     def _already_led(self, outcome: PartitionOutcome, reply: Reply) -> PartitionOutcome:
         """A designated election changes nothing that is online; a reorder may have elected."""
@@ -155,7 +165,11 @@ class BatchAttempt:
         self, outcomes: Sequence[PartitionOutcome], replies: Replies
     ) -> list[PartitionOutcome]:
         """*outcomes*, with the causes that can be proved where another replica leads."""
-        missed = [one.target for one in outcomes if one.result is RecoveryResult.ELECTED_ANOTHER]
+        missed = [
+            outcome.target
+            for outcome in outcomes
+            if outcome.result is RecoveryResult.ELECTED_ANOTHER
+        ]
         seen = self.observer.seen_again(missed, Deadline.after(self.limits.read)) if missed else {}
         return [
             explained(outcome, self._clues(seen[outcome.partition], replies))
@@ -175,25 +189,30 @@ class BatchAttempt:
         )
 
     def _ask_about_lost(self) -> None:
-        """What the brokers say now decides about lost answers, else they stay unknown."""
+        """Settle lost answers by what brokers say now; the others stay unknown."""
         if not self._lost:
             return
-        targets = [one for _, one, _ in self._lost]
+        targets = [target for _, target, _ in self._lost]
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
-        told = {one.partition: one for one in self._explained(tuple(confirmed.values()), {})}
+        explained_by = {
+            outcome.partition: outcome for outcome in self._explained(tuple(confirmed.values()), {})
+        }
         for request, target, reason in self._lost:
-            one = told[target.partition]
-            self._settle(request, [replace(one, reason=reason) if one.leader is None else one])
+            explained = explained_by[target.partition]
+            self._settle(
+                request,
+                [replace(explained, reason=reason) if explained.leader is None else explained],
+            )
 
     def _settle(self, request: int, outcomes: Sequence[PartitionOutcome]) -> None:
         self._keep(outcomes)
-        self._journal(request, {one.partition: journalled(one) for one in outcomes})
+        self._journal(request, {outcome.partition: journalled(outcome) for outcome in outcomes})
 
     def _keep(self, outcomes: Sequence[PartitionOutcome]) -> None:
-        self.outcomes.update({one.partition: one for one in outcomes})
+        self.outcomes.update({outcome.partition: outcome for outcome in outcomes})
 
     def _journal(self, request: int, items: Mapping[TopicPartition, Mapping[str, Any]]) -> None:
-        """Write down what became of a request. It is told even if that cannot be written.
+        """Write down what became of a request; report the outcome even if that fails.
 
         The next step's announcement meets the same obstacle, and then nothing more is sent.
         """
@@ -206,7 +225,7 @@ class BatchAttempt:
 
 
 def journalled(outcome: PartitionOutcome) -> dict[str, Any]:
-    """*outcome* as the journal holds it."""
+    """*outcome* as the journal records it."""
     return {
         "result": outcome.result.value,
         "reason": outcome.reason,
@@ -230,4 +249,4 @@ def _unsettled(reply: Reply) -> str:
 def _all(
     targets: Sequence[ElectionTarget], result: RecoveryResult, reason: str
 ) -> list[PartitionOutcome]:
-    return [PartitionOutcome(one, result, reason) for one in targets]
+    return [PartitionOutcome(target, result, reason) for target in targets]

@@ -1,18 +1,20 @@
-"""In which order partitions are elected: internal topics one by one, then 1, 10, up to 1,000."""
+"""The order and duration of elections: internal topics singly, then 1, 10, up to 1,000 at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice, repeat
 
+from breakglass.services import patience
 from breakglass.services.recovery.execution.target import ElectionTarget
-from breakglass.services.recovery.judgement.precedence import recovery_order
+from breakglass.services.recovery.judgement.assessment import recovery_order
 
 CANARY_SIZES = (1, 10)
 """The first batches are small: a mistake shows on one partition, then on ten (R4)."""
 
 LARGEST = 1000
-"""KIP-966: what a broker serves of one request."""
+"""KIP-966: the partitions that a broker serves of a request."""
 
 
 def in_order(targets: Sequence[ElectionTarget]) -> list[ElectionTarget]:
@@ -27,13 +29,27 @@ def batches(
 
     Internal topics come first and alone, in the order other recoveries need them (R17). Send
     back whether the batch proved the way by an election: as long as none did, batches stay as
-    small as the canary. What *waits* by then is in no batch.
+    small as the canary. Targets that *waits* is true for by then are in no batch.
     """
     ordered = in_order(targets)
-    yield from ((one,) for one in ordered if one.internal and not waits(one))
-    rest = (one for one in ordered if not one.internal and not waits(one))
+    yield from ((target,) for target in ordered if target.internal and not waits(target))
+    rest = (target for target in ordered if not target.internal and not waits(target))
     sizes = chain(CANARY_SIZES, repeat(LARGEST))
     size = next(sizes)
     while batch := tuple(islice(rest, size)):
         proved = yield batch
         size = size if proved is False else next(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionLimits:
+    """Bounds of every wait of an execution. Seconds."""
+
+    read: float = patience.REQUEST
+    election: float = patience.ELECTION
+    """One request; past it the outcome is unknown."""
+    confirmation: float = patience.REQUEST
+    ladder: float = 0.0
+    """How long to wait for partitions to become readable; 0 looks once."""
+    retries: int = 3
+    """KIP-1275's --recovery-election-attempts."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, offset_of
@@ -20,22 +21,19 @@ from breakglass.services.kafka.replicas.list_offsets import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, TopicSettings, Unknown
-from breakglass.services.recovery.execution.cause import Clues, unknown_cause, what_to_do
 from breakglass.services.recovery.execution.target import (
+    Clues,
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     Rung,
+    unknown_cause,
+    what_to_do,
 )
 
 POLL_SECONDS = 0.02
 """Metadata follows an election's reply by 10 to 100 ms."""
 
-SPEAK_SECONDS = 3.0
-"""How long an elected leader may stay silent before its election is called unknown."""
-
-LOOK_SECONDS = 2.0
-"""One look at the metadata: past it another broker is asked, for this one may hang."""
 
 States = Mapping[TopicPartition, PartitionState]
 
@@ -72,33 +70,33 @@ class Observer:
         *,
         until_designee_leads: bool = False,
     ) -> dict[TopicPartition, PartitionOutcome]:
-        """Wait until each of *targets* has a leader, or *deadline*; then ask those designated.
+        """Wait until each of *targets* has a leader, or *deadline*; then ask the designees.
 
         With *until_designee_leads* another leader is waited out too: for partitions that
-        were online before. Each designee has `SPEAK_SECONDS` to say that it leads, however
+        were online before. Each designee has `patience.LEADER` to say that it leads, however
         long others let wait for a leader.
         """
         states = self._wait_for_leaders(targets, deadline, any_leader=not until_designee_leads)
-        elected = [one for one in targets if _leader(states, one) == one.designee]
+        elected = [target for target in targets if _leader(states, target) == target.designee]
         spoken = self._ask_leaders(elected, states)
-        return {one.partition: _outcome(one, states, spoken) for one in targets}
+        return {target.partition: _outcome(target, states, spoken) for target in targets}
 
     def _wait_for_leaders(
         self, targets: Sequence[ElectionTarget], deadline: Deadline, *, any_leader: bool
     ) -> States:
         states: States = {}
         while True:
-            # Without an answer what was seen before stands, and another broker is asked.
+            # Without an answer the last look stands, and another broker is asked.
             with contextlib.suppress(BreakglassError):
-                states = self.states(targets, deadline.sooner(LOOK_SECONDS))
-            if deadline.passed or all(_led(states, one, any_leader) for one in targets):
+                states = self.states(targets, deadline.sooner(patience.LOOK))
+            if deadline.passed or all(_led(states, target, any_leader) for target in targets):
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
 
     def seen_again(
         self, targets: Sequence[ElectionTarget], deadline: Deadline
     ) -> dict[TopicPartition, Clues]:
-        """What may say why another replica leads *targets*; empty where no broker answers."""
+        """Clues to why another replica leads *targets*; empty where no broker answers."""
         topics = sorted({target.partition.topic for target in targets})
         try:
             brokers = self.client.describe(deadline)
@@ -118,7 +116,7 @@ class Observer:
 
     def log_ends(self, targets: Sequence[ElectionTarget]) -> dict[TopicPartition, int | Unknown]:
         """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
-        limit = Deadline.after(SPEAK_SECONDS)
+        limit = Deadline.after(patience.LEADER)
         answers = ask_brokers(
             by_designee(targets),
             lambda broker, partitions: list_offsets(
@@ -135,23 +133,25 @@ class Observer:
     def _ask_leaders(
         self, elected: Sequence[ElectionTarget], states: States
     ) -> dict[TopicPartition, str]:
-        """What each designee says of itself: empty for "I lead", else why it is not known."""
+        """The word of each designee: empty for "I lead", else why that is unknown."""
         designees = by_designee(elected)
         if not designees:
             return {}
         with ThreadPoolExecutor(len(designees), "leaders") as asking:
-            told = asking.map(
+            answered = asking.map(
                 lambda broker: self._ask_leader(broker, designees[broker], states), designees
             )
-            return {one: silence for answers in told for one, silence in answers.items()}
+            return {
+                partition: silence for answers in answered for partition, silence in answers.items()
+            }
 
     def _ask_leader(
         self, broker: int, asked: list[TopicPartition], states: States
     ) -> dict[TopicPartition, str]:
         answers = dict.fromkeys(asked, f"b{broker} was elected but does not answer as leader")
-        limit = Deadline.after(SPEAK_SECONDS)
+        limit = Deadline.after(patience.LEADER)
         while not limit.passed:
-            silent = [one for one in asked if answers[one]]
+            silent = [partition for partition in asked if answers[partition]]
             if not silent:
                 break
             try:
@@ -159,14 +159,14 @@ class Observer:
             except BreakglassError as error:
                 unheard = f"b{broker} was elected but does not answer ({_in_short(error)})"
                 answers.update(dict.fromkeys(silent, unheard))
-            if any(answers[one] for one in silent):
+            if any(answers[partition] for partition in silent):
                 self.pause(min(POLL_SECONDS, limit.remaining()))
         return answers
 
     def _leader_answers(
         self, broker: int, asked: list[TopicPartition], states: States, deadline: Deadline
     ) -> dict[TopicPartition, str]:
-        epochs = {one: states[one].leader_epoch for one in asked}
+        epochs = {partition: states[partition].leader_epoch for partition in asked}
         answers = list_offsets(
             self.client.sender,
             broker,
@@ -177,27 +177,27 @@ class Observer:
             leader_epochs=epochs,
         )
         return {
-            one: "" if isinstance(answer, ListedOffset) else answer.reason
-            for one, answer in answers.items()
+            partition: "" if isinstance(answer, ListedOffset) else answer.reason
+            for partition, answer in answers.items()
         }
 
 
 def by_designee(targets: Sequence[ElectionTarget]) -> dict[int, list[TopicPartition]]:
     """The partitions of *targets* by the broker that is to lead them."""
     grouped: dict[int, list[TopicPartition]] = {}
-    for one in sorted(targets, key=lambda one: one.designee):
-        grouped.setdefault(one.designee, []).append(one.partition)
+    for target in sorted(targets, key=lambda target: target.designee):
+        grouped.setdefault(target.designee, []).append(target.partition)
     return grouped
 
 
 def _asked_for(targets: Sequence[ElectionTarget]) -> tuple[list[str], set[TopicPartition]]:
     """The topics and partitions of *targets*."""
-    wanted = {one.partition for one in targets}
-    return sorted({one.topic for one in wanted}), wanted
+    wanted = {target.partition for target in targets}
+    return sorted({partition.topic for partition in wanted}), wanted
 
 
 def _of(wanted: Collection[TopicPartition], read: Iterable[PartitionState]) -> States:
-    return {one.partition: one for one in read if one.partition in wanted}
+    return {state.partition: state for state in read if state.partition in wanted}
 
 
 def _unclean(settings: TopicSettings | None) -> bool | Unknown | None:

@@ -17,7 +17,7 @@ from breakglass.services.recovery.execution.target import (
 )
 
 LOST_IN_A_ROW = 2
-"""So many batches without an answer, one after the other, are no accident of one request."""
+"""The number of consecutive batches without an answer after which the run stops."""
 
 
 @dataclass(slots=True)
@@ -25,11 +25,11 @@ class Course:
     """What is known so far. For one thread; shared by all parts of one run."""
 
     halted: str = ""
-    """Why nothing more is elected; empty while the run goes on."""
+    """Why nothing more is elected; empty while the run continues."""
     silent: dict[int, str] = field(default_factory=dict)
-    """Brokers that were elected and did not say so, with the reason that keeps others of them."""
+    """Elected brokers that did not confirm; the reason keeps other partitions from them."""
     _lost: int = 0
-    """Batches in a row of which an answer was lost."""
+    """Consecutive batches of which an answer was lost."""
 
     def halt(self, reason: str) -> None:
         """Elect nothing more; the first reason stays."""
@@ -40,7 +40,7 @@ class Course:
         return self.halted or self.silent.get(target.designee, "")
 
     def learn(self, outcomes: Sequence[PartitionOutcome]) -> None:
-        """Take in what came of a batch."""
+        """Take in the outcomes of a batch."""
         for outcome in outcomes:
             if outcome.result is RecoveryResult.ELECTED_ANOTHER:
                 self.halt(_mismatch(outcome))
@@ -55,7 +55,7 @@ class Course:
 
 
 def _unanswered(outcomes: Sequence[PartitionOutcome]) -> tuple[PartitionOutcome, ...]:
-    """Those of *outcomes* that may or may not have happened, for nobody is seen to lead."""
+    """Those of *outcomes* that may or may not have happened, because no leader was seen."""
     return tuple(
         outcome
         for outcome in outcomes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers
 from breakglass.services.kafka.replicas.list_offsets import (
@@ -27,9 +28,6 @@ from breakglass.services.recovery.execution.target import (
     Rung,
 )
 
-LOOK_SECONDS = 2.0
-"""One look at metadata and leaders, bounded on its own: even no waiting means one look."""
-
 
 def climb(
     observer: Observer, outcomes: Sequence[PartitionOutcome], deadline: Deadline
@@ -38,16 +36,16 @@ def climb(
 
     A broker that stops answering leaves its partitions on the rung last seen.
     """
-    seen = {one.partition: one for one in outcomes}
+    seen = {outcome.partition: outcome for outcome in outcomes}
     while True:
-        waiting = [one for one in seen.values() if _climbs(one)]
+        waiting = [outcome for outcome in seen.values() if _climbs(outcome)]
         if not waiting:
             break
-        seen.update(_look(observer, waiting, Deadline.after(LOOK_SECONDS)))
-        if deadline.passed or not any(_climbs(one) for one in seen.values()):
+        seen.update(_look(observer, waiting, Deadline.after(patience.LOOK)))
+        if deadline.passed or not any(_climbs(outcome) for outcome in seen.values()):
             break
         observer.pause(min(POLL_SECONDS * 5, deadline.remaining()))
-    return tuple(seen[one.partition] for one in outcomes)
+    return tuple(seen[outcome.partition] for outcome in outcomes)
 
 
 def rung(target: ElectionTarget, state: PartitionState, high_watermark: int | None) -> Rung:
@@ -75,7 +73,7 @@ def _look(
     observer: Observer, waiting: Sequence[PartitionOutcome], deadline: Deadline
 ) -> dict[TopicPartition, PartitionOutcome]:
     try:
-        states = observer.states([one.target for one in waiting], deadline)
+        states = observer.states([outcome.target for outcome in waiting], deadline)
     except BreakglassError:
         return {}
     return seen_in(observer, waiting, states, deadline)
@@ -86,24 +84,26 @@ def seen_in(
 ) -> dict[TopicPartition, PartitionOutcome]:
     """Where each of *waiting* stands by *states* and its leader's own word.
 
-    Those whose leader does not tell before *deadline* are missing, as are those of no state.
+    Those whose leader does not answer before *deadline* are missing, as are those without a state.
     """
     marks = _high_watermarks(observer, waiting, deadline)
     return {
-        one.partition: one.with_rung(rung(one.target, states[one.partition], marks[one.partition]))
-        for one in waiting
-        if one.partition in states and one.partition in marks
+        outcome.partition: outcome.with_rung(
+            rung(outcome.target, states[outcome.partition], marks[outcome.partition])
+        )
+        for outcome in waiting
+        if outcome.partition in states and outcome.partition in marks
     }
 
 
 def _high_watermarks(
     observer: Observer, waiting: Sequence[PartitionOutcome], deadline: Deadline
 ) -> Mapping[TopicPartition, int | None]:
-    """The leaders' high watermarks: None where a leader may not tell yet (error 78).
+    """The leaders' high watermarks: None where a leader may not answer yet (error 78).
 
     Partitions of a broker that does not answer are missing; the others do not wait for it.
     """
-    asked = by_designee([one.target for one in waiting])
+    asked = by_designee([outcome.target for outcome in waiting])
     answers = ask_brokers(
         asked,
         lambda broker, partitions: list_offsets(

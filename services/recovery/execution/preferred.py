@@ -9,10 +9,10 @@ from itertools import islice
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
 from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectionType
+from breakglass.services.kafka.wire.messages.kip1275 import ElectionType
 from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.limits import ExecutionLimits
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
@@ -27,18 +27,18 @@ def preferred_targets(states: Sequence[PartitionState]) -> tuple[ElectionTarget,
     """A target for each partition whose leader is not the first of its assignment."""
     return tuple(
         ElectionTarget(
-            partition=one.partition,
-            topic_id=one.topic_id,
-            designee=one.assignment[0],
-            order=one.assignment,
-            assignment=one.assignment,
-            leader_epoch=one.leader_epoch,
+            partition=state.partition,
+            topic_id=state.topic_id,
+            designee=state.assignment[0],
+            order=state.assignment,
+            assignment=state.assignment,
+            leader_epoch=state.leader_epoch,
             log_end=None,
             min_insync_replicas=None,
-            live=one.assignment[1:],
+            live=state.assignment[1:],
         )
-        for one in states
-        if one.leader != one.assignment[0]
+        for state in states
+        if state.leader != state.assignment[0]
     )
 
 
@@ -51,7 +51,7 @@ class PreferredElections:
     journal: ExecutionJournal
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
-    """Asked between requests: true ends after the one under way."""
+    """Asked between requests; true ends the act after the request under way."""
 
     def run(self, targets: Sequence[ElectionTarget]) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Elect *targets*, up to 1,000 in a request; yields each request's outcomes."""
@@ -63,29 +63,32 @@ class PreferredElections:
                 yield self._batch(batch)
 
     def _batch(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
-        """Elect what still has a leader: without one, the election would be no clean one."""
+        """Elect partitions that still have a leader; others could lose records."""
         try:
             states = self.observer.states(batch, Deadline.after(self.limits.read))
         except BreakglassError as error:
             return _all(batch, RecoveryResult.REFUSED, str(error))
-        leaderless = [one for one in batch if not _led(one, states)]
-        ready = [one for one in batch if one not in leaderless]
+        leaderless = [target for target in batch if not _led(target, states)]
+        ready = [target for target in batch if target not in leaderless]
         refused = _all(leaderless, RecoveryResult.REFUSED, "it has lost its leader: run triage")
         return refused + self._elect(ready) if ready else refused
 
     def _elect(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
         request = self.journal.request(
-            STEP, {one.partition: {"designee": one.designee} for one in batch}
+            STEP, {target.partition: {"designee": target.designee} for target in batch}
         )
         outcomes = self._outcomes(batch)
         self.journal.outcome(
             request,
-            {one.partition: {"result": one.result.value, "reason": one.reason} for one in outcomes},
+            {
+                outcome.partition: {"result": outcome.result.value, "reason": outcome.reason}
+                for outcome in outcomes
+            },
         )
         return outcomes
 
     def _outcomes(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
-        partitions = [one.partition for one in batch]
+        partitions = [target.partition for target in batch]
         try:
             deadline = Deadline.after(self.limits.election)
             replies = self.client.elect(ElectionType.PREFERRED, partitions, deadline)
@@ -93,11 +96,11 @@ class PreferredElections:
             return _all(batch, RecoveryResult.UNKNOWN, str(error))
         except BreakglassError as error:
             return _all(batch, RecoveryResult.FAILED, str(error))
-        sent = [one for one in batch if _may_have_happened(replies[one.partition])]
+        sent = [target for target in batch if _may_have_happened(replies[target.partition])]
         confirmed = self.observer.confirm(
             sent, Deadline.after(self.limits.confirmation), until_designee_leads=True
         )
-        return tuple(_outcome(one, replies[one.partition], confirmed) for one in batch)
+        return tuple(_outcome(target, replies[target.partition], confirmed) for target in batch)
 
 
 def _led(target: ElectionTarget, states: Mapping[TopicPartition, PartitionState]) -> bool:
@@ -126,4 +129,4 @@ def _outcome(
 def _all(
     targets: Sequence[ElectionTarget], result: RecoveryResult, reason: str
 ) -> tuple[PartitionOutcome, ...]:
-    return tuple(PartitionOutcome(one, result, reason) for one in targets)
+    return tuple(PartitionOutcome(target, result, reason) for target in targets)

@@ -22,7 +22,7 @@ from breakglass.services.recovery.execution.target import (
 
 @dataclass(frozen=True, slots=True)
 class TargetCheck:
-    """One target beside what was read of its partition immediately before sending."""
+    """A target, and its partition as read immediately before sending."""
 
     target: ElectionTarget
     state: PartitionState
@@ -55,14 +55,14 @@ def recheck(
 def recheck_log(target: ElectionTarget, log_end: int | Unknown) -> PartitionOutcome | None:
     """The outcome that stops *target* because its designee's log is not what was agreed to.
 
-    *log_end* is where that log ends now. One that was unread when it was chosen by hand (R16)
+    *log_end* is where that log ends now. A log that was unread when it was chosen by hand (R16)
     was agreed to as it is.
     """
     if target.log_end is None or log_end == target.log_end:
         return None
     name = f"b{target.designee}"
     if isinstance(log_end, Unknown):
-        return refused(target, f"{name} no longer tells its log ({log_end.reason}): read again")
+        return refused(target, f"{name} no longer reports its log ({log_end.reason}): read again")
     return refused(
         target, f"the log of {name} ended at {target.log_end} and now ends at {log_end}: plan again"
     )
@@ -73,12 +73,14 @@ def members(state: PartitionState, brokers: ClusterDescription) -> tuple[int, ..
     elr = state.elr if known(state.elr) else ()
     last = state.last_known_elr if known(state.last_known_elr) else ()
     every = dict.fromkeys((*state.isr, *elr, *last))
-    return tuple(one for one in every if brokers.fenced(one) is not True)
+    return tuple(member for member in every if brokers.fenced(member) is not True)
 
 
 def holders(look: TargetCheck) -> tuple[int, ...]:
     """H of R1: `members` other than the designee, which the reorder itself would elect."""
-    return tuple(one for one in members(look.state, look.brokers) if one != look.target.designee)
+    return tuple(
+        member for member in members(look.state, look.brokers) if member != look.target.designee
+    )
 
 
 def _not_led_since(look: TargetCheck) -> str | None:
@@ -101,37 +103,37 @@ def _designee_unfenced(look: TargetCheck) -> str | None:
     designee = look.target.designee
     if look.brokers.fenced(designee) is False:
         return None
-    return f"b{designee} is fenced: start it, wait until it is unfenced, then go on"
+    return f"b{designee} is fenced: start it, wait until it is unfenced, then continue"
 
 
 def _no_holder(look: TargetCheck) -> str | None:
-    held = holders(look)
-    if not held:
+    ahead = holders(look)
+    if not ahead:
         return None
-    names = " and ".join(f"b{one}" for one in held)
+    names = " and ".join(f"b{broker}" for broker in ahead)
     return (
         f"{names} would be elected instead of b{look.target.designee}: stop broker "
-        f"{' and '.join(map(str, held))}, wait until it is fenced, read again"
+        f"{' and '.join(map(str, ahead))}, wait until it is fenced, read again"
     )
 
 
 def _nobody_came_back(look: TargetCheck) -> str | None:
     target = look.target
     back = [
-        one
-        for one in look.state.assignment
-        if one != target.designee
-        and one not in target.live
-        and look.brokers.fenced(one) is not True
+        member
+        for member in look.state.assignment
+        if member != target.designee
+        and member not in target.live
+        and look.brokers.fenced(member) is not True
     ]
     if not back:
         return None
-    names = " and ".join(f"b{one}" for one in back)
+    names = " and ".join(f"b{broker}" for broker in back)
     return f"{names} came back since the price was counted and may hold more: plan again"
 
 
 def not_moving(look: TargetCheck) -> str | None:
-    """Why its order may not be written: a reassignment runs, or may run (R12)."""
+    """Why the order may not be written: a reassignment runs, or may run (R12)."""
     reassignment = look.state.reassignment
     if isinstance(reassignment, Unknown):
         return f"it is unknown whether a reassignment runs ({reassignment.reason})"
@@ -141,11 +143,11 @@ def not_moving(look: TargetCheck) -> str | None:
 
 
 def all_registered(look: TargetCheck) -> str | None:
-    """Why its order would be rejected: the cluster does not know a broker of it (R12)."""
+    """Why the order would be rejected: it has a broker that the cluster does not know (R12)."""
     absent = look.brokers.unregistered(look.state.assignment)
     if not absent:
         return None
-    names = ", ".join(f"b{one}" for one in absent)
+    names = ", ".join(f"b{broker}" for broker in absent)
     return f"the controller rejects a reorder while {names} is not registered: start it once"
 
 
@@ -168,4 +170,4 @@ _GUARDS: tuple[Callable[[TargetCheck], str | None], ...] = (
     _same_assignment,
     _nobody_came_back,
 )
-"""In the order in which an operator wants to hear of them (R16, R12, R1)."""
+"""In the order in which an operator wants to read them (R16, R12, R1)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectionType
+from breakglass.services.kafka.wire.messages.kip1275 import ElectionType
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import ElectionTarget
@@ -29,12 +29,12 @@ class RouteStep:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The steps that elect the designees of one batch; each goes on with what was accepted."""
+    """The steps that elect the designees of one batch; each takes what the last accepted."""
 
     name: str
     steps: tuple[RouteStep, ...]
     reorders: bool
-    """It writes assignments in another order, which are to be put back."""
+    """The route writes assignments in another order, which must be put back."""
 
 
 def stock_route(client: ElectionClient) -> Route:
@@ -46,9 +46,11 @@ def stock_route(client: ElectionClient) -> Route:
     """
 
     def reorder(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
-        orders = {one.partition: one.order for one in batch if one.order != one.assignment}
+        orders = {
+            target.partition: target.order for target in batch if target.order != target.assignment
+        }
         written = client.reorder(orders, deadline) if orders else {}
-        return {one.partition: written.get(one.partition, Reply(0)) for one in batch}
+        return {target.partition: written.get(target.partition, Reply(0)) for target in batch}
 
     steps = (RouteStep(REORDER, reorder), _unclean_election(client))
     return Route("reorder + unclean election", steps, reorders=True)
@@ -58,7 +60,7 @@ def native_route(client: ElectionClient) -> Route:
     """Name the leader in the election itself (ElectLeaders v3, KIP-1275)."""
 
     def designate(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
-        return client.designate({one.partition: one.designee for one in batch}, deadline)
+        return client.designate({target.partition: target.designee for target in batch}, deadline)
 
     return Route("designated election", (RouteStep(DESIGNATE, designate),), reorders=False)
 
@@ -70,7 +72,7 @@ def plain_unclean_route(client: ElectionClient) -> Route:
 
 def _unclean_election(client: ElectionClient) -> RouteStep:
     def elect(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
-        return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
+        return client.elect(ElectionType.UNCLEAN, [target.partition for target in batch], deadline)
 
     return RouteStep(ELECT, elect)
 

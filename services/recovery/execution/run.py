@@ -12,20 +12,16 @@ from breakglass.services.errors import BreakglassError, NoQuorum, StorageError
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.election_client import ElectionClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import ClusterSnapshot, TopicPartition, Unknown
 from breakglass.services.recovery.execution.attempt import BatchAttempt, journalled
-from breakglass.services.recovery.execution.batches import batches, in_order
+from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.course import Course
-from breakglass.services.recovery.execution.journal_space import journal_bytes
 from breakglass.services.recovery.execution.ladder import climb
-from breakglass.services.recovery.execution.limits import ExecutionLimits
-from breakglass.services.recovery.execution.others import others_at_work
 from breakglass.services.recovery.execution.recheck import recheck, recheck_log
-from breakglass.services.recovery.execution.record import ExecutionJournal
-from breakglass.services.recovery.execution.restore_order import restore_orders
+from breakglass.services.recovery.execution.record import ExecutionJournal, journal_bytes
+from breakglass.services.recovery.execution.restore_order import others_at_work, restore_orders
 from breakglass.services.recovery.execution.routes import Route, RouteChoice
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
@@ -33,7 +29,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     order_left,
 )
-from breakglass.services.recovery.judgement.circumstances import quorum_lost
+from breakglass.services.recovery.judgement.succession import quorum_lost
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""
@@ -50,7 +46,7 @@ class Rescue(Protocol):
     def save(
         self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
     ) -> Mapping[TopicPartition, str]:
-        """Save what electing *targets* cuts off; a reason for each that was not saved whole."""
+        """Save what electing *targets* cuts off; gives a reason for each target not saved whole."""
 
 
 @dataclass(slots=True)
@@ -64,15 +60,15 @@ class Recovery:
     """None: what is cut off is lost (`--without-rescue`)."""
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
-    """Asked between batches and before retries: true ends the run after the batch under way."""
+    """Asked between batches and before retries; true ends the run after the batch under way."""
     begin: Callable[[Sequence[ElectionTarget]], None] = lambda _: None
-    """Hears of each batch before anything is sent for it."""
+    """Called with each batch before anything is sent for it."""
     pause: Callable[[float], None] = time.sleep
     observer: Observer = field(init=False)
     """Looks through the client's own connections, at the cluster that is changed."""
     route: Route = field(init=False)
     course: Course = field(default_factory=Course, init=False)
-    """What the batches so far have found out."""
+    """What the batches so far mean for later batches."""
 
     def __post_init__(self) -> None:
         self.observer = Observer(self.client.reading())
@@ -112,7 +108,7 @@ class Recovery:
         )
         if kept_back:
             yield kept_back
-        yield from self.elect([one for one in targets if one.partition not in unsaved])
+        yield from self.elect([target for target in targets if target.partition not in unsaved])
 
     def _save(self, targets: Sequence[ElectionTarget]) -> Mapping[TopicPartition, str]:
         """Rescue what electing *targets* cuts off; why partitions were not saved whole.
@@ -143,7 +139,9 @@ class Recovery:
             outcomes = self._batch(batch)
             self.course.learn(outcomes)
             yield outcomes
-            batch = self._next(waves, any(one.result is RecoveryResult.ELECTED for one in outcomes))
+            batch = self._next(
+                waves, any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes)
+            )
         left = [target for target in in_order(targets) if target.partition not in attempted]
         if left:
             yield self._noted(not_attempted(left, self.course))
@@ -176,18 +174,18 @@ class Recovery:
             outcomes.update(stopped)
             unsent.update(stopped)
             attempt = self._attempt()
-            attempt.make([one for one in left if one.partition not in stopped])
+            attempt.make([target for target in left if target.partition not in stopped])
             outcomes.update(attempt.outcomes)
             reordered |= attempt.reordered
             common = common or attempt.common
-            left = [one for one in left if one.partition in attempt.transient]
+            left = [target for target in left if target.partition in attempt.transient]
             if not left:
                 break
         if common:
             self.course.halt(f"stopped because every other election would fail alike: {common}")
-        told = self._finish(tuple(outcomes[one.partition] for one in batch), reordered)
-        self._noted(tuple(one for one in told if one.partition in unsent))
-        return told
+        finished = self._finish(tuple(outcomes[target.partition] for target in batch), reordered)
+        self._noted(tuple(outcome for outcome in finished if outcome.partition in unsent))
+        return finished
 
     def _attempt(self) -> BatchAttempt:
         return BatchAttempt(self.observer, self.route, self.journal, self.limits, self._others)
@@ -209,20 +207,22 @@ class Recovery:
             seen = asking.submit(climb, self.observer, outcomes, limit)
             if self.route.reorders:
                 outcomes = self._restored(outcomes, reordered)
-            rungs = [one.rung for one in seen.result()]
+            rungs = [outcome.rung for outcome in seen.result()]
         return tuple(
-            one if one.rung is rung else replace(one, rung=rung)
-            for one, rung in zip(outcomes, rungs, strict=True)
+            outcome if outcome.rung is rung else replace(outcome, rung=rung)
+            for outcome, rung in zip(outcomes, rungs, strict=True)
         )
 
     def _restored(
         self, outcomes: tuple[PartitionOutcome, ...], reordered: set[TopicPartition]
     ) -> tuple[PartitionOutcome, ...]:
         deadline = Deadline.after(self.limits.read)
-        told = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
+        restored = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
         return tuple(
-            order_left(one) if one.partition in reordered and one.order_restored is None else one
-            for one in told
+            order_left(outcome)
+            if outcome.partition in reordered and outcome.order_restored is None
+            else outcome
+            for outcome in restored
         )
 
     def _look(
@@ -239,9 +239,9 @@ class Recovery:
             snapshot = self._read(targets)
         except BreakglassError as error:
             refused = tuple(
-                PartitionOutcome(one, RecoveryResult.REFUSED, str(error)) for one in targets
+                PartitionOutcome(target, RecoveryResult.REFUSED, str(error)) for target in targets
             )
-            return {one.partition: one for one in refused}, str(error)
+            return {outcome.partition: outcome for outcome in refused}, str(error)
         return _rechecked(targets, snapshot, ends), ""
 
     def _read(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
@@ -252,8 +252,8 @@ class Recovery:
             WrongCluster: the address leads to another cluster by now.
             Unreachable: no broker answers.
         """
-        only = {one.partition for one in targets}
-        topics = sorted({one.topic for one in only})
+        only = {target.partition for target in targets}
+        topics = sorted({partition.topic for partition in only})
         deadline, half = Deadline.after(self.limits.read), self.limits.read / 2
         client = self.observer.client
         # The broker asked first may hang: half of the time is left for another one.
@@ -268,9 +268,9 @@ class Recovery:
         return snapshot
 
     def _noted(self, unsent: tuple[PartitionOutcome, ...]) -> tuple[PartitionOutcome, ...]:
-        """Write down what was decided without sending anything more."""
-        untouched = [one for one in unsent if one.order_restored is None]
-        reordered = [one for one in unsent if one.order_restored is False]
+        """Journal what was decided without sending anything more."""
+        untouched = [outcome for outcome in unsent if outcome.order_restored is None]
+        reordered = [outcome for outcome in unsent if outcome.order_restored is False]
         try:
             if untouched:
                 self._note("nothing was sent for these", untouched)
@@ -282,7 +282,7 @@ class Recovery:
         return unsent
 
     def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
-        self.journal.note(text, partitions=[_named(one) for one in outcomes])
+        self.journal.note(text, partitions=[_named(outcome) for outcome in outcomes])
 
 
 def _rechecked(
@@ -290,13 +290,13 @@ def _rechecked(
     snapshot: ClusterSnapshot,
     ends: Mapping[TopicPartition, int | Unknown],
 ) -> dict[TopicPartition, PartitionOutcome]:
-    states = {one.partition: one for one in snapshot.partitions}
+    states = {state.partition: state for state in snapshot.partitions}
     looks = (
-        recheck(one, states.get(one.partition), snapshot.description)
-        or recheck_log(one, ends[one.partition])
-        for one in targets
+        recheck(target, states.get(target.partition), snapshot.description)
+        or recheck_log(target, ends[target.partition])
+        for target in targets
     )
-    return {one.partition: one for one in looks if one is not None}
+    return {look.partition: look for look in looks if look is not None}
 
 
 def _named(outcome: PartitionOutcome) -> dict[str, Any]:
@@ -310,9 +310,10 @@ def _named(outcome: PartitionOutcome) -> dict[str, Any]:
 def not_attempted(
     targets: Sequence[ElectionTarget], course: Course
 ) -> tuple[PartitionOutcome, ...]:
-    """Nothing is done about *targets*, for the reasons that *course* has."""
+    """*targets* as not attempted, for the reasons that *course* has."""
     return tuple(
-        PartitionOutcome(one, RecoveryResult.NOT_ATTEMPTED, course.why_not(one)) for one in targets
+        PartitionOutcome(target, RecoveryResult.NOT_ATTEMPTED, course.why_not(target))
+        for target in targets
     )
 
 

@@ -1,19 +1,33 @@
-"""One partition to recover, frozen before anything is sent, and what came of it."""
+"""A partition to recover, frozen before anything is sent, and the outcome of its election.
+
+Where another replica than the designee was elected, the outcome names the cause only if evidence
+proves it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from uuid import UUID
 
-from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.precedence import internal
+from breakglass.services.model import (
+    ClusterDescription,
+    PartitionEvidence,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+    known,
+)
+from breakglass.services.quick_values import quickly_made
+from breakglass.services.recovery.judgement.assessment import internal
+from breakglass.services.recovery.judgement.ranking import Ranking, election_order, rank
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ElectionTarget:
-    """A partition and the replica that is to lead it, with what that rests on."""
+    """A partition and the replica that is to lead it, with the evidence for the choice."""
 
     partition: TopicPartition
     topic_id: UUID
@@ -42,12 +56,12 @@ class RecoveryResult(StrEnum):
     ELECTED = "elected"
     """The designee leads, and said so itself."""
     ALREADY_ONLINE = "already online"
-    """It has a leader: nothing was to be done, which is a success."""
+    """The partition has a leader already: a success, without an election."""
     ELECTED_ANOTHER = "elected another"
     REFUSED = "refused"
     """A guard said no; nothing was changed for this partition."""
     REORDERED = "order written, not elected"
-    """Its assignment was written in another order, and then no election was held."""
+    """Its assignment was written in another order, and then no election ran."""
     FAILED = "failed"
     """The controller answered with an error."""
     UNKNOWN = "unknown"
@@ -74,6 +88,23 @@ class Rung(IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An election that does not run, as the outcome that it already has."""
+
+    partition: TopicPartition
+    designee: int | None
+    """None where no leader was chosen."""
+    result: RecoveryResult
+    reason: str
+    leader: int | None
+    """The leader, where there is one."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result is RecoveryResult.ALREADY_ONLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +136,12 @@ class PartitionOutcome:
         return self.succeeded and self.order_restored is not False
 
     def with_rung(self, rung: Rung) -> PartitionOutcome:
-        """The same, seen to have climbed to *rung*."""
+        """The outcome, seen to have climbed to *rung*."""
         return replace(self, rung=rung)
 
 
 def refused(target: ElectionTarget, reason: str) -> PartitionOutcome:
-    """Nothing is done about *target*, for that *reason*."""
+    """The outcome of a *target* that a guard refused for *reason*."""
     return PartitionOutcome(target, RecoveryResult.REFUSED, reason)
 
 
@@ -123,7 +154,7 @@ NO_ELECTION = (
 def order_left(outcome: PartitionOutcome) -> PartitionOutcome:
     """*outcome* of a partition whose assignment may still have the order that was written.
 
-    A refusal that came after the order was written is none: something was changed.
+    A refusal after the order was written is a failure, because something was changed.
     """
     left = replace(outcome, order_restored=False)
     if outcome.result is not RecoveryResult.REFUSED:
@@ -133,13 +164,13 @@ def order_left(outcome: PartitionOutcome) -> PartitionOutcome:
 
 def exit_code(outcomes: Sequence[PartitionOutcome], others: Collection[RecoveryResult] = ()) -> int:
     """`exit_code_of` their results and *others*; 1 where only an order is left to be put back."""
-    code = exit_code_of([*others, *(one.result for one in outcomes)])
-    return 1 if code == 0 and not all(one.complete for one in outcomes) else code
+    code = exit_code_of([*others, *(outcome.result for outcome in outcomes)])
+    return 1 if code == 0 and not all(outcome.complete for outcome in outcomes) else code
 
 
 def exit_code_of(results: Collection[RecoveryResult]) -> int:
     """0 all online, 4 something is unknown, 3 guards said no and nothing was changed, else 1."""
-    failed = [one for one in results if one not in _SUCCESSES]
+    failed = [result for result in results if result not in _SUCCESSES]
     if not failed:
         return 0
     if RecoveryResult.UNKNOWN in failed:
@@ -156,3 +187,111 @@ def exit_code_of(results: Collection[RecoveryResult]) -> int:
 _SUCCESSES = (RecoveryResult.ELECTED, RecoveryResult.ALREADY_ONLINE, RecoveryResult.UNDONE)
 _CHANGES = frozenset({RecoveryResult.ELECTED, RecoveryResult.UNDONE})
 _UNCHANGED = frozenset({RecoveryResult.REFUSED, RecoveryResult.NOT_ATTEMPTED})
+
+
+def target_of(
+    evidence: PartitionEvidence, designee: int, ranking: Ranking | None = None
+) -> ElectionTarget:
+    """The target that makes *designee* lead, with the whole ranking as its order (R4).
+
+    *ranking* saves ranking the replicas again.
+    """
+    replica = evidence.replica(designee)
+    log_end = replica.log_end if replica is not None else None
+    minimum = evidence.settings.min_insync_replicas
+    return ElectionTarget(
+        partition=evidence.partition,
+        topic_id=evidence.state.topic_id,
+        designee=designee,
+        order=election_order(evidence, ranking or rank(evidence), designee),
+        assignment=evidence.state.assignment,
+        leader_epoch=evidence.state.leader_epoch,
+        log_end=log_end if isinstance(log_end, int) else None,
+        min_insync_replicas=minimum if known(minimum) else None,
+        live=live_beside(evidence, designee),
+    )
+
+
+def live_beside(evidence: PartitionEvidence, designee: int) -> tuple[int, ...]:
+    """Assigned brokers other than *designee* that were not fenced when this was read."""
+    return tuple(
+        replica.broker
+        for replica in evidence.replicas
+        if replica.broker != designee and replica.fenced is not True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Clues:
+    """What was seen of one partition after another replica was elected."""
+
+    partition: TopicPartition
+    state: PartitionState | None = None
+    """None where the partition is gone."""
+    brokers: ClusterDescription | None = None
+    order_written: bool = False
+    """The controller accepted our order before."""
+    led_before: bool = False
+    """The controller answered our election by saying that the partition had a leader."""
+    unclean: bool | Unknown | None = None
+    """Whether the controller elects replicas of the topic uncleanly; None: not read."""
+    others: Sequence[str] = ()
+    """Who else acted on this partition, by their journals: ``ann@bastion (journal FILE)``."""
+
+
+def explained(outcome: PartitionOutcome, clues: Clues) -> PartitionOutcome:
+    """*outcome* with the causes that *clues* prove, where it is a mismatch."""
+    if outcome.result is not RecoveryResult.ELECTED_ANOTHER:
+        return outcome
+    designee, leader = outcome.target.designee, outcome.leader
+    causes = "; ".join(_causes(outcome, clues)) or unknown_cause(leader)
+    return replace(outcome, reason=f"{causes}; {what_to_do(designee, leader)}")
+
+
+def unknown_cause(leader: int | None) -> str:
+    """The sentence where no cause is proved."""
+    return f"b{leader} was elected; the cause is not known"
+
+
+def what_to_do(designee: int, leader: int | None) -> str:
+    """How to keep what the designee holds, whatever the cause."""
+    return (
+        f"what b{designee} holds beyond b{leader} is being cut off: stop b{designee} now if it "
+        "holds more"
+    )
+
+
+def _causes(outcome: PartitionOutcome, clues: Clues) -> Iterator[str]:
+    target, leader = outcome.target, outcome.leader
+    foreign = _foreign_order(outcome, clues)
+    if clues.others:
+        yield f"{' and '.join(clues.others)} elected b{leader}"
+    elif foreign or _asked_for(outcome, clues):
+        yield f"another operator or tool elected b{leader}"
+    if foreign:
+        yield foreign
+    if clues.led_before:
+        yield f"b{leader} led already when this recovery asked for the election"
+    if leader is not None and leader not in target.live:
+        yield f"b{leader} was elected: it was fenced when the price was counted, and came back"
+    if clues.brokers is not None and clues.brokers.fenced(target.designee) is True:
+        yield f"b{target.designee} is fenced, so that b{leader} was elected"
+
+
+def _asked_for(outcome: PartitionOutcome, clues: Clues) -> bool:
+    """Nobody but a request elects a replica that was unfenced all the time, and no ISR or ELR has.
+
+    The look before sending had refused the election of a member of these (R1).
+    """
+    return clues.led_before and clues.unclean is False and outcome.leader in outcome.target.live
+
+
+def _foreign_order(outcome: PartitionOutcome, clues: Clues) -> str:
+    """What proves that somebody else wrote the order; empty where nothing does."""
+    if clues.state is None:
+        return ""
+    target, now = outcome.target, clues.state.assignment
+    ours = target.order if clues.order_written else target.assignment
+    if now in (ours, target.order):
+        return ""
+    return f"the assignment is {list(now)}, and not {list(ours)} as this recovery left it"

@@ -1,11 +1,11 @@
-"""What elections leave behind: open transactions (R18) and groups past the end (R19)."""
+"""What elections leave to clean up: open transactions (R18) and groups past the end (R19)."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
@@ -22,7 +22,8 @@ from breakglass.services.recovery.execution.target import (
 from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
 
-AFTER_SECONDS = 5.0
+FINISH = "`breakglass transactions finish --source log:DIR`"
+"""Ends what hangs, by the log folder of the leader that was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,12 @@ class GroupPastEnd:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """What is still to be put right where leaders were elected."""
+    """What the operator still has to put right where leaders were elected."""
 
     open_transactions: tuple[OpenTransaction, ...] | Unknown
-    """read_committed consumers stop there."""
+    """Open transactions: read_committed consumers stop at them."""
     groups_past_end: tuple[GroupPastEnd, ...]
-    """They meet OFFSET_OUT_OF_RANGE."""
+    """Groups that will get OFFSET_OUT_OF_RANGE."""
     given_up: tuple[GivenUp, ...] = ()
     """Brokers whose unread logs would be cut, were they started."""
 
@@ -50,21 +51,17 @@ class Aftermath:
 def look_after(
     client: ReadClient, outcomes: Sequence[PartitionOutcome], wanted: Sequence[Priced]
 ) -> Aftermath:
-    """What the elections of *outcomes* have left behind; *wanted* is what was agreed to.
+    """What the elections of *outcomes* left to clean up; *wanted* is what was agreed to.
 
-    Never raises for a broker: what it does not tell is Unknown.
+    Never raises for a broker: what a broker does not answer is Unknown.
     """
-    evidence = {one.partition: one.evidence for one in wanted}
-    elected = [one.target for one in outcomes if one.result is RecoveryResult.ELECTED]
-    if elected:
-        # Brokers are asked by their ids, which a new client cannot find yet.
-        with contextlib.suppress(BreakglassError):
-            client.describe(Deadline.after(AFTER_SECONDS))
-    known = [one for one in elected if one.partition in evidence]
+    evidence = {quoted.partition: quoted.evidence for quoted in wanted}
+    elected = [outcome.target for outcome in outcomes if outcome.result is RecoveryResult.ELECTED]
+    known = [target for target in elected if target.partition in evidence]
     return Aftermath(
         open_transactions_after(client, outcomes),
         past_end(known, evidence),
-        given_up(outcomes, {one.partition: one.stake.abandons for one in wanted}),
+        given_up(outcomes, {quoted.partition: quoted.stake.abandons for quoted in wanted}),
     )
 
 
@@ -73,7 +70,9 @@ def past_end(
 ) -> tuple[GroupPastEnd, ...]:
     """Groups that the elections of *targets* leave with a committed offset past the end."""
     chosen = list(targets)
-    committed = {one.partition: evidence[one.partition].group_offsets for one in chosen}
+    committed = {
+        partition.partition: evidence[partition.partition].group_offsets for partition in chosen
+    }
     return groups_past_end(chosen, committed)
 
 
@@ -82,28 +81,55 @@ def open_transactions_after(
 ) -> tuple[OpenTransaction, ...] | Unknown:
     """Transactions left open on recovered partitions: read_committed readers stop there (R18)."""
     leaders = {
-        one.partition: one.leader
-        for one in outcomes
-        if one.result is RecoveryResult.ELECTED and one.leader is not None
+        target.partition: target.leader
+        for target in outcomes
+        if target.result is RecoveryResult.ELECTED and target.leader is not None
     }
     if not leaders:
         return ()
-    deadline = Deadline.after(AFTER_SECONDS)
-    coordinators = sorted(set(leaders.values()))
+    deadline = Deadline.after(patience.BRIEF)
+    try:
+        coordinators = live_brokers(read, deadline)
+    except BreakglassError as error:
+        return Unknown(str(error))
     return read_open_transactions(read.sender, leaders, coordinators, deadline)
+
+
+def live_brokers(read: ReadClient, deadline: Deadline) -> list[int]:
+    """The brokers that are not fenced, whose addresses *read* knows from now on.
+
+    Raises:
+        Unreachable: no broker answers.
+    """
+    return [broker.id for broker in read.describe(deadline).brokers if broker.fenced is not True]
+
+
+def left_open_text(one: OpenTransaction) -> str:
+    """What an open transaction does to its partition, and what ends it."""
+    if one.hanging is False:
+        return (
+            f"{one.partition}: open transaction of producer {one.producer_id} since offset "
+            f"{one.start_offset:,}: its coordinator says {one.coordinator_state}, and will end it"
+        )
+    kind = "hanging" if one.hanging is True else "open"
+    return (
+        f"{one.partition}: {kind} transaction of producer {one.producer_id} since offset "
+        f"{one.start_offset:,}: read_committed consumers stop there; {FINISH} ends it by its "
+        "marker"
+    )
 
 
 def groups_past_end(
     targets: Sequence[ElectionTarget],
     committed: Mapping[TopicPartition, Mapping[str, int] | Unknown],
 ) -> tuple[GroupPastEnd, ...]:
-    """Groups of *targets* that will meet OFFSET_OUT_OF_RANGE after the election."""
+    """Groups of *targets* that will get OFFSET_OUT_OF_RANGE after the election."""
     return tuple(
-        GroupPastEnd(one.partition, group, offset, one.log_end)
-        for one in targets
-        if one.log_end is not None
-        for group, offset in sorted(_groups(committed.get(one.partition)).items())
-        if offset > one.log_end
+        GroupPastEnd(target.partition, group, offset, target.log_end)
+        for target in targets
+        if target.log_end is not None
+        for group, offset in sorted(_groups(committed.get(target.partition)).items())
+        if offset > target.log_end
     )
 
 

@@ -1,4 +1,4 @@
-"""Unknown outcomes looked up again: the cluster is only read, and the journal told."""
+"""Unknown outcomes looked up again: the cluster is only read, and the journal completed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.journal import Journal, JournalView, read
 from breakglass.services.guard.journal_view import UNKNOWN
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.limits import ExecutionLimits
 from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from breakglass.services.recovery.resume import topics_of
 from breakglass.services.recovery.timeline.ending import endings_of
-from breakglass.services.recovery.triage import SNAPSHOT_SECONDS
 from breakglass.services.recovery.unfinished import Remains, confirmations, remains, settlements
 
 
@@ -29,7 +29,7 @@ class StepAnswer:
     step: str
     partition: TopicPartition
     result: str
-    """``unknown`` where it still does not tell."""
+    """``unknown`` where the cluster still gives no answer."""
     reason: str = ""
 
     @property
@@ -43,14 +43,14 @@ class CheckedAgain:
 
     view: JournalView
     answers: tuple[StepAnswer, ...]
-    """One for each step and partition that was unsettled, oldest first."""
+    """An answer for each step and partition that was unsettled, oldest first."""
     remains: Remains
     """What is left to be done, by a resume."""
 
     @property
     def unsettled(self) -> tuple[StepAnswer, ...]:
         """What is still unknown."""
-        return tuple(one for one in self.answers if not one.settled)
+        return tuple(answer for answer in self.answers if not answer.settled)
 
 
 def check_again(
@@ -62,7 +62,7 @@ def check_again(
     """Ask the cluster what became of the unsettled steps in the journal at *path*.
 
     Nothing is elected and no order is put back: that is a resume's. A journal of settled steps
-    is left as it is. *folder* is the state folder, whose lock keeps others out meanwhile.
+    is left as it is. *folder* is the state folder, whose lock keeps other processes out.
 
     Raises:
         WrongCluster: the journal is of another cluster.
@@ -76,10 +76,10 @@ def check_again(
         return CheckedAgain(before, (), remains(before, snapshot))
     journal, view = Journal.resume(path, folder)
     with journal:
-        states = {one.partition: one for one in snapshot.partitions}
+        states = {state.partition: state for state in snapshot.partitions}
         for request, items in settlements(view, states):
             journal.outcome(request, items)
-        led = [one.target for one in remains(view, snapshot).led]
+        led = [led_partition.target for led_partition in remains(view, snapshot).led]
         deadline = Deadline.after((limits or ExecutionLimits()).confirmation)
         confirmed = Observer(client).confirm(led, deadline) if led else {}
         for request, items in confirmations(view, confirmed):
@@ -92,9 +92,13 @@ def check_again(
 def settled_by(
     found: CheckedAgain, unknown: Iterable[PartitionOutcome]
 ) -> tuple[PartitionOutcome, ...]:
-    """What *found* says of those of *unknown* that are settled by now."""
-    told = {one.partition: one for one in found.answers if one.settled}
-    return tuple(_settled(one, told[one.partition]) for one in unknown if one.partition in told)
+    """The outcomes among *unknown* that *found* settles."""
+    settled = {answer.partition: answer for answer in found.answers if answer.settled}
+    return tuple(
+        _settled(outcome, settled[outcome.partition])
+        for outcome in unknown
+        if outcome.partition in settled
+    )
 
 
 def _settled(outcome: PartitionOutcome, answer: StepAnswer) -> PartitionOutcome:
@@ -108,7 +112,7 @@ def _settled(outcome: PartitionOutcome, answer: StepAnswer) -> PartitionOutcome:
 
 
 def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
-    deadline = Deadline.after(SNAPSHOT_SECONDS)
+    deadline = Deadline.after(patience.SNAPSHOT)
     found = client.describe(deadline).cluster_id
     if found != view.cluster_id:
         raise WrongCluster(
@@ -119,14 +123,14 @@ def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
 
 
 def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot) -> None:
-    """Write down how it stands: done where nothing is left, else as it was.
+    """Write down the end again: done where nothing is left, else as it was.
 
     An election that made another replica lead is never a success, though nothing is left of it.
     """
     now = read(journal.path)
     found = remains(now, snapshot)
     left = found.offline or found.led or found.left
-    missed = any(one.result == RecoveryResult.ELECTED_ANOTHER for one in endings_of(now))
+    missed = any(ending.result == RecoveryResult.ELECTED_ANOTHER for ending in endings_of(now))
     if not left and not missed:
         journal.finish(SUCCEEDED)
     elif not left or result is not None:
@@ -139,8 +143,8 @@ def _answers(before: JournalView, after: JournalView) -> Iterator[StepAnswer]:
         outcomes = now[step.request.seq].outcomes
         for partition in step.unsettled:
             if partition in outcomes:
-                told = outcomes[partition]
-                reason = str(told.details.get("reason", ""))
-                yield StepAnswer(step.name, partition, told.result, reason)
+                outcome = outcomes[partition]
+                reason = str(outcome.details.get("reason", ""))
+                yield StepAnswer(step.name, partition, outcome.result, reason)
             else:
-                yield StepAnswer(step.name, partition, UNKNOWN, "the cluster does not tell")
+                yield StepAnswer(step.name, partition, UNKNOWN, "the cluster does not say")

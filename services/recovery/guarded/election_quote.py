@@ -7,26 +7,27 @@ from dataclasses import dataclass
 
 from breakglass.services.guard.consent import ConsentGroup, Price, Stake, consent_groups
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.execution.record import described
-from breakglass.services.recovery.execution.target import ElectionTarget
-from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.recovery.execution.target import ElectionTarget, target_of
+from breakglass.services.recovery.judgement.assessment import Assessment, own_consent
+from breakglass.services.recovery.judgement.inputs import abandoned
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
 from breakglass.services.recovery.judgement.ranking import Ranking
-from breakglass.services.recovery.judgement.replica_choice import own_consent
-from breakglass.services.recovery.judgement.unheard import abandoned
+from breakglass.services.recovery.ledger.holdings import written_holdings
 from breakglass.services.words.contents import contents_text
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A target with what electing it costs."""
+    """A target with the price of its election."""
 
     evidence: PartitionEvidence
     target: ElectionTarget
     stake: Stake
     gone: tuple[int, ...] = ()
-    """Brokers declared gone: nobody waits for them."""
+    """Brokers declared gone, which are not waited for."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -56,7 +57,7 @@ def priced(
 
 
 def priced_as_judged(judged: Assessment, target: ElectionTarget) -> Priced:
-    """The same on the evidence that was *judged*, with the loss and the ranking of then."""
+    """The election priced on the evidence that was *judged*, with its loss and its ranking."""
     loss = judged.loss_of(target.designee)
     return priced(judged.evidence, target, judged.gone, loss, judged.ranking)
 
@@ -67,24 +68,26 @@ def frozen(evidence: PartitionEvidence, designee: int, gone: Collection[int] = (
 
 
 def groups_of(wanted: Iterable[Priced]) -> tuple[ConsentGroup, ...]:
-    """What has to be agreed to before *wanted* are elected, one phrase each."""
-    return consent_groups([one.stake for one in wanted])
+    """The phrases to agree to before *wanted* are elected."""
+    return consent_groups([quoted.stake for quoted in wanted])
 
 
-def planned(one: Priced) -> dict[str, object]:
+def planned(quoted: Priced) -> dict[str, object]:
     """All that it takes to finish in another process, and what was agreed to.
 
     That is the price, the brokers that are abandoned, and what they hold at least: None where
-    nothing is known of that. Beside it stands how far the designee's contents were verified.
+    nothing is known of that. Beside it stands how far the designee's contents were verified, and
+    what each replica held, for the ledger of the incident.
     """
-    unread = unread_bound(one.evidence)
-    designee = one.evidence.replica(one.target.designee)
+    unread = unread_bound(quoted.evidence)
+    designee = quoted.evidence.replica(quoted.target.designee)
     return {
-        **described(one.target),
-        "price": str(one.stake.price),
-        "abandons": one.stake.abandons,
+        **described(quoted.target),
+        "price": str(quoted.stake.price),
+        "abandons": quoted.stake.abandons,
         "unread_at_least": None if isinstance(unread.at_least, Unknown) else unread.at_least,
         "unread_source": unread.source,
-        "gone": one.gone,
+        "gone": quoted.gone,
         "contents": "not read" if designee is None else contents_text(designee),
+        **written_holdings(quoted.evidence),
     }

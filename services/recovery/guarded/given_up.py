@@ -9,8 +9,10 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from breakglass.services.words.figures import partitions_text
 
-COPY_FIRST = "breakglass rescue --from log:DIR"
+COPY_FIRST = "breakglass rescue --source log:DIR"
 """Saves what a copied log folder holds."""
+SAFE_WHEN = "breakglass return --source log:DIR"
+"""Says what would be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,13 @@ class GivenUp:
 
     broker: int
     partitions: tuple[TopicPartition, ...]
-    """Those that lead on without it, in the order of recovery."""
+    """Partitions that are led without the broker, in the order of recovery."""
 
     @property
     def advice(self) -> str:
-        """What is not to be done with it, and what is to be done first."""
-        return f"{do_not_start(self.broker)} ({partitions_text(len(self.partitions))} would be cut)"
+        """What not to do with the broker, what to do first, and what says when it is safe."""
+        cut = f"({partitions_text(len(self.partitions))} would be cut)"
+        return f"{do_not_start(self.broker)} {cut}; {SAFE_WHEN} says when it is safe"
 
 
 def do_not_start(broker: int) -> str:
@@ -35,21 +38,21 @@ def do_not_start(broker: int) -> str:
 def given_up(
     outcomes: Iterable[PartitionOutcome], abandons: Mapping[TopicPartition, Iterable[int]]
 ) -> tuple[GivenUp, ...]:
-    """One for each broker of *abandons* whose log a leader of *outcomes* would cut now.
+    """A value for each broker of *abandons* whose log a leader of *outcomes* would cut now.
 
     *abandons* has the brokers that were unread when the elections were agreed to.
     """
-    held: dict[int, list[TopicPartition]] = {}
-    for one in outcomes:
-        if _leads(one):
-            for broker in abandons.get(one.partition, ()):
-                if broker != one.leader:
-                    held.setdefault(broker, []).append(one.partition)
-    return tuple(GivenUp(broker, tuple(held[broker])) for broker in sorted(held))
+    abandoned: dict[int, list[TopicPartition]] = {}
+    for outcome in outcomes:
+        if _leads(outcome):
+            for broker in abandons.get(outcome.partition, ()):
+                if broker != outcome.leader:
+                    abandoned.setdefault(broker, []).append(outcome.partition)
+    return tuple(GivenUp(broker, tuple(abandoned[broker])) for broker in sorted(abandoned))
 
 
 def _leads(outcome: PartitionOutcome) -> bool:
-    """Whether somebody leads now, or may, that was elected without the unread logs."""
+    """Whether a leader that was elected without the unread logs leads now, or may lead."""
     if outcome.result is RecoveryResult.ALREADY_ONLINE:
         return outcome.leader == outcome.target.designee
     return outcome.result in (

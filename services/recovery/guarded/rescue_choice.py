@@ -12,7 +12,7 @@ class RescueChoice:
 
     without: bool = False
     to: Path | None = None
-    """None: the user's state folder."""
+    """The folder of rescues; None: the user's state folder."""
 
     @property
     def folder(self) -> Path:
@@ -21,7 +21,7 @@ class RescueChoice:
 
 
 def default_folder() -> Path:
-    """Where rescues go unless told otherwise."""
+    """Where rescues go by default."""
     from breakglass.services.state_folder import state_folder
 
     return state_folder() / "rescue"

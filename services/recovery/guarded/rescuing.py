@@ -11,8 +11,12 @@ from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.acts.events import RescueEnded, RescueProgressed
 from breakglass.services.recovery.execution.run import Rescue
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from breakglass.services.recovery.rescue.journalled import JournalledRescue
-from breakglass.services.recovery.rescue.rescue import BYTES_PER_SECOND, CLIENT_ID, Rescuer
+from breakglass.services.recovery.rescue.rescue import (
+    BYTES_PER_SECOND,
+    CLIENT_ID,
+    JournalledRescue,
+    Rescuer,
+)
 from breakglass.services.session import ReadAccess
 
 

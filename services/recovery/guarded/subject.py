@@ -1,4 +1,7 @@
-"""What a guarded election is about, frozen before consent: targets, price, what is left out."""
+"""What a guarded election is about, frozen before consent: targets, prices, what is left out.
+
+The price of a rescue is part of it: how much will be saved is estimated before consent.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,24 @@ from typing import TYPE_CHECKING
 from breakglass.services.guard.consent import ConsentGroup, Price
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.choice import Left
-from breakglass.services.recovery.execution.prepare import target_of
-from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.guarded.election_quote import (
     Priced,
     groups_of,
     priced,
     priced_as_judged,
 )
-from breakglass.services.recovery.guarded.rescue_size import RescueSize, rescue_size
-from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.assessment import (
+    Assessment,
+    Verdict,
+    recovery_order,
+    refusal,
+)
 from breakglass.services.recovery.judgement.loss import UnreadRecords, unread_bound
-from breakglass.services.recovery.judgement.precedence import recovery_order
-from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.rescue.rescue import divide
+from breakglass.services.recovery.rescue.results import estimate
+from breakglass.services.recovery.rescue.spans import AtRisk
+from breakglass.services.recovery.triage import Left
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
@@ -31,70 +38,103 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.unfinished import JournalledPartition
 
 
+@dataclass(frozen=True, slots=True)
+class RescueSize:
+    """What the elections cut off readable replicas."""
+
+    partitions: int
+    """Partitions of which something will be saved."""
+    records: int
+    """Offsets to be saved; an upper bound where a log was compacted."""
+    size: int | Unknown
+    """About how many bytes the rescue takes, if batches are not compressed."""
+    impossible: int = 0
+    """Partitions that cannot be rescued: a log start is unknown."""
+
+
+def rescue_size(wanted: Iterable[Priced]) -> RescueSize:
+    """What a rescue before the election of *wanted* saves; asks nobody."""
+    at_risk = [AtRisk(quoted.evidence, quoted.target.designee) for quoted in wanted]
+    shares, unknown = divide(at_risk)
+    chosen = [share for some in shares.values() for share in some]
+    size: int | Unknown = 0
+    for share in chosen:
+        bytes_ = estimate(share)
+        size = bytes_ if isinstance(bytes_, Unknown) or isinstance(size, Unknown) else size + bytes_
+        if isinstance(size, Unknown):
+            break
+    return RescueSize(len(shares), sum(share.offsets for share in chosen), size, len(unknown))
+
+
 @dataclass(frozen=True)
 class ElectionSubject:
-    """Elections with their prices, and what was asked for and is not elected."""
+    """Elections with their prices, and requested partitions that are not elected."""
 
     cluster_id: str
     wanted: tuple[Priced, ...] = ()
-    """In the order of recovery."""
+    """The elections, in the order of recovery."""
     led: tuple[ElectionTarget, ...] = ()
     """Led by their designees already: to be confirmed, and their order put back."""
     left: tuple[Left, ...] = ()
-    """Not elected, with the reason."""
+    """Partitions that are not elected, with the reason."""
     native: NativeRpc = STOCK
     digest: str = ""
-    """Of the plan that they come from; empty without one."""
+    """The digest of the plan that the elections come from; empty without a plan."""
     approved_by: tuple[str, ...] | None = None
-    """Who has agreed to that digest; None: nobody could."""
+    """Who approved that digest; None: there is no plan to approve."""
     spared: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Elections that are not needed if something else is done: ``start b3``."""
+    """What would bring partitions back without an election: ``start b3``."""
 
     @cached_property
     def groups(self) -> tuple[ConsentGroup, ...]:
-        """What has to be agreed to, one phrase each."""
+        """The phrases to agree to."""
         return groups_of(self.wanted)
 
     @cached_property
     def why_alone(self) -> dict[TopicPartition, str]:
         """Partitions that need a phrase of their own, and why."""
-        return {one.partition: one.stake.why_alone for one in self.wanted if one.stake.why_alone}
+        return {
+            quoted.partition: quoted.stake.why_alone
+            for quoted in self.wanted
+            if quoted.stake.why_alone
+        }
 
     @cached_property
     def known_loss(self) -> Price:
         """Records lost by the elections whose loss is known."""
-        prices = [one.stake.price for one in self.wanted]
-        known = [one.records for one in prices if isinstance(one.records, int)]
-        return Price(sum(known), any(one.approximate for one in prices))
+        prices = [quoted.stake.price for quoted in self.wanted]
+        known = [price.records for price in prices if isinstance(price.records, int)]
+        return Price(sum(known), any(price.approximate for price in prices))
 
     @cached_property
     def unknown_losses(self) -> int:
         """Elections whose loss is not known."""
-        return sum(isinstance(one.stake.price.records, Unknown) for one in self.wanted)
+        return sum(isinstance(quoted.stake.price.records, Unknown) for quoted in self.wanted)
 
     @cached_property
     def unread(self) -> tuple[UnreadRecords, ...]:
         """What only unread replicas can hold, for each election."""
-        return tuple(unread_bound(one.evidence) for one in self.wanted)
+        return tuple(unread_bound(quoted.evidence) for quoted in self.wanted)
 
     @cached_property
     def rescue(self) -> RescueSize:
-        """What a rescue saves before them."""
+        """The size of the rescue before the elections."""
         return rescue_size(self.wanted)
 
     def summed(self) -> ElectionSubject:
-        """The same with everything counted that is asked for later: for a thread of its own."""
+        """The subject with all sums worked out, which a thread of its own can do."""
         _ = self.groups, self.why_alone, self.known_loss, self.unknown_losses, self.unread
         _ = self.rescue
         return self
 
     def without(self, partitions: Collection[TopicPartition], reason: str) -> ElectionSubject:
-        """The same without the elections of *partitions*, which are left for *reason*."""
-        out = [one.partition for one in self.wanted if one.partition in partitions]
+        """The subject without the elections of *partitions*, which are left for *reason*."""
+        gone = frozenset(partitions)
+        out = [quoted.partition for quoted in self.wanted if quoted.partition in gone]
         return replace(
             self,
-            wanted=tuple(one for one in self.wanted if one.partition not in partitions),
-            left=(*self.left, *(Left(one, reason) for one in out)),
+            wanted=tuple(quoted for quoted in self.wanted if quoted.partition not in gone),
+            left=(*self.left, *(Left(partition, reason) for partition in out)),
         )
 
 
@@ -110,18 +150,18 @@ def subject_of(
     """
     wanted: list[Priced] = []
     left: list[Left] = []
-    judged = {one.partition: one for one in assessments}
+    judged = {assessment.partition: assessment for assessment in assessments}
     for partition in sorted(partitions, key=recovery_order):
         found = _recommended(partition, judged.get(partition))
         if isinstance(found, Left):
             left.append(found)
         else:
             wanted.append(found)
-    elected = {one.partition for one in wanted}
+    elected = {quoted.partition for quoted in wanted}
     spared = {
-        name: str(one.action)
-        for name, one in judged.items()
-        if one.verdict is Verdict.WAIT and one.restorers and name in elected
+        name: str(assessment.action)
+        for name, assessment in judged.items()
+        if assessment.verdict is Verdict.WAIT and assessment.restorers and name in elected
     }
     return ElectionSubject(
         cluster_id, tuple(wanted), left=tuple(left), native=native, spared=spared
@@ -144,38 +184,41 @@ def _recommended(partition: TopicPartition, found: Assessment | None) -> Priced 
 def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) -> ElectionSubject:
     """The elections of a plan, on evidence read now."""
     evidence = appraisal.evidence
-    held = appraisal.plan.records
+    by_partition = appraisal.plan.records
     wanted = [
-        priced(evidence[one.partition], one, held[one.partition].gone)
-        for one in appraisal.targets()
+        priced(evidence[target.partition], target, by_partition[target.partition].gone)
+        for target in appraisal.targets()
     ]
-    records = [held[one.partition] for one in wanted]
+    records = [by_partition[quoted.partition] for quoted in wanted]
     return ElectionSubject(
         cluster_id,
-        tuple(sorted(wanted, key=lambda one: recovery_order(one.partition))),
-        left=tuple(_skipped(appraisal)),
+        tuple(sorted(wanted, key=lambda quoted: recovery_order(quoted.partition))),
+        left=tuple(skipped_of(appraisal)),
         native=native,
         digest=appraisal.plan.digest,
-        approved_by=tuple(one.by for one in appraisal.plan.approvals),
-        spared={one.partition: one.action for one in records if one.comes_back_whole},
+        approved_by=tuple(approval.by for approval in appraisal.plan.approvals),
+        spared={record.partition: record.action for record in records if record.comes_back_whole},
     )
 
 
-def _skipped(appraisal: Appraisal) -> Iterator[Left]:
-    for one in appraisal.skipped:
-        reason = f"{one.result}{f': {one.reason}' if one.reason else ''}"
-        yield Left(one.partition, reason)
+def skipped_of(appraisal: Appraisal) -> Iterator[Left]:
+    """The partitions of a plan that are not elected, with the reason."""
+    for skipped in appraisal.skipped:
+        reason = f"{skipped.result}{f': {skipped.reason}' if skipped.reason else ''}"
+        yield Left(skipped.partition, reason)
 
 
 def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionSubject:
     """What a journal leaves to be elected and confirmed; with *undo* to be put back."""
     remains = found.remains if undo else found.to_finish
-    wanted = () if undo else tuple(_priced_again(found, one) for one in remains.offline)
-    held = (one.target for one in (remains.offline if undo else remains.led))
+    wanted = (
+        () if undo else tuple(_priced_again(found, unfinished) for unfinished in remains.offline)
+    )
+    led = (unfinished.target for unfinished in (remains.offline if undo else remains.led))
     return ElectionSubject(
         found.snapshot.cluster_id,
         wanted,
-        led=tuple(held),
+        led=tuple(led),
         left=remains.left,
         native=found.native,
         digest=_digest(found),

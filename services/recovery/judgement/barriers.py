@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from breakglass.services.model import Forfeited, Reassignment, Unknown
+from breakglass.services.model import Forfeited, Reassignment, ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, answered, live
-from breakglass.services.recovery.judgement.inputs import Case, named
-from breakglass.services.recovery.judgement.ranking import RankedReplica
-from breakglass.services.recovery.judgement.readable import contents_read, corruption, how_far_read
+from breakglass.services.recovery.judgement.inputs import Case, named, proof_of_no_more
+from breakglass.services.recovery.judgement.loss import ReplicaLoss
+from breakglass.services.recovery.judgement.ranking import (
+    RankedReplica,
+    contents_read,
+    corruption,
+    how_far_read,
+)
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
     UNCLEAN_ELECTION,
     hazards,
-    inheritors,
 )
-from breakglass.services.recovery.judgement.unheard import proof_of_no_more
+from breakglass.services.words.figures import count
 
 
 def barriers(case: Case) -> Iterator[str]:
@@ -25,7 +29,7 @@ def barriers(case: Case) -> Iterator[str]:
         yield hazard_text(broker)
     if case.ranking.unproven:
         yield case.ranking.unproven
-    best = case.ranking.winner
+    best = case.best
     if best is not None and best.eligibility.standing is not ReplicaStanding.ELIGIBLE:
         yield best.eligibility.reason
     if evidence.unregistered:
@@ -35,7 +39,8 @@ def barriers(case: Case) -> Iterator[str]:
     if isinstance(evidence.state.reassignment, Unknown):
         yield f"unknown if it is being reassigned: {evidence.state.reassignment.reason}"
     yield from _loss_barriers(case)
-    yield from _incomplete(case)
+    if not case.circumstances.deadline_passed:
+        yield from _incomplete(case)
 
 
 def hazard_text(broker: int) -> str:
@@ -50,33 +55,44 @@ def _loss_barriers(case: Case) -> Iterator[str]:
     loss = case.loss
     if loss is None:
         return
-    best = case.ranking.winner
+    best = case.best
     if best is not None and best.replica.corrupt_at is not None:
         yield corruption(best.replica)
     committed = loss.committed_elsewhere
     if committed is True:
         losers = [r.broker for r in loss.against if r.committed_past_divergence is True]
-        yield f"{named(losers)} holds committed records that b{loss.candidate} lacks"
+        yield committed_text(losers, loss.candidate)
     elif isinstance(committed, Unknown):
         yield f"unknown if the lost records are committed: {committed.reason}"
     if case.empty_over_unread:
         yield f"b{loss.candidate} is EMPTY and not every replica could be read"
 
 
+def committed_text(holders: Iterable[int], candidate: int) -> str:
+    """The brokers *holders* know records as committed that *candidate* lacks (R9)."""
+    return f"{named(holders)} holds committed records that b{candidate} lacks"
+
+
+def fork_text(other: ReplicaLoss, candidate: int) -> str:
+    """Committed records past the divergence, and records of *candidate* there too (R9)."""
+    return (
+        f"history fork: b{other.broker} holds committed records past offset "
+        f"{other.divergence}, where it diverges from b{candidate}"
+    )
+
+
 def _incomplete(case: Case) -> Iterator[str]:
     """R15: a replica on an unfenced broker may still answer."""
-    if case.circumstances.deadline_passed:
-        return
     missing = [r.broker for r in case.evidence.replicas if live(r) and not answered(r)]
     if missing:
         yield f"{named(missing)} may still answer: wait until the recovery duration has passed"
 
 
 def remarks(case: Case) -> Iterator[str]:
-    """What is odd or pending, beside the verdict (R14, R20, R21)."""
+    """Remarks beside the verdict: what is unusual or pending (R14, R20, R21)."""
     for candidate in case.ranking.candidates:
         yield from _of_replica(case, candidate)
-    best = case.ranking.winner
+    best = case.best
     losing = case.loss is not None and case.loss.total != 0
     if best is not None and losing and contents_read(best.replica):
         yield f"b{best.broker}: {how_far_read(best.replica)}"
@@ -86,24 +102,53 @@ def remarks(case: Case) -> Iterator[str]:
             "at any moment"
         )
     circumstances = case.circumstances
-    if isinstance(circumstances.quorum, Unknown) and not circumstances.without_quorum:
+    if isinstance(circumstances.quorum, Unknown) and not circumstances.quorum_lost:
         yield f"quorum unknown: {circumstances.quorum.reason}"
+
+
+def copy_remark(replica: ReplicaLog) -> str:
+    """Where the copy of an unfinished move holds what the log does not (R21); empty if nowhere.
+
+    The broker cuts a copy to the log that it belongs to, to nothing where that is empty, as soon
+    as the log is there again.
+    """
+    keep = "copy that folder before its broker is restarted or its disk replaced: it is cut then"
+    if replica.only_copy is not None:
+        copy = replica.only_copy
+        return (
+            f"b{replica.broker}: all that is left of its log on an online directory is the copy of "
+            f"an unfinished move, {count(copy.size)} bytes in {copy.path}, which is not elected "
+            f"and cannot be read; {keep}"
+        )
+    held = replica.log_dir
+    if isinstance(held, Unknown) or held.copy is None or isinstance(held.copy.behind, Unknown):
+        return ""
+    ahead = -held.copy.behind
+    if ahead <= 0:
+        return ""
+    return (
+        f"b{replica.broker}: the copy of an unfinished move in {held.copy.path} is {ahead:,} "
+        f"offset{'s' * (ahead != 1)} ahead of its log; {keep}"
+    )
 
 
 def _of_replica(case: Case, candidate: RankedReplica) -> Iterator[str]:
     broker, replica = candidate.broker, candidate.replica
+    copied = copy_remark(replica)
+    if copied:
+        yield copied
     if replica.corrupt_at is not None:
         yield corruption(replica)
     elif candidate.remark:
         yield f"b{broker} is {candidate.remark}"
-    if replica.log_dir_online is False and broker in inheritors(case.evidence.state):
+    if replica.log_dir_online is False and broker in case.inheritors:
         yield (
             f"b{broker} is {ROLE_WORDS[replica.role]}, on a log directory that is offline: "
             "repaired with its data, it would bring everything back"
         )
     if isinstance(replica.log_end, Forfeited):
         yield f"keep b{broker} down: {replica.log_end.reason}"
-    best = case.ranking.winner
+    best = case.best
     if best is not None and replica.last_heard is not None:
         proof = proof_of_no_more(case.evidence, replica, best.replica)
         if proof:

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.quick_values import quickly_made
+
+BROKERS_KNOWN = 4096
+"""Brokers whose standing is kept for the next partition; there are rarely more in a cluster."""
 
 
 class ReplicaStanding(StrEnum):
@@ -24,9 +29,10 @@ class ReplicaStanding(StrEnum):
     BARRED = "barred"
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """The standing of one replica and the reason for it."""
+    """The standing of a replica, with the reason."""
 
     broker: int
     standing: ReplicaStanding
@@ -35,7 +41,7 @@ class Eligibility:
 
     @property
     def recommendable(self) -> bool:
-        """It was read and nothing is known that bars it."""
+        """The replica was read and nothing known bars it."""
         return (
             self.standing is ReplicaStanding.ELIGIBLE or self.standing is ReplicaStanding.DOUBTFUL
         )
@@ -60,7 +66,7 @@ def replica_eligibility(evidence: PartitionEvidence, replica: ReplicaLog) -> Eli
             broker, ReplicaStanding.BARRED, f"b{broker} is not registered in the cluster"
         )
     if fenced is True:
-        return Eligibility(broker, ReplicaStanding.BARRED, f"b{broker} is fenced")
+        return _fenced(broker)
     if replica.log_dir_online is False:
         return Eligibility(
             broker, ReplicaStanding.BARRED, f"the log directory of b{broker} is offline"
@@ -72,7 +78,18 @@ def replica_eligibility(evidence: PartitionEvidence, replica: ReplicaLog) -> Eli
     if isinstance(fenced, Unknown):
         reason = f"it is unknown whether b{broker} is fenced: {fenced.reason}"
         return Eligibility(broker, ReplicaStanding.DOUBTFUL, reason)
+    return _eligible(broker)
+
+
+@lru_cache(BROKERS_KNOWN)
+def _eligible(broker: int) -> Eligibility:
+    """The same for every partition: most replicas of a large cluster share these two."""
     return Eligibility(broker, ReplicaStanding.ELIGIBLE)
+
+
+@lru_cache(BROKERS_KNOWN)
+def _fenced(broker: int) -> Eligibility:
+    return Eligibility(broker, ReplicaStanding.BARRED, f"b{broker} is fenced")
 
 
 def live(replica: ReplicaLog) -> bool:
@@ -85,5 +102,5 @@ def live(replica: ReplicaLog) -> bool:
 
 
 def answered(replica: ReplicaLog) -> bool:
-    """Whether what the replica holds is settled: it told its end, or has no disk to read."""
+    """Whether the end of the log is settled: the replica reported it, or has no disk to read."""
     return not isinstance(replica.log_end, Unknown) or replica.log_dir_online is False

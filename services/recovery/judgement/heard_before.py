@@ -1,11 +1,11 @@
-"""What replicas told earlier and do not tell now, remembered only where it still bounds them.
+"""What replicas reported earlier and no longer report, kept only where it still bounds them.
 
-A partition without leader takes no record, and whoever becomes its leader raises the leader
-epoch. So what a replica told while the partition was offline bounds what that replica holds for
+A partition without leader takes no record, and a new leader raises the leader
+epoch. So what a replica reported while the partition was offline bounds its log for
 as long as topic id and leader epoch are the same: since then its log can only have lost records,
 by retention, by recovery after a crash or with its disk. That holds if the broker itself knew
-that epoch when it told its log (`unheard.proof_of_no_more`): one that is cut off from the
-controllers may take itself for the leader of an older epoch, and go on serving producers with
+that epoch when it reported its log (`inputs.proof_of_no_more`): a broker that is cut off from the
+controllers may take itself for the leader of an older epoch, and continue to serve producers with
 acks=1.
 Sources: ReplicaManager.applyLocalFollowersDelta, PartitionRegistration.merge of Kafka 4.3.1.
 
@@ -20,7 +20,7 @@ from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
 
 
 def remembering(then: PartitionEvidence | None, now: PartitionEvidence) -> PartitionEvidence:
-    """*now* with what its unread replicas told at the time of *then*, where that still counts."""
+    """*now* with what its unread replicas reported in *then*, where that still counts."""
     if then is None or not _same_silence(then, now):
         return now
     replicas = tuple([_remembered(then, replica) for replica in now.replicas])
@@ -30,7 +30,7 @@ def remembering(then: PartitionEvidence | None, now: PartitionEvidence) -> Parti
 
 
 def _same_silence(then: PartitionEvidence, now: PartitionEvidence) -> bool:
-    """Nobody has led the partition from *then* until *now*."""
+    """Whether the partition had no leader from *then* until *now*."""
     before, after = then.state, now.state
     return (
         before.offline
@@ -46,5 +46,5 @@ def _remembered(then: PartitionEvidence, replica: ReplicaLog) -> ReplicaLog:
     before = then.replica(replica.broker)
     if before is None:
         return replica
-    told = before.last_heard if isinstance(before.log_end, Unknown) else before
-    return replica if told is None else replace(replica, last_heard=told)
+    heard = before.last_heard if isinstance(before.log_end, Unknown) else before
+    return replica if heard is None else replace(replica, last_heard=heard)

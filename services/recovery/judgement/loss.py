@@ -15,13 +15,13 @@ Records are counted as offsets, so on compacted topics the figures are approxima
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.lineage import Divergences
-from breakglass.services.recovery.judgement.ranking import holds_records
-from breakglass.services.recovery.judgement.readable import readable
+from breakglass.services.recovery.judgement.ranking import holds_records, readable
 from breakglass.services.recovery.judgement.records import (
     NO_RECORDS,
     Count,
@@ -32,9 +32,10 @@ from breakglass.services.recovery.judgement.records import (
 )
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ReplicaLoss:
-    """What one readable replica would drop if the chosen one led."""
+    """What a readable replica would drop if the chosen replica led."""
 
     broker: int
     divergence: int | Unknown
@@ -43,13 +44,14 @@ class ReplicaLoss:
     head: Count
     """Records of its own before the chosen log's start."""
     whole_log: bool = False
-    """It ends before the chosen log starts: everything it has is dropped."""
+    """The log ends before the chosen log starts: all of its records are dropped."""
     committed_past_divergence: bool | Unknown = False
     """Its high watermark lies past its divergence from the chosen replica (R9)."""
     both_sides: bool = False
     """The chosen replica, too, holds records past the divergence: neither is a prefix."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Loss:
     """The loss of choosing one replica."""
@@ -58,7 +60,7 @@ class Loss:
     tail: RecordCounts
     head: RecordCounts
     against: tuple[ReplicaLoss, ...]
-    """One for each other replica that could be read, in the order of the assignment."""
+    """The loss of each other readable replica, in the order of the assignment."""
     approximate: bool = False
     """Offsets are not records here: the topic is, or may be, compacted."""
 
@@ -84,9 +86,10 @@ class Loss:
 
     def of(self, broker: int) -> ReplicaLoss | None:
         """What the replica on *broker* would drop, if it could be read."""
-        return next((one for one in self.against if one.broker == broker), None)
+        return next((dropped for dropped in self.against if dropped.broker == broker), None)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class UnreadRecords:
     """What is known of records that only unread replicas can hold: a lower bound, no more."""
@@ -109,11 +112,16 @@ def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     if isinstance(chosen.log_end, Unknown):
         return Loss(broker, unknown_records(chosen.log_end), NO_RECORDS, (), approximate)
     divergences = Divergences(evidence.replicas)
-    drops = list(drops_from(evidence, chosen, divergences))
+    drops = drops_from(evidence, chosen, divergences)
+    tails = [drop.tail for drop in drops if drop.tail is not None]
+    heads = [drop.head for drop in drops if drop.head is not None]
+    unreadable = _corrupt_tail(chosen)
+    if unreadable is not None:
+        tails.insert(0, unreadable)
     return Loss(
         broker,
-        _together([_corrupt_tail(chosen), *[drop.tail for drop in drops]], divergences),
-        _together([drop.head for drop in drops], divergences),
+        _together(tails, divergences) if tails else NO_RECORDS,
+        _together(heads, divergences) if heads else NO_RECORDS,
         tuple([drop.loss for drop in drops]),
         approximate,
     )
@@ -126,17 +134,24 @@ def unread_bound(evidence: PartitionEvidence) -> UnreadRecords:
     end of every readable log are in none of them, whichever replica is chosen. Unknown while
     replicas are unread and no such offset is known.
     """
-    silent = tuple([r.broker for r in evidence.replicas if isinstance(r.log_end, Unknown)])
+    silent, longest = [], 0
+    for replica in evidence.replicas:
+        end = replica.log_end
+        if isinstance(end, Unknown):
+            silent.append(replica.broker)
+        elif end > longest:
+            longest = end
     floor = evidence.unread_floor
     if isinstance(floor, Unknown):
-        return UnreadRecords(silent, floor if silent else 0)
-    ends = [r.log_end for r in evidence.replicas if isinstance(r.log_end, int)]
-    return UnreadRecords(silent, max(0, floor - max(ends, default=0)), evidence.unread_floor_source)
+        return UnreadRecords(tuple(silent), floor if silent else 0)
+    past = floor - longest if floor > longest else 0
+    return UnreadRecords(tuple(silent), past, evidence.unread_floor_source)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One replica's dropped records: None for nothing, Unknown where they cannot be told."""
+    """One replica's dropped records: None for nothing, Unknown where they cannot be counted."""
 
     replica: ReplicaLog
     loss: ReplicaLoss
@@ -146,7 +161,7 @@ class Drop:
 
 def drops_from(
     evidence: PartitionEvidence, chosen: ReplicaLog, divergences: Divergences
-) -> Iterator[Drop]:
+) -> list[Drop]:
     """`drops_of` what consumers can read of *chosen*, whose log end is known.
 
     *divergences* are those of the whole logs.
@@ -154,14 +169,14 @@ def drops_from(
     led = readable(chosen)
     if led is not chosen:
         divergences = Divergences(
-            [led if one.broker == led.broker else one for one in evidence.replicas]
+            [led if replica.broker == led.broker else replica for replica in evidence.replicas]
         )
-    if isinstance(led.log_end, int):
-        yield from drops_of(evidence, led, led.log_end, divergences)
+    end = led.log_end
+    return [] if isinstance(end, Unknown) else drops_of(evidence, led, end, divergences)
 
 
 def _corrupt_tail(chosen: ReplicaLog) -> LogStretch | None:
-    """Its own records that its consumers cannot read."""
+    """Records of the chosen replica that its consumers cannot read."""
     end, limit = chosen.log_end, chosen.corrupt_at
     if limit is None or isinstance(end, Unknown) or end <= limit:
         return None
@@ -170,11 +185,15 @@ def _corrupt_tail(chosen: ReplicaLog) -> LogStretch | None:
 
 def drops_of(
     evidence: PartitionEvidence, chosen: ReplicaLog, chosen_end: int, divergences: Divergences
-) -> Iterator[Drop]:
+) -> list[Drop]:
     """What each other readable replica drops if *chosen*, whose log ends at *chosen_end*, leads."""
-    for replica in evidence.replicas:
-        if replica.broker != chosen.broker and isinstance(replica.log_end, int):
-            yield _drop(replica, replica.log_end, chosen, chosen_end, divergences, evidence)
+    return [
+        _drop(replica, replica.log_end, chosen, chosen_end, divergences, evidence)
+        for replica in evidence.replicas
+        if replica is not chosen
+        and isinstance(replica.log_end, int)
+        and replica.broker != chosen.broker
+    ]
 
 
 def _drop(
@@ -189,7 +208,7 @@ def _drop(
         return Drop(replica, ReplicaLoss(replica.broker, min(end, chosen_end), 0, 0))
     parting = divergences.between(replica, chosen)
     tail = _tail(replica, end, chosen, parting)
-    head = _head(replica, end, chosen, evidence.settings.tiered)
+    head = None if chosen.log_start == 0 else _head(replica, end, chosen, evidence.settings.tiered)
     whole_log = isinstance(chosen.log_start, int) and end < chosen.log_start
     loss = ReplicaLoss(
         replica.broker,
@@ -222,7 +241,7 @@ def _head(
     start, chosen_start = replica.log_start, chosen.log_start
     if isinstance(chosen_start, Unknown):
         return chosen_start
-    if chosen_start == 0 or tiered is True:
+    if tiered is True:
         return None
     if isinstance(start, Unknown):
         return start
@@ -251,15 +270,12 @@ def _committed_past(
     return mark > parting
 
 
-def _together(
-    dropped: Iterable[LogStretch | Unknown | None], divergences: Divergences
-) -> RecordCounts:
+def _together(dropped: Iterable[LogStretch | Unknown], divergences: Divergences) -> RecordCounts:
     stretches = []
-    for one in dropped:
-        if isinstance(one, Unknown):
-            return unknown_records(one)
-        if one is not None:
-            stretches.append(one)
+    for stretch in dropped:
+        if isinstance(stretch, Unknown):
+            return unknown_records(stretch)
+        stretches.append(stretch)
     return split_at_high_watermarks(stretches, divergences.between)
 
 

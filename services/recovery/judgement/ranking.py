@@ -1,24 +1,91 @@
 """The order in which replicas should lead: last written epoch, log end, assignment (R8).
 
-A log with a corrupt batch ranks as if it ended there, because its consumers stop there.
+A later epoch outranks a longer log because the leader of an epoch was elected over all earlier
+epochs: a longer log of an older epoch has a tail that was already voted away. Raft elections use
+the same order, but no majority vouches for it here, so the module `loss` says separately what
+each choice costs.
 
-A later epoch outranks a longer log because an epoch's leader was elected over all earlier
-ones: a longer log of an older epoch carries a tail that was already voted away. That is the
-order of Raft elections too, and no majority stands behind it here, so the module `loss` says
-separately what each choice costs.
+A log with a corrupt batch ranks as if it ended there: a leader serves the batch as it lies on
+disk, and consumers stop at it. Followers still truncate by the whole log of the leader, so only
+the replica that is chosen is judged by its readable part.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.model import (
+    EpochHistory,
+    EpochRange,
+    LogContents,
+    PartitionEvidence,
+    ReplicaLog,
+    Unknown,
+)
+from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.eligibility import (
     Eligibility,
     ReplicaStanding,
     replica_eligibility,
 )
-from breakglass.services.recovery.judgement.readable import readable
+
+
+def readable(replica: ReplicaLog) -> ReplicaLog:
+    """*replica* as if it ended at its first corrupt batch; the same where none is known."""
+    end, limit = replica.log_end, replica.corrupt_at
+    if limit is None or isinstance(end, Unknown) or end <= limit:
+        return replica
+    mark, epochs = replica.high_watermark, replica.epochs
+    return replace(
+        replica,
+        log_end=limit,
+        high_watermark=mark if isinstance(mark, Unknown) else min(mark, limit),
+        epochs=epochs if isinstance(epochs, Unknown) else _clipped(epochs, limit),
+    )
+
+
+def _clipped(history: EpochHistory, limit: int) -> EpochHistory:
+    kept = tuple(
+        [
+            EpochRange(range_.epoch, range_.start, min(range_.end, limit))
+            for range_ in history.ranges
+            if range_.start < limit
+        ]
+    )
+    return EpochHistory(kept, min(history.complete_from, limit))
+
+
+def corruption(replica: ReplicaLog) -> str:
+    """What a corrupt batch of the replica means if it leads; empty where none is known."""
+    if replica.corrupt_at is None:
+        return ""
+    return (
+        f"b{replica.broker} holds a corrupt batch at offset {replica.corrupt_at:,}: consumers stop "
+        "there"
+    )
+
+
+def how_far_read(replica: ReplicaLog) -> str:
+    """``its contents were read back to offset 80``, to stand after a sentence about *replica*."""
+    contents = replica.contents
+    if isinstance(contents, Unknown):
+        return contents.reason
+    if contents.corrupt_at is not None:
+        return f"its contents are corrupt at offset {contents.corrupt_at:,}"
+    if isinstance(replica.log_end, int) and contents.verified_to < replica.log_end:
+        return (
+            f"of its contents only {contents.verified_from:,}..{contents.verified_to:,} was read: "
+            f"{contents.stopped}"
+        )
+    if contents.stopped:
+        return f"its contents were read back to offset {contents.verified_from:,}"
+    return "its contents were read whole"
+
+
+def contents_read(replica: ReplicaLog) -> bool:
+    """Whether any contents of the replica were read."""
+    return isinstance(replica.contents, LogContents)
+
 
 EMPTY_REMARK = "EMPTY: disk replaced?"
 
@@ -26,6 +93,7 @@ _UNPROVEN, _UNREAD, _WITHOUT_RECORDS = -1, -2, -3
 """Take the place of an epoch in `log_rank`."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RankedReplica:
     """A replica in its place in the ranking."""
@@ -33,13 +101,14 @@ class RankedReplica:
     replica: ReplicaLog
     eligibility: Eligibility
     remark: str = ""
-    """What is odd about it (R21); may be empty."""
+    """What is unusual about the replica (R21); may be empty."""
 
     @property
     def broker(self) -> int:
         return self.replica.broker
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """All replicas of a partition: the recommendable ones best first, then the others."""
@@ -51,8 +120,10 @@ class Ranking:
     @property
     def winner(self) -> RankedReplica | None:
         """The best replica that may be recommended."""
-        first = self.candidates[0] if self.candidates else None
-        return first if first is not None and first.eligibility.recommendable else None
+        if not self.candidates:
+            return None
+        first = self.candidates[0]
+        return first if first.eligibility.recommendable else None
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -65,7 +136,9 @@ class Ranking:
 
     def candidate(self, broker: int) -> RankedReplica | None:
         """The candidate on *broker*, if it is assigned there."""
-        return next((one for one in self.candidates if one.broker == broker), None)
+        return next(
+            (candidate for candidate in self.candidates if candidate.broker == broker), None
+        )
 
 
 def rank(evidence: PartitionEvidence) -> Ranking:
@@ -74,15 +147,18 @@ def rank(evidence: PartitionEvidence) -> Ranking:
     Recommendable replicas come first, by `log_rank` and then by assignment; the others follow
     in the same manner. The order of ``evidence.replicas`` plays no part.
     """
-    longest = max((_known_end(replica) for replica in evidence.replicas), default=0)
-    candidates = [
-        RankedReplica(replica, replica_eligibility(evidence, replica), _remark(replica, longest))
-        for replica in evidence.replicas
-    ]
-    if len(candidates) > 1:
-        order = evidence.state.assignment
-        candidates.sort(key=lambda one: _place(one, order))
-    return Ranking(tuple(candidates), _unproven(candidates))
+    order, unproven = evidence.state.assignment, False
+    placed = []
+    for number, replica in enumerate(evidence.replicas):
+        held = log_rank(replica)
+        unproven = unproven or held[0] == _UNPROVEN
+        standing = replica_eligibility(evidence, replica)
+        place = (_precedence(standing), *_by_content(replica, held, order))
+        candidate = RankedReplica(replica, standing, _remark(replica, evidence.replicas))
+        placed.append((place, number, candidate))
+    placed.sort()
+    candidates = tuple([candidate for _, _, candidate in placed])
+    return Ranking(candidates, _unproven(candidates) if unproven else "")
 
 
 def log_rank(replica: ReplicaLog) -> tuple[int, int]:
@@ -94,10 +170,13 @@ def log_rank(replica: ReplicaLog) -> tuple[int, int]:
     end = replica.log_end
     if isinstance(end, Unknown):
         return (_UNREAD, 0)
-    if not holds_records(replica):
+    start = replica.log_start
+    if end <= (0 if isinstance(start, Unknown) else start):
         return (_WITHOUT_RECORDS, end)
-    epoch = replica.last_written_epoch
-    return (_UNPROVEN, end) if epoch is None or isinstance(epoch, Unknown) else (epoch, end)
+    epochs = replica.epochs
+    if isinstance(epochs, EpochHistory) and epochs.ranges:
+        return (epochs.ranges[-1].epoch, end)
+    return (_UNPROVEN, end)
 
 
 def holds_records(replica: ReplicaLog) -> bool:
@@ -113,60 +192,56 @@ def holds_records(replica: ReplicaLog) -> bool:
 def election_order(evidence: PartitionEvidence, ranking: Ranking, designee: int) -> tuple[int, ...]:
     """The whole assignment as the order to write: *designee*, then best to worst (R4).
 
-    A designee that is fenced meanwhile loses to the next in this order, so the rest is ranked
+    A designee that is fenced in the meantime loses to the next in this order, so the rest is ranked
     by content alone: known records, then what could not be read, then logs without records.
     """
     order = evidence.state.assignment
-    rest = [one for one in ranking.candidates if one.broker != designee]
-    rest.sort(key=lambda one: _by_content(one.replica, order))
-    return (designee, *(one.broker for one in rest))
+    rest = [candidate for candidate in ranking.candidates if candidate.broker != designee]
+    rest.sort(
+        key=lambda candidate: _by_content(candidate.replica, log_rank(candidate.replica), order)
+    )
+    return (designee, *(candidate.broker for candidate in rest))
 
 
-def _place(candidate: RankedReplica, order: tuple[int, ...]) -> tuple[int, ...]:
-    standing = _STANDING_ORDER[candidate.eligibility.standing]
-    return (standing, *_by_content(candidate.replica, order))
-
-
-def _by_content(replica: ReplicaLog, order: tuple[int, ...]) -> tuple[int, ...]:
-    """By what can be read of it; of logs that are corrupt from the same offset on, by the rest."""
-    whole_epoch, whole_end = epoch, end = log_rank(replica)
+def _by_content(
+    replica: ReplicaLog, held: tuple[int, int], order: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Rank by the readable part; logs that are corrupt from the same offset rank by the rest."""
+    whole_epoch, whole_end = epoch, end = held
     if replica.corrupt_at is not None:
         epoch, end = log_rank(readable(replica))
-    return (-epoch, -end, -whole_epoch, -whole_end, _position(replica.broker, order))
+    broker = replica.broker
+    position = order.index(broker) if broker in order else len(order)
+    return (-epoch, -end, -whole_epoch, -whole_end, position)
 
 
-_STANDING_ORDER = {
-    ReplicaStanding.ELIGIBLE: 0,
-    ReplicaStanding.DOUBTFUL: 0,
-    ReplicaStanding.BY_HAND: 1,
-    ReplicaStanding.BARRED: 2,
-}
+def _precedence(standing: Eligibility) -> int:
+    """Those that may be recommended come first, the barred last."""
+    if standing.recommendable:
+        return 0
+    return 1 if standing.standing is ReplicaStanding.BY_HAND else 2
 
 
-def _position(broker: int, order: tuple[int, ...]) -> int:
-    return order.index(broker) if broker in order else len(order)
+def _remark(replica: ReplicaLog, replicas: tuple[ReplicaLog, ...]) -> str:
+    corrupt_at, end = replica.corrupt_at, replica.log_end
+    if corrupt_at is not None:
+        return f"corrupt at {corrupt_at:,}"
+    if isinstance(end, Unknown) or end:
+        return ""
+    longer = any(isinstance(other.log_end, int) and other.log_end > 0 for other in replicas)
+    return EMPTY_REMARK if longer else ""
 
 
-def _known_end(replica: ReplicaLog) -> int:
-    return 0 if isinstance(replica.log_end, Unknown) else replica.log_end
-
-
-def _remark(replica: ReplicaLog, longest: int) -> str:
-    if replica.corrupt_at is not None:
-        return f"corrupt at {replica.corrupt_at:,}"
-    return EMPTY_REMARK if replica.log_end == 0 and longest > 0 else ""
-
-
-def _unproven(candidates: list[RankedReplica]) -> str:
+def _unproven(candidates: tuple[RankedReplica, ...]) -> str:
     """R8: an unknown epoch among recommendable replicas whose ends differ."""
     ends = set()
     unread = None
-    for one in candidates:
-        if not one.eligibility.recommendable or not holds_records(one.replica):
+    for candidate in candidates:
+        if not candidate.eligibility.recommendable or not holds_records(candidate.replica):
             continue
-        ends.add(readable(one.replica).log_end)
-        if unread is None and log_rank(one.replica)[0] < 0:
-            unread = one.replica
+        ends.add(readable(candidate.replica).log_end)
+        if unread is None and log_rank(candidate.replica)[0] < 0:
+            unread = candidate.replica
     if unread is None or len(ends) < 2:
         return ""
     return f"epoch unproven: {_why_unread(unread)}"

@@ -1,7 +1,7 @@
-"""Counting the distinct records of several replicas without looking at one of them.
+"""Counts the distinct records of several replicas without reading a record.
 
-What a replica drops is a stretch of its log. Two replicas hold the same records from where
-both begin to where they diverge, and different ones after, so a stretch minus what earlier
+What a replica drops is a stretch of its log. Two replicas have the same records from where
+both begin to where they diverge, and different records after it. So a stretch minus what earlier
 stretches share with it is arithmetic on offsets.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from breakglass.services.model import ReplicaLog, Unknown
+from breakglass.services.quick_values import quickly_made
 
 Count = int | Unknown
 """Records; Unknown with the reason where a replica's figures do not allow to count."""
@@ -28,6 +29,7 @@ class LogStretch(NamedTuple):
     end: int
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
     """A number of distinct records, and how many of them are known to be committed."""
@@ -53,15 +55,15 @@ def unknown_records(why: Unknown) -> RecordCounts:
     return RecordCounts(why, why, why)
 
 
-def add(one: Count, other: Count) -> Count:
+def add(count: Count, other: Count) -> Count:
     """The sum of two counts, Unknown as soon as one is."""
-    if isinstance(one, Unknown):
-        return one
-    return other if isinstance(other, Unknown) else one + other
+    if isinstance(count, Unknown):
+        return count
+    return other if isinstance(other, Unknown) else count + other
 
 
 def count_distinct(stretches: Sequence[LogStretch], parting: Parting) -> Count:
-    """How many records *stretches* hold together, each counted once however often it is held."""
+    """How many distinct records there are in *stretches* together."""
     total = 0
     for place, stretch in enumerate(stretches):
         shared = shared_with(stretch, stretches[:place], parting)
@@ -108,20 +110,23 @@ def split_at_high_watermarks(stretches: Sequence[LogStretch], parting: Parting) 
     if not stretches:
         return NO_RECORDS
     if len(stretches) == 1:
-        return _split_one(stretches[0])
+        return split_one(stretches[0])
     total = count_distinct(stretches, parting)
-    settled = [_below(one) for one in stretches if isinstance(one.replica.high_watermark, int)]
+    settled = [
+        _below(stretch) for stretch in stretches if isinstance(stretch.replica.high_watermark, int)
+    ]
     committed = count_distinct(settled, parting)
     if isinstance(total, Unknown) or isinstance(committed, Unknown):
         return RecordCounts(total, committed, committed)
-    for one in stretches:
-        mark = one.replica.high_watermark
-        if isinstance(mark, Unknown) and count_distinct([*settled, one], parting) != committed:
+    for stretch in stretches:
+        mark = stretch.replica.high_watermark
+        if isinstance(mark, Unknown) and count_distinct([*settled, stretch], parting) != committed:
             return RecordCounts(total, mark, mark)
     return RecordCounts(total, committed, total - committed)
 
 
-def _split_one(stretch: LogStretch) -> RecordCounts:
+def split_one(stretch: LogStretch) -> RecordCounts:
+    """Count *stretch* alone."""
     total, mark = stretch.end - stretch.start, stretch.replica.high_watermark
     if isinstance(mark, Unknown):
         return RecordCounts(total, mark, mark)

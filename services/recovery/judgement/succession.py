@@ -6,24 +6,79 @@ are empty the last known leader, if it is one only; then, for topics that allow 
 election, the first live replica of the assignment.
 
 It runs when any broker is unfenced, when an assignment is altered, and on a timer, so it may
-come at any moment, and no latest moment can be told either: the timer is the active
+come at any moment, and no latest moment can be given either: the timer is the active
 controller's (PeriodicTaskControlManager). It begins again with each new active controller,
 has the controllers' own leader.imbalance.check.interval.seconds, which is not what brokers
 answer to DescribeConfigs, waits five minutes after an error, and does not run at all where the
 controllers have auto.leader.rebalance.enable=false.
+
+What holds for the whole cluster while its partitions are judged.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from breakglass.services.model import PartitionEvidence, PartitionState, ReplicaLog, Role, Unknown
-from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.model import (
+    PartitionEvidence,
+    PartitionState,
+    Quorum,
+    ReplicaLog,
+    Role,
+    Silent,
+    Unknown,
+)
+from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.eligibility import live
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
 
+_UNASKED_QUORUM = Unknown("the controller quorum was not asked")
 
+
+@dataclass(frozen=True)
+class Circumstances:
+    """Facts beside the evidence of a single partition."""
+
+    quorum: Quorum | Unknown = _UNASKED_QUORUM
+    deadline_passed: bool = True
+    """Brokers that have not answered by now count as silent (R15, --recovery-duration-ms)."""
+    ruled_out: Mapping[int, str] = field(default_factory=dict)
+    """Brokers that are never waited for, and why: ``declared lost``, ``came back EMPTY``.
+
+    A broker that was seen EMPTY and stopped (R2) must be named here when the partition is read
+    again: fenced and silent it looks like a leader worth waiting for.
+    """
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The facts that judgements depend on: while these are equal, judgements stay."""
+        unknown = self.quorum.reason if isinstance(self.quorum, Unknown) else ""
+        ruled_out = [f"{broker} {why}" for broker, why in sorted(self.ruled_out.items())]
+        return (self.quorum_lost, unknown, *ruled_out)
+
+    @cached_property
+    def quorum_lost(self) -> str:
+        """Why no controller can elect anybody (R20); empty while one may."""
+        return quorum_lost(self.quorum)
+
+
+def quorum_lost(quorum: Quorum | Unknown) -> str:
+    """Why no controller can elect anybody (R20); empty while one may."""
+    if isinstance(quorum, Silent):
+        return quorum.reason
+    if isinstance(quorum, Quorum) and quorum.leader is None:
+        return "the controller quorum has no leader"
+    return ""
+
+
+UNASKED = Circumstances()
+"""Nothing is known beside the evidence."""
+
+
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class SuccessionForecast:
     """What the controller does if nobody intervenes."""
@@ -31,6 +86,10 @@ class SuccessionForecast:
     broker: int | None
     """Whom it elects; None: nobody."""
     reason: str
+
+
+_NO_QUORUM = SuccessionForecast(None, "no controller quorum, so nobody is elected")
+_NOBODY = SuccessionForecast(None, "nobody it may elect is live")
 
 
 def inheritors(state: PartitionState) -> tuple[int, ...]:
@@ -48,7 +107,12 @@ def inheritors(state: PartitionState) -> tuple[int, ...]:
 
 def heir(evidence: PartitionEvidence) -> ReplicaLog | None:
     """The live replica that the controller elects by itself, if there is one."""
-    for broker in inheritors(evidence.state):
+    return first_heir(evidence, inheritors(evidence.state))
+
+
+def first_heir(evidence: PartitionEvidence, brokers: tuple[int, ...]) -> ReplicaLog | None:
+    """The live replica on the first of *brokers*, which are the partition's inheritors."""
+    for broker in brokers:
         replica = evidence.replica(broker)
         if replica is not None and replica.fenced is False and live(replica):
             return replica
@@ -56,26 +120,34 @@ def heir(evidence: PartitionEvidence) -> ReplicaLog | None:
 
 
 def hazards(evidence: PartitionEvidence, designee: int | None) -> tuple[int, ...]:
-    """H of rule R1: whom a reorder would elect instead of *designee*.
+    """H of rule R1: replicas that a reorder would elect instead of *designee*.
 
     Members of ISR, ELR and last known ELR that are live or not known to be fenced. While there
     is one, nothing may be reordered. An unregistered broker cannot be elected before it is back.
     """
-    spared = {designee, *evidence.unregistered}
     return tuple(
         [
             replica.broker
             for replica in evidence.replicas
-            if replica.role is not Role.STALE and replica.broker not in spared and live(replica)
+            if replica.role is not Role.STALE
+            and replica.broker != designee
+            and live(replica)
+            and replica.broker not in evidence.unregistered
         ]
     )
 
 
 def forecast(evidence: PartitionEvidence, circumstances: Circumstances) -> SuccessionForecast:
     """Whom the controller elects next by itself, and why (R2, R14)."""
-    if circumstances.without_quorum:
-        return SuccessionForecast(None, "no controller quorum, so nobody is elected")
-    next_leader = heir(evidence)
+    return forecast_with(evidence, circumstances, heir(evidence))
+
+
+def forecast_with(
+    evidence: PartitionEvidence, circumstances: Circumstances, next_leader: ReplicaLog | None
+) -> SuccessionForecast:
+    """`forecast` where the heir of *evidence* is known to be *next_leader*."""
+    if circumstances.quorum_lost:
+        return _NO_QUORUM
     if next_leader is not None:
         return SuccessionForecast(next_leader.broker, f"it is {ROLE_WORDS[next_leader.role]}")
     unclean = evidence.settings.unclean_election
@@ -84,7 +156,7 @@ def forecast(evidence: PartitionEvidence, circumstances: Circumstances) -> Succe
     first = first_live(evidence) if unclean else None
     if first is not None:
         return SuccessionForecast(first, UNCLEAN_ELECTION)
-    return SuccessionForecast(None, "nobody it may elect is live")
+    return _NOBODY
 
 
 def first_live(evidence: PartitionEvidence) -> int | None:
@@ -155,10 +227,10 @@ def _lack(successor: ReplicaLog, other: ReplicaLog, trusted: bool) -> str:
     return ""
 
 
-def _ranks_below(one: ReplicaLog, other: ReplicaLog) -> bool:
-    """By rank where both epochs are known, else by log end alone."""
-    if one.last_written_epoch is None or other.last_written_epoch is None:
+def _ranks_below(log: ReplicaLog, other: ReplicaLog) -> bool:
+    """Compares by rank where both epochs are known, else by log end alone."""
+    if log.last_written_epoch is None or other.last_written_epoch is None:
         return False
-    if isinstance(one.epochs, Unknown) or isinstance(other.epochs, Unknown):
-        return log_rank(one)[1] < log_rank(other)[1]
-    return log_rank(one) < log_rank(other)
+    if isinstance(log.epochs, Unknown) or isinstance(other.epochs, Unknown):
+        return log_rank(log)[1] < log_rank(other)[1]
+    return log_rank(log) < log_rank(other)

@@ -1,4 +1,7 @@
-"""Many assessments in two sentences, in the order of acts: what to stop, then what helps most."""
+"""Sums up many assessments in two sentences, in the order of acts: what to stop, what helps most.
+
+`Judged` is a conclusion without its evidence: lists, groups and sums are made of it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,78 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from breakglass.services.model import Denied, Quorum, Silent, Unknown
-from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict
-from breakglass.services.recovery.judgement.circumstances import quorum_lost
-from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.quick_values import quickly_made
+from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
+from breakglass.services.recovery.judgement.cut_by_return import rescue_before
 from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.recovery.judgement.succession import quorum_lost
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An assessment in figures. Partitions that fared alike have equal figures."""
+
+    verdict: Verdict
+    action: Action
+    designee: int | None
+    epoch: int | Unknown | None
+    """Last written epoch of the designee; None without designee, or for a log without records."""
+    loss: int | Unknown | None
+    """Records lost by electing the designee; None without designee."""
+    approximate: bool
+    """The loss is counted in offsets of a topic that is, or may be, compacted."""
+    unread: tuple[int, ...]
+    """Assigned brokers whose log could not be read."""
+    unread_at_least: int | Unknown
+    """Records known to be in none but unread logs: a lower bound."""
+    heard: tuple[int, int]
+    """How many replicas have answered, of how many."""
+    restorers: tuple[int, ...]
+    """Brokers that would each bring the partition back whole, once started."""
+    cut_from: tuple[int, ...]
+    """Brokers whose logs a restorer cuts when it leads, or may cut."""
+    unheard: tuple[int, ...]
+    """Other brokers that may each hold more than the best replica, once started."""
+    remembered: tuple[int, ...]
+    """Unread brokers that reported their log earlier, while the partition was as it is now."""
+    successor: int | None
+    """Whom the controller elects by itself; None: nobody."""
+    automatable: bool
+    """The designee may be elected on a consent given for many partitions at once."""
+
+    @classmethod
+    def of(cls, assessment: Assessment) -> Judged:
+        """The conclusions of *assessment*."""
+        loss, unread = assessment.loss, assessment.unread
+        return cls(
+            assessment.verdict,
+            assessment.action,
+            assessment.designee,
+            _epoch(assessment),
+            None if loss is None else loss.total,
+            loss is not None and loss.approximate,
+            unread.replicas,
+            unread.at_least,
+            assessment.heard,
+            assessment.restorers,
+            () if assessment.cut_by_return is None else assessment.cut_by_return.holders,
+            assessment.unheard,
+            _remembered(assessment),
+            assessment.forecast.broker,
+            assessment.automatable,
+        )
+
+
+def _remembered(assessment: Assessment) -> tuple[int, ...]:
+    replicas = assessment.evidence.replicas
+    return tuple([replica.broker for replica in replicas if replica.last_heard is not None])
+
+
+def _epoch(assessment: Assessment) -> int | Unknown | None:
+    designee = assessment.designee
+    best = None if designee is None else assessment.evidence.replica(designee)
+    return None if best is None else best.last_written_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +98,14 @@ class Summary:
 
 
 def summarize(assessments: Iterable[Assessment], quorum: Quorum | Unknown | None = None) -> Summary:
-    """Sum up *assessments*, made while *quorum* was what brokers told of the controllers."""
-    return sum_up((Judged.of(one) for one in assessments), quorum)
+    """Sum up *assessments*, made while *quorum* was what brokers reported of the controllers."""
+    return sum_up((Judged.of(assessment) for assessment in assessments), quorum)
 
 
 def sum_up(judged: Iterable[Judged], quorum: Quorum | Unknown | None = None) -> Summary:
     """The same of conclusions alone."""
     found = tuple(judged)
-    counts = Counter(one.verdict for one in found)
+    counts = Counter(conclusion.verdict for conclusion in found)
     by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
     alarm = _alarm(found)
     headline = _headline(found, quorum)
@@ -46,7 +117,7 @@ def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str
         doubt = _doubt(quorum)
         so_far = f" as far as this broker knows; {doubt}" if doubt else ""
         return f"No partition is offline{so_far}."
-    if any(one.action.verb is Verb.NO_QUORUM for one in found):
+    if any(conclusion.action.verb is Verb.NO_QUORUM for conclusion in found):
         return "No controller quorum: restore it first, no election can work without it."
     return (
         _restoring(found)
@@ -69,31 +140,54 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
 def _restoring(found: tuple[Judged, ...]) -> str:
     """The broker whose start brings back most."""
     verbs = (Verb.START, Verb.RECONNECT)
-    waiting = [one for one in found if one.restorers and one.action.verb in verbs]
+    waiting = [
+        conclusion
+        for conclusion in found
+        if conclusion.restorers and conclusion.action.verb in verbs
+    ]
     if not waiting:
         return ""
-    gain = Counter(broker for one in waiting for broker in one.restorers)
+    gain = Counter(broker for conclusion in waiting for broker in conclusion.restorers)
     broker, whole = min(gain.items(), key=lambda item: (-item[1], item[0]))
-    reconnect = all(one.action.verb is Verb.RECONNECT for one in waiting if broker in one.restorers)
+    reconnect = all(
+        conclusion.action.verb is Verb.RECONNECT
+        for conclusion in waiting
+        if broker in conclusion.restorers
+    )
     verb = "Reconnect" if reconnect else "Start"
-    return f"{verb} b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole."
+    back = f"b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole."
+    # What another restorer than that of the action cuts was not judged.
+    cut = any(
+        conclusion.cut_from or conclusion.action.broker != broker
+        for conclusion in waiting
+        if broker in conclusion.restorers
+    )
+    if cut:
+        return f"Run {rescue_before(broker)}, then {verb.lower()} {back}"
+    return f"{verb} {back}"
 
 
 def _returning(found: tuple[Judged, ...]) -> str:
-    returning = sum(one.action.verb is Verb.AWAIT and bool(one.restorers) for one in found)
+    returning = sum(
+        conclusion.action.verb is Verb.AWAIT and bool(conclusion.restorers) for conclusion in found
+    )
     if not returning:
         return ""
     return f"Wait: the controller brings back {returning:,} of {len(found):,} by itself."
 
 
 def _unheard(found: tuple[Judged, ...]) -> str:
-    """The broker that may hold more of most partitions, and brings none back by itself."""
-    waiting = [one for one in found if one.verdict is Verdict.WAIT and one.unheard]
+    """The broker that may have more of most partitions, and brings none back by itself."""
+    waiting = [
+        conclusion
+        for conclusion in found
+        if conclusion.verdict is Verdict.WAIT and conclusion.unheard
+    ]
     if not waiting:
         return ""
-    held = Counter(broker for one in waiting for broker in one.unheard)
-    broker, number = min(held.items(), key=lambda item: (-item[1], item[0]))
-    verbs = {one.action.verb for one in waiting if one.action.broker == broker}
+    silent = Counter(broker for conclusion in waiting for broker in conclusion.unheard)
+    broker, number = min(silent.items(), key=lambda item: (-item[1], item[0]))
+    verbs = {conclusion.action.verb for conclusion in waiting if conclusion.action.broker == broker}
     act = _HEARING[verbs.pop()] if len(verbs) == 1 else "Start"
     partitions = f"{number:,} partition{'' if number == 1 else 's'}"
     return f"{act} b{broker}: it may hold more of {partitions}."
@@ -103,8 +197,8 @@ _HEARING = {Verb.START: "Start", Verb.RECONNECT: "Reconnect", Verb.AWAIT: "Wait 
 
 
 def _electing(found: tuple[Judged, ...]) -> str:
-    safe = sum(one.verdict is Verdict.SAFE for one in found)
-    losing = [one for one in found if one.verdict is Verdict.LOSS]
+    safe = sum(conclusion.verdict is Verdict.SAFE for conclusion in found)
+    losing = [conclusion for conclusion in found if conclusion.verdict is Verdict.LOSS]
     kept = f"{safe:,} of {len(found):,} {_verb(safe, 'lose')} nothing that is readable"
     if not losing:
         return f"Elect: {kept}." if safe else ""
@@ -113,9 +207,9 @@ def _electing(found: tuple[Judged, ...]) -> str:
 
 
 def _price(losing: list[Judged]) -> str:
-    totals = [one.loss for one in losing if one.loss is not None]
+    totals = [conclusion.loss for conclusion in losing if conclusion.loss is not None]
     records = sum(total for total in totals if isinstance(total, int))
-    about = "~" if any(one.approximate for one in losing) else ""
+    about = "~" if any(conclusion.approximate for conclusion in losing) else ""
     unknown = sum(isinstance(total, Unknown) for total in totals)
     if unknown == len(totals):
         return "an unknown number of records"
@@ -124,28 +218,30 @@ def _price(losing: list[Judged]) -> str:
 
 
 def _verb(number: int, plural: str) -> str:
-    """*plural* as *number* partitions want it."""
+    """*plural*, or its singular for a *number* of 1."""
     return f"{plural}s" if number == 1 else plural
 
 
 def _remaining(found: tuple[Judged, ...]) -> str:
-    forked = sum(one.verdict is Verdict.FORK for one in found)
+    forked = sum(conclusion.verdict is Verdict.FORK for conclusion in found)
     if forked:
         return f"Decide {forked:,} of {len(found):,}: committed records on both sides."
-    stuck = [one for one in found if one.verdict is Verdict.STUCK]
+    stuck = [conclusion for conclusion in found if conclusion.verdict is Verdict.STUCK]
     if not stuck:
         return "Read again."
-    causes = ", ".join(sorted({one.action.verb.value for one in stuck}))
+    causes = ", ".join(sorted({conclusion.action.verb.value for conclusion in stuck}))
     are = "is" if len(stuck) == 1 else "are"
     return f"{len(stuck):,} of {len(found):,} {are} stuck: {causes}."
 
 
 def _alarm(found: tuple[Judged, ...]) -> str:
     """``FIRST stop b4 NOW: BOMB on 3.``: an election may come at any moment."""
-    bombs = [one for one in found if one.verdict is Verdict.BOMB]
+    bombs = [conclusion for conclusion in found if conclusion.verdict is Verdict.BOMB]
     if not bombs:
         return ""
-    brokers = sorted({one.action.broker for one in bombs if one.action.broker is not None})
+    brokers = sorted(
+        {conclusion.action.broker for conclusion in bombs if conclusion.action.broker is not None}
+    )
     return f"FIRST stop {named(brokers)} NOW: BOMB on {len(bombs):,}."
 
 

@@ -8,25 +8,38 @@ the election itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from breakglass.services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
-from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
-from breakglass.services.recovery.judgement.barriers import barriers, hazard_text, remarks
-from breakglass.services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
+from breakglass.services.recovery.judgement.assessment import (
+    Action,
+    Assessment,
+    Verb,
+    Verdict,
+    action_of,
+)
+from breakglass.services.recovery.judgement.barriers import (
+    barriers,
+    fork_text,
+    hazard_text,
+    remarks,
+)
+from breakglass.services.recovery.judgement.cut_by_return import CutByReturn, cut_by_return
 from breakglass.services.recovery.judgement.eligibility import answered, live
-from breakglass.services.recovery.judgement.inputs import Case, case_of, named
+from breakglass.services.recovery.judgement.inputs import Case, absent_of, case_of, named
 from breakglass.services.recovery.judgement.loss import Loss
-from breakglass.services.recovery.judgement.readable import corruption, how_far_read
+from breakglass.services.recovery.judgement.plain import assess_plainly
+from breakglass.services.recovery.judgement.ranking import corruption, how_far_read
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
+    UNASKED,
+    Circumstances,
     hazards,
-    heir,
-    inheritors,
     shortfall,
 )
-from breakglass.services.recovery.judgement.unheard import absent_inheritors
+from breakglass.services.uncollected import uncollected
 
 
 def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) -> Assessment:
@@ -36,28 +49,40 @@ def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) 
     """
     if not evidence.state.offline:
         raise ValueError(f"{evidence.partition} has a leader")
+    plain = assess_plainly(evidence, circumstances, _reasons_again)
+    return plain or assess_in_full(evidence, circumstances)
+
+
+def assess_in_full(evidence: PartitionEvidence, circumstances: Circumstances) -> Assessment:
+    """Judge one offline partition by asking everything, however plain it is."""
     case = case_of(evidence, circumstances)
     finding = _find(case)
     against = tuple(barriers(case)) if case.winner is not None else ()
     if finding.verdict in _NEVER_AUTOMATED:
         against = (finding.reason, *against)
+    cut = _cut(evidence, finding)
     return Assessment(
         evidence,
         finding.verdict,
         finding.action,
         finding.designee,
-        case.ranking,
         None if finding.designee is None else case.loss,
         case.unread,
         case.forecast,
         hazards(evidence, finding.designee),
         finding.restorers,
+        cut,
         finding.unheard,
-        tuple([one for one in evidence.state.assignment if one in circumstances.ruled_out]),
+        _ruled_out(evidence, circumstances),
         (sum([answered(replica) for replica in evidence.replicas]), len(evidence.replicas)),
         against,
-        _reasons(case, finding, against),
+        partial(_reasons, case, finding),
     )
+
+
+def _ruled_out(evidence: PartitionEvidence, circumstances: Circumstances) -> tuple[int, ...]:
+    gone = circumstances.ruled_out
+    return tuple([broker for broker in evidence.state.assignment if broker in gone]) if gone else ()
 
 
 _NEVER_AUTOMATED = (Verdict.STUCK, Verdict.BOMB, Verdict.FORK)
@@ -73,15 +98,37 @@ class _Finding(NamedTuple):
     unheard: tuple[int, ...] = ()
 
 
-def _reasons(case: Case, finding: _Finding, against: tuple[str, ...]) -> tuple[str, ...]:
-    """Sentences for the operator, each once; a bomb's own sentence says all about its broker."""
-    told = dict.fromkeys((finding.reason, *against, *remarks(case)))
+def _cut(evidence: PartitionEvidence, finding: _Finding) -> CutByReturn | None:
+    """What the restorer that the action names cuts from other logs when it leads."""
+    broker = finding.action.broker
+    return cut_by_return(evidence, broker) if broker in finding.restorers else None
+
+
+def _reasons(case: Case, finding: _Finding, assessment: Assessment) -> tuple[str, ...]:
+    """Sentences for the operator, each once; a bomb's own says all about its broker."""
+    cut = assessment.cut_by_return
+    first = (finding.reason,) if cut is None else (finding.reason, cut.sentence)
+    reasons = dict.fromkeys((*first, *assessment.barriers, *remarks(case)))
     bomb = finding.action.broker if finding.verdict is Verdict.BOMB else None
     if bomb is not None:
         candidate = case.ranking.candidate(bomb)
-        told.pop(hazard_text(bomb), None)
-        told.pop(f"b{bomb} is {candidate.remark if candidate else ''}", None)
-    return tuple(told)
+        reasons.pop(hazard_text(bomb), None)
+        reasons.pop(f"b{bomb} is {candidate.remark if candidate else ''}", None)
+    return tuple(reasons)
+
+
+def _reasons_again(circumstances: Circumstances, assessment: Assessment) -> tuple[str, ...]:
+    """The reasons of an assessment that kept no case."""
+    case = case_of(assessment.evidence, circumstances)
+    return _reasons(case, _find(case), assessment)
+
+
+def assess_all(
+    evidence: Sequence[PartitionEvidence], circumstances: Circumstances = UNASKED
+) -> list[Assessment]:
+    """Judge many offline partitions, as `assess` judges each."""
+    with uncollected(len(evidence)):
+        return [assess(partition, circumstances) for partition in evidence]
 
 
 def _find(case: Case) -> _Finding:
@@ -97,14 +144,14 @@ def _find(case: Case) -> _Finding:
 
 def _without_quorum(case: Case) -> _Finding | None:
     """R20."""
-    lost = quorum_lost(case.circumstances.quorum)
+    lost = case.circumstances.quorum_lost
     if not lost:
         return None
     reason = f"{lost}, so no election can work: restore it first"
     danger = _danger(case)
     if danger:
         reason += f"; before that stop b{danger[0].broker}: {danger[1]}"
-    return _Finding(Verdict.STUCK, Action(Verb.NO_QUORUM), reason)
+    return _Finding(Verdict.STUCK, action_of(Verb.NO_QUORUM), reason)
 
 
 def _bomb(case: Case) -> _Finding | None:
@@ -118,17 +165,16 @@ def _bomb(case: Case) -> _Finding | None:
         when, then = "elects it as soon as it is unfenced", ", read again"
     reason = f"{lack}: the controller {when}, so stop b{replica.broker} NOW{then}"
     best = None if replica.broker == case.winner else case.winner
-    return _Finding(Verdict.BOMB, Action(Verb.STOP, replica.broker), reason, best)
+    return _Finding(Verdict.BOMB, action_of(Verb.STOP, replica.broker), reason, best)
 
 
 def _danger(case: Case) -> tuple[ReplicaLog, str] | None:
     """The successor that would do harm, live or about to be unfenced, and what it lacks."""
-    evidence = case.evidence
-    successor = heir(evidence)
+    evidence, successor = case.evidence, case.heir
     if successor is not None and isinstance(successor.log_end, int):
         lack = shortfall(evidence, successor)
         return (successor, lack) if lack else None
-    for replica in _inheriting(evidence):
+    for replica in _inheriting(case):
         if replica.reachable and isinstance(replica.log_end, int):
             lack = shortfall(evidence, replica)
             if lack:
@@ -136,16 +182,16 @@ def _danger(case: Case) -> tuple[ReplicaLog, str] | None:
     return None
 
 
-def _inheriting(evidence: PartitionEvidence) -> Iterator[ReplicaLog]:
-    for broker in inheritors(evidence.state):
-        replica = evidence.replica(broker)
+def _inheriting(case: Case) -> Iterator[ReplicaLog]:
+    for broker in case.inheritors:
+        replica = case.evidence.replica(broker)
         if replica is not None and replica.log_dir_online is not False:
             yield replica
 
 
 def _succession(case: Case) -> _Finding | None:
     """R1: a live successor that is sound. There is nothing to choose, only to wait for it."""
-    successor = heir(case.evidence)
+    successor = case.heir
     if successor is None or isinstance(successor.log_end, Unknown):
         return None
     broker = successor.broker
@@ -155,12 +201,12 @@ def _succession(case: Case) -> _Finding | None:
     if successor.corrupt_at is not None:
         reason += f", and {corruption(successor)}"
     best = broker if broker == case.winner else None
-    return _Finding(Verdict.WAIT, Action(Verb.AWAIT, broker), reason, best, (broker,))
+    return _Finding(Verdict.WAIT, action_of(Verb.AWAIT, broker), reason, best, (broker,))
 
 
 def _waiting(case: Case) -> _Finding | None:
-    """A successor that is away and would bring everything back."""
-    absent = absent_inheritors(case.evidence, case.circumstances.ruled_out)
+    """A successor that is down and would bring everything back."""
+    absent = absent_of(case.evidence, case.inheritors, case.circumstances.ruled_out)
     if not absent:
         return None
     chosen = absent[0]
@@ -168,8 +214,8 @@ def _waiting(case: Case) -> _Finding | None:
     reason = f"b{chosen.broker} is {ROLE_WORDS[chosen.role]} and would bring it back whole: {cure}"
     restorers = tuple([replica.broker for replica in absent])
     best = None if _stuck(case) else case.winner
-    others = tuple([one.broker for one in case.unheard if one.broker not in restorers])
-    return _Finding(Verdict.WAIT, Action(verb, chosen.broker), reason, best, restorers, others)
+    others = tuple([replica.broker for replica in case.unheard if replica.broker not in restorers])
+    return _Finding(Verdict.WAIT, action_of(verb, chosen.broker), reason, best, restorers, others)
 
 
 def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
@@ -189,10 +235,10 @@ def _stuck(case: Case) -> _Finding | None:
             f"{named(evidence.unregistered)} in the assignment is not registered, so the "
             "controller refuses a reorder"
         )
-        return _Finding(Verdict.STUCK, Action(Verb.UNREGISTERED), reason)
+        return _Finding(Verdict.STUCK, action_of(Verb.UNREGISTERED), reason)
     if isinstance(evidence.state.reassignment, Reassignment):
         reason = "a reassignment is under way, which a reorder would alter: finish or cancel it"
-        return _Finding(Verdict.STUCK, Action(Verb.REASSIGNMENT), reason)
+        return _Finding(Verdict.STUCK, action_of(Verb.REASSIGNMENT), reason)
     return None
 
 
@@ -205,15 +251,15 @@ def _election(case: Case) -> _Finding:
     if case.unheard:
         return _unheard(case, None if forked else winner)
     if forked:
-        return _Finding(Verdict.FORK, Action(Verb.DECIDE), forked)
+        return _Finding(Verdict.FORK, action_of(Verb.DECIDE), forked)
     lost = _lost(case, loss)
     if lost:
-        return _Finding(Verdict.LOSS, Action(Verb.ELECT, winner), lost, winner)
+        return _Finding(Verdict.LOSS, action_of(Verb.ELECT, winner), lost, winner)
     reason = f"b{winner} holds everything that can be read"
     chosen = case.evidence.replica(winner)
     if chosen is not None:
         reason += f"; {how_far_read(chosen)}"
-    return _Finding(Verdict.SAFE, Action(Verb.ELECT, winner), reason, winner)
+    return _Finding(Verdict.SAFE, action_of(Verb.ELECT, winner), reason, winner)
 
 
 def _unheard(case: Case, designee: int | None) -> _Finding:
@@ -221,15 +267,15 @@ def _unheard(case: Case, designee: int | None) -> _Finding:
     chosen, *others = case.unheard
     name = f"b{chosen.broker}"
     verb, state, cure = _way_to_hear(chosen, deadline_passed=case.circumstances.deadline_passed)
-    also = f", and so may {named([one.broker for one in others])}" if others else ""
+    also = f", and so may {named([replica.broker for replica in others])}" if others else ""
     reason = f"{name} {state} and may hold more than b{case.winner}{also}: {cure}"
-    unheard = tuple([one.broker for one in case.unheard])
-    action = Action(verb, chosen.broker)
+    unheard = tuple([replica.broker for replica in case.unheard])
+    action = action_of(verb, chosen.broker)
     return _Finding(Verdict.WAIT, action, reason, designee, unheard=unheard)
 
 
 def _way_to_hear(replica: ReplicaLog, *, deadline_passed: bool) -> tuple[Verb, str, str]:
-    """What makes *replica* tell its log: the act, how it is now, and the act in words."""
+    """What makes *replica* report its log: the act, how it is now, and the act in words."""
     if not deadline_passed and live(replica):
         return Verb.AWAIT, "has not answered yet", "wait until the recovery duration has passed"
     verb, cure = _cure(replica)
@@ -243,19 +289,16 @@ def _nobody(case: Case) -> _Finding:
     replicas = case.evidence.replicas
     if not any(isinstance(replica.log_end, int) for replica in replicas):
         reason = f"no replica answers: start one of {named(case.evidence.state.assignment)}"
-        return _Finding(Verdict.STUCK, Action(Verb.NO_ANSWER), reason)
-    why = "; ".join([one.eligibility.reason for one in case.ranking.candidates])
-    return _Finding(Verdict.STUCK, Action(Verb.INELIGIBLE), f"nobody can be elected: {why}")
+        return _Finding(Verdict.STUCK, action_of(Verb.NO_ANSWER), reason)
+    why = "; ".join([candidate.eligibility.reason for candidate in case.ranking.candidates])
+    return _Finding(Verdict.STUCK, action_of(Verb.INELIGIBLE), f"nobody can be elected: {why}")
 
 
 def _fork(loss: Loss) -> str:
     """R9: committed records past the divergence, and records of the winner's there too."""
     for other in loss.against:
         if other.committed_past_divergence is True and other.both_sides:
-            return (
-                f"history fork: b{other.broker} holds committed records past offset "
-                f"{other.divergence}, where it diverges from b{loss.candidate}"
-            )
+            return fork_text(other, loss.candidate)
     return ""
 
 
@@ -277,7 +320,7 @@ def _lost(case: Case, loss: Loss) -> str:
 
 
 def _out_of_reach(case: Case) -> str:
-    """A replica that cannot be heard by starting it, and that nobody gave up: it may hold more."""
+    """A replica that a start does not bring, and that nobody gave up: it may have more."""
     for replica in case.out_of_reach:
         more = f"b{replica.broker} may hold more than b{case.winner}"
         if replica.log_dir_online is False:

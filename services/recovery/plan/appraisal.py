@@ -1,4 +1,4 @@
-"""A plan held against the present: which of its elections can go on, and on what evidence."""
+"""A plan compared with the present: which of its elections can run, and on what evidence."""
 
 from __future__ import annotations
 
@@ -7,73 +7,69 @@ from dataclasses import dataclass
 
 from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from breakglass.services.recovery.evidence.contents import as_known
-from breakglass.services.recovery.execution.prepare import target_of
-from breakglass.services.recovery.execution.target import ElectionTarget, RecoveryResult
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    RecoveryResult,
+    Skipped,
+    target_of,
+)
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.plan.check import Checked, CheckStatus, check
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.make import adopt
-from breakglass.services.recovery.selection import Selection
+from breakglass.services.recovery.triage import Selection
 
 _UNREAD = Unknown("not read, for the partition has a leader")
 UNREAD_SETTINGS = TopicSettings(_UNREAD, _UNREAD, _UNREAD, _UNREAD)
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """An election of a plan that is not held, as the outcome that it has already."""
-
-    partition: TopicPartition
-    designee: int
-    result: RecoveryResult
-    reason: str
-    leader: int | None
-    """Who leads, where somebody does."""
-
-    @property
-    def succeeded(self) -> bool:
-        return self.result is RecoveryResult.ALREADY_ONLINE
-
-
-@dataclass(frozen=True, slots=True)
 class Appraisal:
-    """Every election of a plan, and how it stands now."""
+    """Every election of a plan, checked against the present."""
 
     plan: Plan
-    """The plan itself; a bare one with the evidence just read, without what cannot be held."""
+    """The plan itself; a bare plan with fresh evidence, without the elections that cannot run."""
     checked: tuple[Checked, ...]
-    """In the plan's order."""
+    """The checked elections, in the plan's order."""
     evidence: Mapping[TopicPartition, PartitionEvidence]
-    """Of each partition that exists, as it was read now."""
+    """The evidence of each partition that exists, as it was read now."""
 
     @property
     def to_hold(self) -> tuple[Checked, ...]:
-        """The elections that go on."""
-        return tuple(one for one in self.checked if one.status.goes_on)
+        """The elections that can still run."""
+        return tuple(checked for checked in self.checked if checked.status.goes_on)
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """The elections that do not."""
-        return tuple(self._skipped(one) for one in self.checked if not one.status.goes_on)
+        """The elections that do not run."""
+        return tuple(
+            self._skipped(checked) for checked in self.checked if not checked.status.goes_on
+        )
 
     @property
     def fine(self) -> bool:
-        """Whether all of the plan can go on, or has come true already."""
-        return all(one.status.fine for one in self.checked)
+        """Whether every election of the plan can run, or has come true already."""
+        return all(checked.status.fine for checked in self.checked)
 
     def targets(self) -> tuple[ElectionTarget, ...]:
         """What is to be elected, frozen on the evidence of now."""
-        return tuple(target_of(self.evidence[one.partition], one.leader) for one in self.to_hold)
+        return tuple(
+            target_of(self.evidence[checked.partition], checked.leader) for checked in self.to_hold
+        )
 
-    def _skipped(self, one: Checked) -> Skipped:
-        if one.status is CheckStatus.ONLINE:
-            state = self.evidence[one.partition].state
-            leads = "" if state.leader == one.leader else f"led by b{state.leader}"
+    def _skipped(self, checked: Checked) -> Skipped:
+        if checked.status is CheckStatus.ONLINE:
+            state = self.evidence[checked.partition].state
+            leads = "" if state.leader == checked.leader else f"led by b{state.leader}"
             return Skipped(
-                one.partition, one.leader, RecoveryResult.ALREADY_ONLINE, leads, state.leader
+                checked.partition,
+                checked.leader,
+                RecoveryResult.ALREADY_ONLINE,
+                leads,
+                state.leader,
             )
-        reason = f"{one.reason}: {_CURES[one.status]}"
-        return Skipped(one.partition, one.leader, RecoveryResult.REFUSED, reason, None)
+        reason = f"{checked.reason}: {_CURES[checked.status]}"
+        return Skipped(checked.partition, checked.leader, RecoveryResult.REFUSED, reason, None)
 
 
 _CURES = {
@@ -85,21 +81,24 @@ _CURES = {
 
 
 def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]) -> Appraisal:
-    """Hold *plan*, ours or bare, against the partitions of *selection*.
+    """Compare *plan*, ours or bare, with the partitions of *selection*.
 
     *assessments* judge those that are offline.
     """
     judged = tuple(assessments)
-    held = plan.records
-    then = {one: held[one].evidence for one in held}
-    evidence = {one.partition: as_known(then.get(one.partition), one.evidence) for one in judged}
+    records = plan.records
+    then = {partition: records[partition].evidence for partition in records}
+    evidence = {
+        checked.partition: as_known(then.get(checked.partition), checked.evidence)
+        for checked in judged
+    }
     for state in selection.online:
         evidence[state.partition] = PartitionEvidence(state, (), UNREAD_SETTINGS)
     if plan.breakglass is not None:
         return Appraisal(plan, check(plan, evidence), evidence)
     snapshot = selection.snapshot
     adopted, dismissed = adopt(plan, judged, snapshot.cluster_id, snapshot.observed_at_ms)
-    refused = {one.partition: one.reason for one in dismissed}
+    refused = {checked.partition: checked.reason for checked in dismissed}
     checked = (
         _first_look(partition, leader, evidence.get(partition), refused)
         for partition, leader in plan.leaders.items()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from breakglass.services.guard.consent import Price
-from breakglass.services.recovery.judgement.replica_choice import own_consent, refusal
+from breakglass.services.recovery.judgement.assessment import own_consent, refusal
 
 if TYPE_CHECKING:
     from breakglass.services.model import ReplicaLog
@@ -19,11 +19,11 @@ class ReplicaCandidate:
 
     replica: ReplicaLog
     loses: Price
-    """Of electing it; unknown where its log could not be read."""
+    """The loss of electing the replica; unknown where its log could not be read."""
     refusal: str = ""
-    """Why it cannot be elected; empty if it can."""
+    """Why the replica cannot be elected; empty if it can."""
     own_consent: str = ""
-    """Why its election needs a consent of its own; empty if it does not."""
+    """Why the election needs a consent of its own; empty if it does not."""
 
     @property
     def broker(self) -> int:
@@ -37,7 +37,7 @@ class ReplicaCandidate:
 def candidates(record: PartitionRecord) -> tuple[ReplicaCandidate, ...]:
     """Every replica of *record*, best ranked first."""
     replicas = [record.evidence.replica(broker) for broker in record.ranking]
-    return tuple([_candidate(record, one) for one in replicas if one is not None])
+    return tuple([_candidate(record, replica) for replica in replicas if replica is not None])
 
 
 def _candidate(record: PartitionRecord, replica: ReplicaLog) -> ReplicaCandidate:

@@ -15,42 +15,41 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.recovery.judgement.assessment import refusal
 from breakglass.services.recovery.judgement.eligibility import (
     ReplicaStanding,
     eligibility,
     replica_eligibility,
 )
-from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import loss_of, unread_bound
 from breakglass.services.recovery.judgement.ranking import rank
-from breakglass.services.recovery.judgement.replica_choice import refusal
 from breakglass.services.recovery.judgement.succession import hazards
-from breakglass.services.recovery.judgement.unheard import abandoned
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
 
 class CheckStatus(StrEnum):
-    """How one election of a plan stands."""
+    """The state of an election of a plan."""
 
     UNCHANGED = "unchanged"
     RERANKED = "re-ranked"
     """Only the leader epoch or the order of the assignment moved; rank and loss are the same."""
     CHANGED = "changed"
-    """Something the plan rests on is different: skipped."""
+    """The evidence of the plan has changed: skipped."""
     ONLINE = "online"
     """It has a leader by now: nothing to do, a success."""
     GONE = "gone"
     """The partition no longer exists."""
     REFUSED = "refused"
-    """Nothing changed, but this leader cannot be elected; a hand wrote the file."""
+    """Nothing changed, but this leader cannot be elected, as in a file edited by hand."""
     NEW = "new"
-    """An election of a bare plan, which rested on nothing until now."""
+    """An election of a bare plan, which had no evidence until now."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the election is still to be held."""
+        """Whether the election is still to run."""
         return self in (CheckStatus.UNCHANGED, CheckStatus.RERANKED, CheckStatus.NEW)
 
     @property
@@ -61,20 +60,20 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One election of a plan against the present."""
+    """An election of a plan, compared with the present."""
 
     partition: TopicPartition
     leader: int
     status: CheckStatus
     reason: str = ""
-    """What changed; empty if nothing did."""
+    """The change; empty if nothing changed."""
 
 
 def require_cluster(plan: Plan, cluster_id: str, source: str) -> None:
     """Return if *plan*, which messages call *source*, was made for this cluster, or for any.
 
     Raises:
-        WrongCluster: it was made for another.
+        WrongCluster: the plan was made for another cluster.
     """
     if plan.cluster_id not in (None, cluster_id):
         raise WrongCluster(
@@ -84,7 +83,7 @@ def require_cluster(plan: Plan, cluster_id: str, source: str) -> None:
 
 
 def check(plan: Plan, fresh: Mapping[TopicPartition, PartitionEvidence]) -> tuple[Checked, ...]:
-    """Hold each election of *plan* against *fresh* evidence, in the plan's order.
+    """Compare each election of *plan* with *fresh* evidence, in the plan's order.
 
     Raises ValueError for a bare plan, which rests on nothing yet (`planning.adopt`).
     """
@@ -99,12 +98,12 @@ def check(plan: Plan, fresh: Mapping[TopicPartition, PartitionEvidence]) -> tupl
 
 
 def check_one(record: PartitionRecord, leader: int, now: PartitionEvidence | None) -> Checked:
-    """Hold the election of *leader* against what is known *now*; None: it does not exist."""
+    """Compare the election of *leader* with the evidence *now*; None: no such partition."""
     return check_evidence(record.evidence, leader, now)
 
 
 def check_evidence(then: PartitionEvidence, leader: int, now: PartitionEvidence | None) -> Checked:
-    """Hold the election of *leader* on the evidence of *then* against that of *now*, as above."""
+    """Compare the election of *leader* on the evidence of *then* with that of *now*."""
     partition = then.partition
     if now is None:
         return Checked(partition, leader, CheckStatus.GONE, "there is no such partition any more")
@@ -135,7 +134,7 @@ def _changes(then: PartitionEvidence, now: PartitionEvidence, leader: int) -> It
         yield f"{named(now.unregistered)} is no longer registered"
     if isinstance(now.state.reassignment, Reassignment):
         yield "a reassignment is under way"
-    in_the_way = [one for one in hazards(now, leader) if one not in hazards(then, leader)]
+    in_the_way = [hazard for hazard in hazards(now, leader) if hazard not in hazards(then, leader)]
     if in_the_way:
         yield f"the controller may elect {named(in_the_way)} instead"
     for replica in then.replicas:
@@ -191,9 +190,9 @@ def _worse(then: PartitionEvidence, now: PartitionEvidence, leader: int) -> str:
 def more_unread(
     given_up: Collection[int], at_least: int | Unknown, now: PartitionEvidence, leader: int
 ) -> str:
-    """What an election of *leader* gives up now beyond what was agreed to; empty if nothing.
+    """What electing *leader* gives up now beyond what was agreed to; empty if nothing.
 
-    That was the unread logs of the brokers *given_up*, which held *at_least* so many records.
+    The price was the unread logs of the brokers *given_up*, of *at_least* records.
     """
     more = [broker for broker in abandoned(now, leader) if broker not in given_up]
     if more:
@@ -204,7 +203,7 @@ def more_unread(
     if isinstance(bound, Unknown) and not abandoned(now, leader):
         return ""
     least = "an unknown number of records" if isinstance(bound, Unknown) else f">= {bound:,}"
-    return f"unread logs held >= {at_least:,} and hold {least} now"
+    return f"unread logs had >= {at_least:,} records and have {least} now"
 
 
 def _rank(evidence: PartitionEvidence, broker: int) -> int:
@@ -220,11 +219,11 @@ def _moved(then: PartitionEvidence, now: PartitionEvidence) -> str:
     return ""
 
 
-def _same(one: int | None | Unknown, other: int | None | Unknown) -> bool:
+def _same(figure: int | None | Unknown, other: int | None | Unknown) -> bool:
     """Equal, where all that is unknown is alike whatever the reason."""
-    if isinstance(one, Unknown) or isinstance(other, Unknown):
-        return isinstance(one, Unknown) and isinstance(other, Unknown)
-    return one == other
+    if isinstance(figure, Unknown) or isinstance(other, Unknown):
+        return isinstance(figure, Unknown) and isinstance(other, Unknown)
+    return figure == other
 
 
 def _shown(value: int | None | Unknown) -> str:

@@ -11,6 +11,9 @@ _VOWELS = "aiou"
 SPOKEN_GROUPS = 3
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def digest_of(value: object) -> str:
     """SHA-256, in hexadecimal, of *value* as canonical JSON."""
     return digest_of_parts([canonical(value)])
@@ -29,7 +32,7 @@ def canonical(value: object) -> str:
 
     Keys sorted, no blanks, ASCII: neither order of keys nor white space matters.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def spoken(digest: str) -> str:

@@ -8,7 +8,9 @@ where plans are used.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,13 +19,14 @@ from unicodedata import normalize
 from pydantic import BaseModel, ConfigDict, Field
 
 from breakglass.services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.inputs import abandoned
 from breakglass.services.recovery.judgement.loss import UnreadRecords, unread_bound
-from breakglass.services.recovery.judgement.unheard import abandoned
 from breakglass.services.recovery.plan.digest import canonical, digest_of_parts, spoken
 
 SCHEMA = 1
-"""Version of what stands under ``breakglass``; a greater one is refused."""
+"""Version of the object under ``breakglass``; greater versions are refused."""
 
 
 class _Frozen(BaseModel):
@@ -53,7 +56,9 @@ class ChosenBy(StrEnum):
     """The operator, for this partition."""
 
 
-class RecordedLoss(_Frozen):
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class RecordedLoss:
     """The loss of one choice at the time of the plan."""
 
     broker: int
@@ -72,9 +77,9 @@ class PartitionRecord(_Frozen):
     verdict: str
     action: str
     ranking: tuple[int, ...]
-    """All replicas, best first; those that cannot be recommended last."""
+    """All replicas, best first; replicas that cannot be recommended come last."""
     losses: tuple[RecordedLoss, ...]
-    """For each replica that could be read."""
+    """The loss of each replica that could be read."""
     unread_at_least: int | Unknown
     restorers: tuple[int, ...] = ()
     """Brokers that would each bring the partition back whole, once started."""
@@ -87,46 +92,49 @@ class PartitionRecord(_Frozen):
     chosen_by: ChosenBy | None = None
     """None: the partition is left out."""
     left_out: str = ""
-    """Why it is left out."""
+    """Why the partition is left out."""
 
     @property
     def partition(self) -> TopicPartition:
         return self.evidence.partition
 
     def facts(self) -> dict[str, Any]:
-        """All of it as JSON, but for the moments at which replicas were read."""
+        """The record as JSON, without the moments at which replicas were read."""
         moments = {"evidence": {"replicas": {"__all__": {"observed_at_ms"}}}}
         facts = self.model_dump(mode="json", exclude=moments)
-        for replica, one in zip(facts["evidence"]["replicas"], self.evidence.replicas, strict=True):
-            # Without what earlier plans did not know, they have the digest that they had.
-            if one.contents == CONTENTS_UNREAD:
+        for replica, log in zip(facts["evidence"]["replicas"], self.evidence.replicas, strict=True):
+            # Fields that earlier plans lack are left out, so that those plans keep their digests.
+            if log.contents == CONTENTS_UNREAD:
                 del replica["contents"]
-            if one.last_heard is None:
+            if log.last_heard is None:
                 del replica["last_heard"]
         return facts
 
     @cached_property
-    def pieces(self) -> tuple[str, ...]:
-        """The facts as canonical JSON, cut where each of those stands that edits change.
+    def _packed(self) -> bytes:
+        """The facts as canonical JSON, cut where each of those stands that edits change; packed.
 
         It is most of the work of a digest, so it is done once: a copy under another decision
-        takes it along.
+        takes it along. It is long, and much of it is the same in all records.
         """
+        return zlib.compress(_CUT.join(self._pieces()).encode("ascii"), FAST)
+
+    def _pieces(self) -> tuple[str, ...]:
         facts = self.facts()
-        pieces, before = [""], "{"
-        for name in sorted(facts):
-            pieces[-1] += f'{before}"{name}":'
-            if name in _DECIDED:
-                pieces.append("")
-            else:
-                pieces[-1] += canonical(facts[name])
-            before = ","
-        return (*pieces[:-1], pieces[-1] + "}")
+        chosen_by, left_out = _DECIDED
+        first = canonical({name: facts[name] for name in facts if name < chosen_by})
+        second = canonical({name: facts[name] for name in facts if chosen_by < name < left_out})
+        third = canonical({name: facts[name] for name in facts if name > left_out})
+        return (
+            f'{first[:-1]},"{chosen_by}":',
+            f',{second[1:-1]},"{left_out}":',
+            f",{third[1:]}",
+        )
 
     @property
     def canonical_facts(self) -> str:
         """The facts as canonical JSON."""
-        first, second, third = self.pieces
+        first, second, third = zlib.decompress(self._packed).decode("ascii").split(_CUT)
         return f"{first}{_canonical(self.chosen_by)}{second}{_canonical(self.left_out)}{third}"
 
     @cached_property
@@ -136,7 +144,7 @@ class PartitionRecord(_Frozen):
 
     @property
     def comes_back_whole(self) -> bool:
-        """It needs no election if a broker is started, or waited for."""
+        """The partition needs no election if a broker is started, or waited for."""
         return self.verdict == Verdict.WAIT and bool(self.restorers)
 
     def decided(self, chosen_by: ChosenBy | None, left_out: str) -> PartitionRecord:
@@ -160,18 +168,22 @@ class PartitionRecord(_Frozen):
         )
 
 
+_CUT = "\n"
+"""Stands in no canonical JSON."""
+FAST = 1
+"""zlib's level: higher levels save little and take several times as long."""
 _DECIDED = ("chosen_by", "left_out")
-"""What edits change of a record; everything else of it was found in the cluster."""
+"""The fields of a record that edits change; all others come from the cluster."""
 
 
 @lru_cache(4096)
 def _canonical(value: str | None) -> str:
-    """`canonical` of what many records have alike: reasons, topics."""
+    """`canonical` of values that many records share: reasons, topics."""
     return canonical(value)
 
 
 class Approval(_Frozen):
-    """Somebody's agreement to one digest."""
+    """A person's agreement to a digest."""
 
     by: str
     at_ms: int
@@ -179,7 +191,7 @@ class Approval(_Frozen):
 
 
 class PlanEvidence(_Frozen):
-    """What stands under ``breakglass``."""
+    """The object under ``breakglass``."""
 
     schema_version: int = Field(
         default=SCHEMA, validation_alias="schema", serialization_alias="schema"
@@ -190,7 +202,7 @@ class PlanEvidence(_Frozen):
     notes: tuple[str, ...] = ()
     approvals: tuple[Approval, ...] = ()
     digest: str = ""
-    """As it was written; `Plan.digest` is what it is now."""
+    """The digest as it was written; `Plan.digest` is the present one."""
 
 
 class Plan(_Frozen):
@@ -208,13 +220,19 @@ class Plan(_Frozen):
 
     @cached_property
     def records(self) -> Mapping[TopicPartition, PartitionRecord]:
-        """What is remembered of each partition, those left out included."""
-        return {one.partition: one for one in self.breakglass.records} if self.breakglass else {}
+        """The record of each partition, including partitions that are left out."""
+        return (
+            {record.partition: record for record in self.breakglass.records}
+            if self.breakglass
+            else {}
+        )
 
     @property
     def left_out(self) -> tuple[PartitionRecord, ...]:
         """Partitions that were looked at and are not elected."""
-        return tuple(one for one in self.records.values() if one.partition not in self.leaders)
+        return tuple(
+            record for record in self.records.values() if record.partition not in self.leaders
+        )
 
     @property
     def cluster_id(self) -> str | None:
@@ -257,9 +275,11 @@ class Plan(_Frozen):
         """Approvals of this very digest, one of each person; an edit voids those before it."""
         given = self.breakglass.approvals if self.breakglass else ()
         valid: list[Approval] = []
-        for one in given:
-            if one.digest == self.digest and not any(same_person(one.by, it.by) for it in valid):
-                valid.append(one)
+        for approval in given:
+            if approval.digest == self.digest and not any(
+                same_person(approval.by, it.by) for it in valid
+            ):
+                valid.append(approval)
         return tuple(valid)
 
     def with_evidence(self, **changes: object) -> Plan:
@@ -273,9 +293,9 @@ class Plan(_Frozen):
         return Plan(entries=self.entries, breakglass=self.breakglass)
 
 
-def same_person(one: str, other: str) -> bool:
+def same_person(name: str, other: str) -> bool:
     """Whether two names are one person's, however they are written."""
-    return _person(one) == _person(other)
+    return _person(name) == _person(other)
 
 
 def _person(name: str) -> str:
@@ -285,8 +305,12 @@ def _person(name: str) -> str:
 def record_of(
     assessment: Assessment, chosen_by: ChosenBy | None = None, left_out: str = ""
 ) -> PartitionRecord:
-    """What a plan remembers of *assessment*."""
-    readable = [one.broker for one in assessment.evidence.replicas if isinstance(one.log_end, int)]
+    """The record of *assessment* in a plan."""
+    readable = [
+        replica.broker
+        for replica in assessment.evidence.replicas
+        if isinstance(replica.log_end, int)
+    ]
     return PartitionRecord(
         evidence=assessment.evidence,
         verdict=assessment.verdict.value,

@@ -1,20 +1,147 @@
-"""A plan on the table: its edits, its file, and whether what it rests on was read again."""
+"""A plan being edited: its edits, its file, and whether its evidence was read again.
+
+A file is never overwritten with a plan that was not read from it, and a renewed plan has the
+evidence that the cluster gives now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.plan.check import Checked
+from breakglass.services.errors import EvidenceChanged
+from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from breakglass.services.recovery.judgement.assessment import refusal
+from breakglass.services.recovery.plan.appraisal import UNREAD_SETTINGS
+from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
+from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
+from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
 from breakglass.services.recovery.plan.history import PlanHistory
+from breakglass.services.recovery.plan.json_text import read_text
 from breakglass.services.recovery.plan.make import Dismissed, adopt
-from breakglass.services.recovery.plan.present import PresentEvidence, check_present, renew
+from breakglass.services.recovery.plan.rows import recommended
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.plan.document import Plan, PlanEvidence
-    from breakglass.services.recovery.plan.opened import OpenedFile
+    from breakglass.services.recovery.judgement.assessment import Assessment
+    from breakglass.services.recovery.plan.document import PartitionRecord, PlanEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class PresentEvidence:
+    """The present evidence for the partitions of a plan."""
+
+    cluster_id: str
+    read_at_ms: int
+    assessments: Mapping[TopicPartition, Assessment]
+    """Assessments of partitions that are offline and were read."""
+    online: Mapping[TopicPartition, PartitionEvidence]
+    """States of partitions that have a leader."""
+    unheard: frozenset[TopicPartition]
+    """Partitions that are offline and not read yet."""
+
+    def evidence(self, partition: TopicPartition) -> PartitionEvidence | None:
+        """What is known of *partition*; None: there is no such partition."""
+        judged = self.assessments.get(partition)
+        return judged.evidence if judged is not None else self.online.get(partition)
+
+
+def present_of(
+    plan: Plan, snapshot: ClusterSnapshot, assessments: Iterable[Assessment], read_at_ms: int
+) -> PresentEvidence:
+    """The evidence in *snapshot* and its *assessments* for the partitions of *plan*.
+
+    Raises:
+        WrongCluster: the plan was made for another cluster.
+    """
+    require_cluster(plan, snapshot.cluster_id, "the plan")
+    wanted = {*plan.leaders, *plan.records}
+    judged = {
+        assessment.partition: assessment
+        for assessment in assessments
+        if assessment.partition in wanted
+    }
+    states = [state for state in snapshot.partitions if state.partition in wanted]
+    online = {
+        state.partition: PartitionEvidence(state, (), UNREAD_SETTINGS)
+        for state in states
+        if not state.offline
+    }
+    unheard = frozenset(
+        [state.partition for state in states if state.offline and state.partition not in judged]
+    )
+    return PresentEvidence(snapshot.cluster_id, read_at_ms, judged, online, unheard)
+
+
+def check_present(plan: Plan, present: PresentEvidence) -> dict[TopicPartition, Checked]:
+    """Each election of *plan*, which has evidence, against *present*; not those unheard."""
+    return {
+        partition: check_one(plan.records[partition], leader, present.evidence(partition))
+        for partition, leader in plan.leaders.items()
+        if partition not in present.unheard
+    }
+
+
+def renew(plan: Plan, present: PresentEvidence) -> Plan:
+    """*plan*, which has evidence, resting on that of *present*.
+
+    Who was elected by rank is elected by the rank of now. A choice by hand or by rule is kept
+    where that replica can still be elected. What was left out stays out, for nobody asked for
+    its election. What is online or gone is left out, and what was not heard stays as it is.
+    """
+    evidence = plan.breakglass
+    if evidence is None:
+        raise ValueError("a bare plan is adopted and not renewed")
+    leaders: dict[TopicPartition, int] = {}
+    records: list[PartitionRecord] = []
+    for record in evidence.records:
+        before = plan.leaders.get(record.partition)
+        renewed, leader = _renewed(record, before, present)
+        records.append(renewed)
+        if leader is not None:
+            leaders[record.partition] = leader
+    entries = [
+        PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
+        for partition, leader in leaders.items()
+    ]
+    changes = {"records": tuple(records), "made_at_ms": present.read_at_ms, "digest": ""}
+    return Plan(entries=tuple(entries), breakglass=evidence.model_copy(update=changes))
+
+
+def _renewed(
+    record: PartitionRecord, leader: int | None, present: PresentEvidence
+) -> tuple[PartitionRecord, int | None]:
+    partition = record.partition
+    if partition in present.unheard:
+        return record, leader
+    found = present.assessments.get(partition)
+    if found is None:
+        return record.decided(None, _away(partition, present)), None
+    if leader is None:
+        return record_of(found, left_out=record.left_out), None
+    fresh = record_of(found, record.chosen_by)
+    if record.chosen_by is ChosenBy.RANK:
+        best = recommended(fresh)
+        reason = found.barred or found.reasons[0]
+        return (fresh, best) if best is not None else (fresh.decided(None, reason), None)
+    barred = refusal(found.evidence, leader)
+    return (fresh.decided(None, barred), None) if barred else (fresh, leader)
+
+
+def _away(partition: TopicPartition, present: PresentEvidence) -> str:
+    online = present.online.get(partition)
+    if online is None:
+        return "there is no such partition any more"
+    return f"b{online.state.leader} leads it by now"
+
+
+def tally(checked: Iterable[Checked]) -> dict[CheckStatus, int]:
+    """How many elections stand how, in the order of `CheckStatus`."""
+    found = list(checked)
+    counts = {status: sum(checked.status is status for checked in found) for status in CheckStatus}
+    return {status: number for status, number in counts.items() if number}
+
 
 FROM_FILE = "opened from a file"
 FROM_EDITOR = "edited as a text"
@@ -23,7 +150,7 @@ TAKEN_BACK = "taken back to earlier evidence"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a session of editing works on. A value: each act makes another one."""
+    """The state of an editing session: a value, of which each act makes another."""
 
     history: PlanHistory
     stale: str = ""
@@ -34,18 +161,18 @@ class Draft:
     opened: OpenedFile | None = None
     """The file it was read from or written to; None: there is none yet."""
     saved: PlanEvidence | None = None
-    """What that file has."""
+    """The plan in that file."""
     dismissed: tuple[Dismissed, ...] = ()
     """Elections of a bare plan that were dropped when it got its evidence."""
 
     @classmethod
     def made(cls, plan: Plan) -> Draft:
-        """*plan*, made of evidence just read."""
+        """A draft of *plan*, made of evidence just read."""
         return cls(PlanHistory.of(plan))
 
     @classmethod
     def read(cls, plan: Plan, opened: OpenedFile) -> Draft:
-        """*plan* out of a file: what it rests on is of another day."""
+        """A draft of *plan* from a file, whose evidence is old."""
         return cls(PlanHistory.of(plan), FROM_FILE, opened=opened, saved=plan.breakglass)
 
     @property
@@ -54,7 +181,7 @@ class Draft:
 
     @property
     def unsaved(self) -> bool:
-        """No file has it as it is now."""
+        """No file has the present plan."""
         return self.opened is None or self.plan.breakglass is not self.saved
 
     @property
@@ -67,7 +194,7 @@ class Draft:
         return f"it was {self.stale}: read everything again" if self.stale else ""
 
     def edited(self, plan: Plan, what: str, stale: str = "") -> Draft:
-        """The plan becomes *plan*, by *what*; *stale* says why it must be read again then."""
+        """The draft with *plan*, by *what*; *stale* says why its evidence must be read again."""
         if plan is self.plan:
             return self
         return replace(self, history=self.history.edited(plan, what), stale=stale or self.stale)
@@ -77,20 +204,20 @@ class Draft:
         return replace(self, history=self.history.amended(plan))
 
     def undone(self) -> Draft:
-        """Without the last edit."""
+        """The draft without the last edit."""
         return self._moved(self.history.undo())
 
     def redone(self) -> Draft:
-        """With the edit that was undone last."""
+        """The draft with the edit that was undone last."""
         return self._moved(self.history.redo())
 
     def saved_to(self, opened: OpenedFile) -> Draft:
-        """Now in the file *opened*."""
+        """The draft, saved in the file *opened*."""
         return replace(self, opened=opened, saved=self.plan.breakglass)
 
     def held_against(self, present: PresentEvidence) -> Draft:
-        """Checked against *present*; a bare plan gets its evidence from there."""
-        waits = len([one for one in self.plan.leaders if one in present.unheard])
+        """The draft checked against *present*; a bare plan gets its evidence there."""
+        waits = len([partition for partition in self.plan.leaders if partition in present.unheard])
         stale = f"read again but for {waits:,} of its partitions" if waits else ""
         if self.plan.breakglass is not None:
             return replace(
@@ -107,7 +234,7 @@ class Draft:
         return adopted.held_against(present)
 
     def renewed(self, present: PresentEvidence) -> Draft:
-        """Resting on the evidence of *present*, as an edit."""
+        """The draft renewed with the evidence of *present*, as an edit."""
         what = "evidence of now taken"
         return self.edited(renew(self.plan, present), what).held_against(present)
 
@@ -117,7 +244,46 @@ class Draft:
         return replace(self, history=history, stale=TAKEN_BACK, checked={})
 
 
-def _same_evidence(one: Plan, other: Plan) -> bool:
+def _same_evidence(plan: Plan, other: Plan) -> bool:
     """The very same: edits hand it on, and only reading again brings other evidence."""
-    pairs = zip(one.records.values(), other.records.values(), strict=True)
+    pairs = zip(plan.records.values(), other.records.values(), strict=True)
     return all(before.evidence is after.evidence for before, after in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A file as it was when it was read or written last."""
+
+    path: Path
+    fingerprint: str
+    """The digest of its text."""
+
+
+def open_plan(path: Path) -> tuple[Plan, OpenedFile]:
+    """The plan in *path*, and the file as it is.
+
+    Raises: MalformedInput, UnsupportedSchema, StorageError.
+    """
+    text = read_text(path)
+    return parse_plan(text, str(path)), OpenedFile(path, fingerprint([text]))
+
+
+def save_plan(plan: Plan, path: Path, opened: OpenedFile | None) -> OpenedFile:
+    """Write *plan* to a new file at *path*, or over *opened* if that is it and still the same.
+
+    Raises:
+        UsageError: another file is at *path*; it is kept.
+        EvidenceChanged: the file was changed since it was read; it is kept.
+        StorageError: it cannot be read or written.
+    """
+    if opened is None or not path.exists() or not path.samefile(opened.path):
+        written = write_plan(plan, path)
+    else:
+        if fingerprint([read_text(path)]) != opened.fingerprint:
+            raise EvidenceChanged(
+                f"{path} was changed by somebody else in between, so nothing was written: save "
+                "under another name and compare."
+            )
+        # Of a link, what it leads to is replaced and not the link.
+        written = write_plan(plan, path.resolve(), replace=True)
+    return OpenedFile(path, written)

@@ -1,4 +1,4 @@
-"""Edits of a plan. Each makes a new plan; what cannot be done is refused with the reason."""
+"""Edits of a plan: each makes a new plan, or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from typing import NamedTuple
 
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.model import Broker, TopicPartition, Unknown
-from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.assessment import (
+    Verdict,
+    choices,
+    recovery_order,
+    refusal,
+)
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.loss import loss_of
-from breakglass.services.recovery.judgement.precedence import recovery_order
 from breakglass.services.recovery.judgement.ranking import log_rank
-from breakglass.services.recovery.judgement.replica_choice import choices, refusal
 from breakglass.services.recovery.plan.document import ChosenBy, PartitionRecord, Plan, PlanEntry
 
 Choice = Callable[[PartitionRecord, int], int | str | None]
 """A rule: from a record and its leader to another leader, a reason to leave it out, or None."""
 
 Partitions = Collection[TopicPartition] | None
-"""Those that a rule is for; None: all."""
+"""The partitions that a rule is for; None: all."""
 
 BY_HAND = "left out by hand"
 
 
 class Decision(NamedTuple):
-    """What becomes of one partition."""
+    """The decision for a partition."""
 
     leader: int | None
-    """None: it is left out."""
+    """The leader to elect; None: the partition is left out."""
     chosen_by: ChosenBy | None = None
     left_out: str = ""
 
@@ -63,7 +66,7 @@ def set_leaders(plan: Plan, leaders: Mapping[TopicPartition, int]) -> Plan:
         reason = refusal(_record(plan, partition).evidence, broker)
         if reason:
             raise Refused(f"b{broker} cannot lead {partition}: {reason}.")
-    return decide(plan, {one: by_hand(broker) for one, broker in leaders.items()})
+    return decide(plan, {partition: by_hand(broker) for partition, broker in leaders.items()})
 
 
 def exclude(plan: Plan, partition: TopicPartition, reason: str = BY_HAND) -> Plan:
@@ -77,7 +80,7 @@ def exclude_all(plan: Plan, partitions: Iterable[TopicPartition], reason: str = 
     Raises:
         UsageError: the plan does not know one of them.
     """
-    known = [_record(plan, one).partition for one in partitions]
+    known = [_record(plan, partition).partition for partition in partitions]
     return decide(plan, dict.fromkeys(known, left_out(reason)))
 
 
@@ -90,8 +93,8 @@ def prefer(plan: Plan, brokers: Collection[int], only: Partitions = None) -> Pla
     def choose(record: PartitionRecord, leader: int) -> int | None:
         if leader in brokers:
             return None
-        wanted = (one for one in choices(record.evidence) if one in brokers)
-        return next((one for one in wanted if _as_good(record, one, leader)), None)
+        wanted = (broker for broker in choices(record.evidence) if broker in brokers)
+        return next((broker for broker in wanted if _as_good(record, broker, leader)), None)
 
     return _apply(plan, choose, only)
 
@@ -102,7 +105,7 @@ def never(plan: Plan, *brokers: int, only: Partitions = None) -> Plan:
     def choose(record: PartitionRecord, leader: int) -> int | str | None:
         if leader not in brokers:
             return None
-        others = [one for one in choices(record.evidence) if one not in brokers]
+        others = [broker for broker in choices(record.evidence) if broker not in brokers]
         return others[0] if others else f"{named(brokers)} must not lead and no other replica can"
 
     return _apply(plan, choose, only)
@@ -113,9 +116,9 @@ def least_loss(plan: Plan, only: Partitions = None) -> Plan:
 
     def choose(record: PartitionRecord, _: int) -> int | None:
         known = [
-            (total, one)
-            for one in choices(record.evidence)
-            if isinstance(total := record.loss_of(one).total, int)
+            (total, broker)
+            for broker in choices(record.evidence)
+            if isinstance(total := record.loss_of(broker).total, int)
         ]
         if not known:
             return None
@@ -142,14 +145,14 @@ def brokers_in_rack(brokers: Iterable[Broker], rack: str) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class PlanDifference:
-    """One partition that two plans treat differently."""
+    """A partition that two plans treat differently."""
 
     partition: TopicPartition
     before: int | None
     """Its leader in the first plan; None: not elected there."""
     after: int | None
     loss_before: int | Unknown | None
-    """Records; None where it is not elected or the plan is bare."""
+    """The loss in records; None where it is not elected or the plan is bare."""
     loss_after: int | Unknown | None
     evidence_changed: bool
     """The plans rest on different evidence for it."""
@@ -158,8 +161,13 @@ class PlanDifference:
 def diff(before: Plan, after: Plan) -> tuple[PlanDifference, ...]:
     """Partitions whose leader or evidence differs, in the order of recovery."""
     partitions = {*before.leaders, *after.leaders}
-    found = (_difference(before, after, one) for one in sorted(partitions, key=recovery_order))
-    return tuple([one for one in found if one.before != one.after or one.evidence_changed])
+    found = (
+        _difference(before, after, partition)
+        for partition in sorted(partitions, key=recovery_order)
+    )
+    return tuple(
+        [change for change in found if change.before != change.after or change.evidence_changed]
+    )
 
 
 def _difference(before: Plan, after: Plan, partition: TopicPartition) -> PlanDifference:
@@ -175,15 +183,18 @@ def _difference(before: Plan, after: Plan, partition: TopicPartition) -> PlanDif
     )
 
 
-def _same_evidence(one: PartitionRecord, other: PartitionRecord) -> bool:
-    """Alike but for the moments at which replicas were read."""
-    return one.evidence is other.evidence or one.facts()["evidence"] == other.facts()["evidence"]
+def _same_evidence(record: PartitionRecord, other: PartitionRecord) -> bool:
+    """Whether the evidence is equal, apart from the moments at which replicas were read."""
+    return (
+        record.evidence is other.evidence or record.facts()["evidence"] == other.facts()["evidence"]
+    )
 
 
 def _apply(plan: Plan, choose: Choice, only: Partitions) -> Plan:
     decisions: dict[TopicPartition, Decision] = {}
+    wanted = None if only is None else frozenset(only)
     for partition, leader in plan.leaders.items():
-        if only is not None and partition not in only:
+        if wanted is not None and partition not in wanted:
             continue
         chosen = choose(_record(plan, partition), leader)
         if isinstance(chosen, str):
@@ -194,9 +205,9 @@ def _apply(plan: Plan, choose: Choice, only: Partitions) -> Plan:
 
 
 def decide(plan: Plan, decisions: Mapping[TopicPartition, Decision]) -> Plan:
-    """*plan* with *decisions* in place of what it had for these partitions.
+    """*plan* with *decisions* in place of its present decisions for these partitions.
 
-    Whoever decides has looked at `refusal`. A bare plan stays as it is.
+    The caller has looked at `refusal`. A bare plan stays as it is.
     """
     evidence = plan.breakglass
     if evidence is None or not decisions:
@@ -227,8 +238,8 @@ def _record(plan: Plan, partition: TopicPartition) -> PartitionRecord:
     return record
 
 
-def _as_good(record: PartitionRecord, one: int, other: int) -> bool:
-    first, second = record.evidence.replica(one), record.evidence.replica(other)
+def _as_good(record: PartitionRecord, broker: int, other: int) -> bool:
+    first, second = record.evidence.replica(broker), record.evidence.replica(other)
     if first is None or second is None or log_rank(first) != log_rank(second):
         return False
-    return loss_of(record.evidence, one).records == loss_of(record.evidence, other).records
+    return loss_of(record.evidence, broker).records == loss_of(record.evidence, other).records

@@ -12,14 +12,14 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.judgement.assessment import refusal
 from breakglass.services.recovery.plan.notes import notes_of
 from breakglass.services.recovery.plan.rows import plan_rows
 from breakglass.services.words.figures import loss_text
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
-    from breakglass.services.recovery.plan.row import PlanRow
+    from breakglass.services.recovery.plan.rows import PlanRow
 
 HELP = (
     'To choose another leader, change "designatedLeader" to a broker of "canLead", which says '
@@ -34,8 +34,8 @@ HELP = (
 def render_form(plan: Plan) -> str:
     """*plan*, which has evidence, as a text to be edited."""
     rows = plan_rows(plan)
-    elected = [_elected(plan, one) for one in rows if one.leader is not None]
-    left = [_left(plan, one) for one in rows if one.leader is None]
+    elected = [_elected(plan, row) for row in rows if row.leader is not None]
+    left = [_left(plan, row) for row in rows if row.leader is None]
     return (
         f'{{"help": {_lines(HELP)},\n'
         f' "cluster_id": {printable_json(plan.cluster_id)},\n'
@@ -51,7 +51,12 @@ def printable_json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text
-    return "".join([one if one.isprintable() else json.dumps(one)[1:-1] for one in text])
+    return "".join(
+        [
+            character if character.isprintable() else json.dumps(character)[1:-1]
+            for character in text
+        ]
+    )
 
 
 def _lines(values: Iterable[object]) -> str:
@@ -82,5 +87,5 @@ def _named(row: PlanRow) -> dict[str, object]:
 
 def _choices(record: PartitionRecord) -> dict[str, str]:
     """What each replica that can be elected loses."""
-    able = [one for one in record.ranking if not refusal(record.evidence, one)]
+    able = [broker for broker in record.ranking if not refusal(record.evidence, broker)]
     return {str(broker): loss_text(record.loss_of(broker)) for broker in able}

@@ -2,56 +2,116 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from breakglass.services.recovery.plan.document import SCHEMA, Plan, PlanEntry, PlanEvidence
-from breakglass.services.recovery.plan.json_text import parse_json, read_text
+from breakglass.services.recovery.plan.document import (
+    SCHEMA,
+    PartitionRecord,
+    Plan,
+    PlanEntry,
+    PlanEvidence,
+)
+from breakglass.services.recovery.plan.json_text import UnreadableJson, load_json, parse_json
 from breakglass.services.recovery.plan.partition_file import Election, elections_of
 from breakglass.services.rights import open_new
 
 
-def read_plan(path: Path) -> Plan:
-    """The plan in *path*: one of ours, or a bare file in Kafka's form.
+def parse_plan(text: str, source: str) -> Plan:
+    """The plan in *text*, which messages call *source*: one of ours, or in Kafka's form.
 
     Raises:
         MalformedInput: no JSON (with line and column), or which entry is wrong and how.
         UnsupportedSchema: written by a later release.
-        StorageError: the file cannot be read.
     """
-    return parse_plan(read_text(path), str(path))
+    plan = _read_by_line(text, source)
+    return _read_whole(text, source) if plan is None else plan
 
 
-def parse_plan(text: str, source: str) -> Plan:
-    """`read_plan` of *text*, which messages call *source*."""
-    document = parse_json(text, source, bare_keys=True)
+def _read_whole(text: str, source: str) -> Plan:
+    plan = _plan(parse_json(text, source, bare_keys=True), source)
+    if plan.breakglass is not None:
+        _refuse_contradictions(plan, source)
+    return plan
+
+
+def _plan(document: object, source: str) -> Plan:
     elections = _elections(document, source)
-    entries = tuple(_entry(number, one, source) for number, one in enumerate(elections, start=1))
+    entries = tuple(
+        _entry(number, election, source) for number, election in enumerate(elections, start=1)
+    )
     if not isinstance(document, dict) or document.get("breakglass") is None:
         return Plan(entries=entries)
-    evidence = _evidence(document["breakglass"], source)
-    plan = Plan(entries=entries, breakglass=evidence)
+    return Plan(entries=entries, breakglass=_evidence(document["breakglass"], source))
+
+
+RECORDS = '\n "records": ['
+LAST = "\n ]}}\n"
+"""Around the records in the text of a plan, which has a line for each of them."""
+
+
+def _read_by_line(text: str, source: str) -> Plan | None:
+    """The plan of *text* as `rendered` yields it; None where it is not, or not a valid plan.
+
+    Of a plan of 200,000 partitions the whole as dictionaries would take gigabytes. What is wrong
+    with a text is found by `_read_whole`.
+    """
+    begin = text.find(RECORDS)
+    if begin < 0 or not text.endswith(LAST):
+        return None
+    try:
+        document = load_json(f"{text[:begin]}{RECORDS}]}}}}")
+        section = document.get("breakglass") if isinstance(document, dict) else None
+        if not isinstance(section, dict) or section.get("records") != []:
+            return None
+        plan = _plan(document, source)
+        records = tuple(_records(text, begin + len(RECORDS), len(text) - len(LAST), source))
+    except (json.JSONDecodeError, UnreadableJson):
+        return None
+    plan = plan.with_evidence(records=records)
     _refuse_contradictions(plan, source)
     return plan
 
 
-def write_plan(plan: Plan, path: Path, *, replace: bool = False) -> None:
+def _records(text: str, start: int, end: int, source: str) -> Iterator[PartitionRecord]:
+    """The records that stand in ``text[start:end]``, each in a line.
+
+    Raises: JSONDecodeError, UnreadableJson, MalformedInput.
+    """
+    number = 0
+    while start < end:
+        stop = text.find(BETWEEN, start + 1, end)
+        line = text[start : end if stop < 0 else stop]
+        load_json(line)  # Of two values of one key, which it refuses, pydantic takes the last.
+        try:
+            yield PartitionRecord.model_validate_json(line, strict=True)
+        except ValidationError as error:
+            raise _invalid(error, source, "records", number) from error
+        start = end if stop < 0 else stop + 1
+        number += 1
+
+
+BETWEEN = ",\n  "
+
+
+def write_plan(plan: Plan, path: Path, *, replace: bool = False) -> str:
     """Write *plan*, with its digest, to a new file; with *replace* over the old one, at once.
+
+    Returns the `fingerprint` of the file's text.
 
     Raises:
         UsageError: the file exists already; it is left as it is.
         StorageError: it cannot be written.
     """
     try:
-        if replace:
-            _write_over(render_plan(plan), path)
-        else:
-            _write_new(render_plan(plan), path)
+        return _write_over(plan, path) if replace else _write_new(plan, path)
     except FileExistsError as error:
         raise UsageError(f"{path} exists already and is kept: name another file.") from error
     except OSError as error:
@@ -60,46 +120,68 @@ def write_plan(plan: Plan, path: Path, *, replace: bool = False) -> None:
         ) from error
 
 
-def render_plan(plan: Plan) -> str:
-    """*plan* as text: JSON with one line for each election and one for each record."""
-    elections = _lines([entry.model_dump(by_alias=True) for entry in plan.entries])
-    if plan.breakglass is None:
-        return f'{{"partitions": {elections}}}\n'
-    evidence = plan.breakglass.model_copy(update={"digest": plan.digest})
-    head = evidence.model_dump(mode="json", by_alias=True)
-    records = _lines(head.pop("records"))
-    fields = "".join(f"\n {json.dumps(key)}: {json.dumps(head[key])}," for key in head)
-    return (
-        f'{{"partitions": {elections},\n'
-        f'"breakglass": {{{fields}\n "records": {records}}}}}\n'
-    )  # fmt: skip
+def rendered(plan: Plan) -> Iterator[str]:
+    """The pieces of *plan* as JSON, one line for each election and one for each record.
+
+    A large plan is never in memory as a whole text.
+    """
+    yield '{"partitions": '
+    yield from _lines(entry.model_dump(by_alias=True) for entry in plan.entries)
+    evidence = plan.breakglass
+    if evidence is None:
+        yield "}\n"
+        return
+    head = evidence.model_copy(update={"digest": plan.digest, "records": ()})
+    fields = head.model_dump(mode="json", by_alias=True, exclude={"records"})
+    yield ',\n"breakglass": {'
+    yield from (f"\n {json.dumps(key)}: {json.dumps(value)}," for key, value in fields.items())
+    yield '\n "records": '
+    yield from _lines(record.model_dump(mode="json") for record in evidence.records)
+    yield "}}\n"
 
 
-def _lines(values: list[dict[str, object]]) -> str:
-    body = ",\n  ".join(json.dumps(value) for value in values)
-    return f"[\n  {body}\n ]" if values else "[]"
+def _lines(values: Iterable[dict[str, object]]) -> Iterator[str]:
+    before = "[\n  "
+    for value in values:
+        yield before + json.dumps(value)
+        before = BETWEEN
+    yield "[]" if before != BETWEEN else "\n ]"
 
 
-def _write_new(text: str, path: Path) -> None:
-    with open(path, "x", encoding="utf-8", opener=open_new) as file:
-        file.write(text)
+def fingerprint(text: Iterable[str]) -> str:
+    """The digest of a text in pieces, which says whether a file was changed."""
+    found = hashlib.sha256()
+    for piece in text:
+        found.update(piece.encode())
+    return found.hexdigest()
+
+
+def _write_new(plan: Plan, path: Path) -> str:
+    found = hashlib.sha256()
+    with open(path, "xb", opener=open_new) as file:
+        for piece in rendered(plan):
+            encoded = piece.encode()
+            found.update(encoded)
+            file.write(encoded)
         file.flush()
         os.fsync(file.fileno())
+    return found.hexdigest()
 
 
-def _write_over(text: str, path: Path) -> None:
+def _write_over(plan: Plan, path: Path) -> str:
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        _write_new(text, beside)
+        written = _write_new(plan, beside)
         if path.exists():
             shutil.copymode(path, beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+    return written
 
 
 def _elections(document: object, source: str) -> tuple[Election, ...]:
-    """Those of *document*; a plan of ours may elect nobody, a bare one may not."""
+    """The elections of *document*; a plan of ours may elect nobody, a bare plan may not."""
     ours = isinstance(document, dict) and document.get("breakglass") is not None
     if ours and isinstance(document, dict) and document.get("partitions") == []:
         return ()
@@ -131,12 +213,17 @@ def _evidence(section: object, source: str) -> PlanEvidence:
     try:
         return PlanEvidence.model_validate_json(json.dumps(section), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = "".join(_step(step) for step in first["loc"])
-        raise MalformedInput(
-            f"{source}: breakglass{where}: {_lower(first['msg'])}: take the file as it was "
-            "written, or drop that key to use it as a bare plan."
-        ) from error
+        raise _invalid(error, source) from error
+
+
+def _invalid(error: ValidationError, source: str, *within: int | str) -> MalformedInput:
+    """What is wrong with the part that stands *within* the evidence."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = "".join(_step(step) for step in (*within, *first["loc"]))
+    return MalformedInput(
+        f"{source}: breakglass{where}: {_lower(first['msg'])}: take the file as it was "
+        "written, or drop that key to use it as a bare plan."
+    )
 
 
 def _step(step: int | str) -> str:
@@ -148,7 +235,7 @@ def _lower(message: str) -> str:
 
 
 def _refuse_contradictions(plan: Plan, source: str) -> None:
-    """What no reading of the plan could make right."""
+    """Refuse values that no reading of the plan could make right."""
     evidence = plan.breakglass
     if evidence is not None and len(plan.records) < len(evidence.records):
         raise MalformedInput(f"{source} records a partition twice: make the plan again.")
@@ -162,8 +249,8 @@ def _refuse_contradictions(plan: Plan, source: str) -> None:
             )
         assignment = record.evidence.state.assignment
         if entry.leader not in assignment or record.evidence.replica(entry.leader) is None:
-            held = ", ".join(map(str, assignment))
+            brokers = ", ".join(map(str, assignment))
             raise MalformedInput(
-                f"{named}: designatedLeader {entry.leader} is not in its assignment {held}: "
+                f"{named}: designatedLeader {entry.leader} is not in its assignment {brokers}: "
                 "name one of those brokers."
             )

@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from breakglass.services.recovery.plan.approvals import voided
-from breakglass.services.recovery.plan.totals import PlanTotals, totals_of
+from breakglass.services.recovery.plan.make import PlanTotals, totals_of
+from breakglass.services.recovery.plan.notes import voided
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import Plan
 
 REMEMBERED = 100
-"""Edits that can be undone; older ones stand."""
+"""Edits that can be undone; older edits stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit, in words and figures."""
+    """An edit, in words and figures."""
 
     what: str
     """``orders-3: b1 -> b2``, ``never b4: 14 partitions``."""
     before: PlanTotals
     after: PlanTotals
     voided: tuple[str, ...] = ()
-    """Whose approvals were of the plan before, and hold no longer."""
+    """Persons whose approvals of the earlier plan are void."""
 
     def __str__(self) -> str:
         """``orders-3: b1 -> b2; loses 50 -> 25; approvals void: ada``."""
@@ -78,14 +78,14 @@ class PlanHistory:
         return self.edits[self.place] if self.place < len(self.edits) else None
 
     def edited(self, plan: Plan, what: str) -> PlanHistory:
-        """The present becomes *plan*, by *what*; what had been undone is gone.
+        """The present becomes *plan*, by *what*; edits that were undone are dropped.
 
         Itself if *plan* is the present one, for nothing was edited.
         """
         before = self.present
         if plan is before:
             return self
-        void = tuple([one for one in voided(plan) if one not in voided(before)])
+        void = tuple([name for name in voided(plan) if name not in voided(before)])
         totals = self.last.after if self.last else totals_of(before)
         edit = Edit(what, totals, totals_of(plan), void)
         plans = (*self.plans[: self.place], before.packed(), plan)[-REMEMBERED - 1 :]

@@ -11,7 +11,7 @@ from breakglass.services.errors import MalformedInput, StorageError
 from breakglass.services.regular_file import read_regular
 
 MOST_BYTES = 1024 * 1024 * 1024
-"""No such file is larger."""
+"""The largest file that is read, in bytes."""
 
 
 def read_text(path: Path) -> str:

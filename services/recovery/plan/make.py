@@ -1,4 +1,4 @@
-"""From assessments to a plan, and from a plan to the consents it needs."""
+"""Makes a plan of assessments, sums it up in a line, and says which consents it needs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from breakglass.services.guard import consent
 from breakglass.services.guard.consent import ConsentGroup, Price, Stake, total_price
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
-from breakglass.services.recovery.judgement.precedence import recovery_order
-from breakglass.services.recovery.judgement.replica_choice import own_consent, refusal
+from breakglass.services.recovery.judgement.assessment import (
+    Assessment,
+    Verdict,
+    own_consent,
+    recovery_order,
+    refusal,
+)
 from breakglass.services.recovery.plan.document import (
     ChosenBy,
     PartitionRecord,
@@ -19,6 +23,7 @@ from breakglass.services.recovery.plan.document import (
     PlanEvidence,
     record_of,
 )
+from breakglass.services.words.figures import partitions_text, unread_told, unread_total
 
 
 def make_plan(
@@ -34,7 +39,8 @@ def make_plan(
     Internal topics come first (R17). Without *include_waiting*, partitions that a broker's
     start would bring back whole, or with more records, are left out as well.
     """
-    records = [_recommended(one, include_waiting) for one in _in_order(assessments)]
+    records = [_recommended(assessment, include_waiting) for assessment in assessments]
+    records.sort(key=lambda decided: recovery_order(decided[0].partition))
     entries = [
         _entry(record.partition, designee) for record, designee in records if designee is not None
     ]
@@ -43,7 +49,7 @@ def make_plan(
 
 @dataclass(frozen=True, slots=True)
 class Dismissed:
-    """An election of a bare plan that cannot be held."""
+    """An election of a bare plan that cannot run."""
 
     partition: TopicPartition
     reason: str
@@ -52,15 +58,15 @@ class Dismissed:
 def adopt(
     bare: Plan, assessments: Iterable[Assessment], cluster_id: str, made_at_ms: int
 ) -> tuple[Plan, tuple[Dismissed, ...]]:
-    """Give a bare plan fresh evidence: the elections that can be held, and those that cannot.
+    """Give a bare plan fresh evidence: the elections that can run, and those that cannot.
 
     Partitions without an assessment have a leader or do not exist.
     """
-    fresh = {one.partition: one for one in assessments}
+    fresh = {assessment.partition: assessment for assessment in assessments}
     entries: list[PlanEntry] = []
     records: list[PartitionRecord] = []
     dismissed: list[Dismissed] = []
-    for entry in sorted(bare.entries, key=lambda one: recovery_order(one.partition)):
+    for entry in sorted(bare.entries, key=lambda entry: recovery_order(entry.partition)):
         assessment = fresh.get(entry.partition)
         if assessment is None:
             reason = "it is not offline, or there is no such partition"
@@ -78,7 +84,7 @@ def adopt(
 
 
 def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:
-    """The consents that *plan* needs: first one by one those that need their own, then the rest.
+    """The consents that *plan* needs: first each that stands alone, then the rest.
 
     Raises ValueError for a bare plan, which has no evidence yet (`adopt`).
     """
@@ -98,7 +104,7 @@ def _stake(record: PartitionRecord, leader: int) -> Stake:
 def plan_price(plan: Plan) -> Price:
     """What the whole of *plan* loses; unknown as soon as one election's loss is."""
     return total_price(
-        [_price(plan.records[one], leader) for one, leader in plan.leaders.items()]
+        [_price(plan.records[partition], leader) for partition, leader in plan.leaders.items()]
     )  # fmt: skip
 
 
@@ -118,10 +124,6 @@ def _recommended(
     return record_of(assessment, ChosenBy.RANK), assessment.designee
 
 
-def _in_order(assessments: Iterable[Assessment]) -> list[Assessment]:
-    return sorted(assessments, key=lambda one: recovery_order(one.partition))
-
-
 def _entry(partition: TopicPartition, leader: int) -> PlanEntry:
     return PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
 
@@ -137,3 +139,34 @@ def _plan(
         cluster_id=cluster_id, made_at_ms=made_at_ms, records=tuple(records), notes=notes
     )
     return Plan(entries=tuple(entries), breakglass=evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTotals:
+    """``elects 3 partitions, loses 50, b3 unread (at least 25)``."""
+
+    elected: int
+    left_out: int
+    price: Price | None
+    """The loss; None for a bare plan, whose loss is unknown."""
+    unread: str
+    """What only unread replicas may hold: ``0``, ``b3``, ``b3 >= 25``, ``?``."""
+    unread_told: str = ""
+    """The unread records in a sentence."""
+
+    def __str__(self) -> str:
+        counted = f"elects {partitions_text(self.elected)}"
+        if self.price is None or not self.elected:
+            return counted
+        return f"{counted}, loses {self.price}, {self.unread_told}"
+
+
+def totals_of(plan: Plan) -> PlanTotals:
+    """Sum up *plan*."""
+    if plan.breakglass is None:
+        return PlanTotals(len(plan.leaders), 0, None, "?")
+    bounds = [plan.records[partition].unread for partition in plan.leaders]
+    left = len(plan.records) - len(plan.leaders)
+    return PlanTotals(
+        len(plan.leaders), left, plan_price(plan), unread_total(bounds), unread_told(bounds)
+    )

@@ -1,4 +1,7 @@
-"""Notes that persons leave in a plan for one another: not part of its digest."""
+"""What persons add to a plan: notes for one another, and their approval of one digest.
+
+Neither is part of the digest. An approval counts only while the digest of the plan is the same.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +9,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from breakglass.services.errors import UsageError
+from breakglass.services.recovery.plan.document import Approval, same_person
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import Plan
 
+
 NOTES = 100
-"""At most so many in a plan."""
+"""The most notes that a plan may have."""
 NOTE_LENGTH = 1_000
-"""Characters of one."""
-
-
-def add_note(plan: Plan, note: str) -> Plan:
-    """*plan* with one more note.
-
-    Raises:
-        UsageError: it is empty or too long, there are too many, or the plan is a bare one.
-    """
-    return with_notes(plan, (*notes_of(plan), note))
-
-
-def remove_note(plan: Plan, place: int) -> Plan:
-    """*plan* without the note at *place*, counted from 0.
-
-    Raises:
-        UsageError: there is no such note.
-    """
-    notes = notes_of(plan)
-    if not 0 <= place < len(notes):
-        raise UsageError(f"The plan has {len(notes)} notes: there is none at {place + 1}.")
-    return with_notes(plan, (*notes[:place], *notes[place + 1 :]))
+"""Characters of a note."""
 
 
 def with_notes(plan: Plan, notes: Sequence[str]) -> Plan:
-    """*plan* with *notes* in place of those it had.
+    """*plan* with *notes* in place of its present notes.
 
     Raises:
-        UsageError: as `add_note`.
+        UsageError: a note is empty or too long, there are too many, or the plan is a bare one.
     """
     if tuple(notes) == notes_of(plan):
         return plan
@@ -55,7 +39,7 @@ def with_notes(plan: Plan, notes: Sequence[str]) -> Plan:
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:
-    """The notes of *plan*, oldest first; none in a bare one."""
+    """The notes of *plan*, oldest first; none in a bare plan."""
     return plan.breakglass.notes if plan.breakglass else ()
 
 
@@ -80,3 +64,41 @@ def number_fault(notes: Sequence[object]) -> str:
     if len(notes) <= NOTES:
         return ""
     return f"there are {len(notes):,} notes and {NOTES} are kept: remove some"
+
+
+NAME_LENGTH = 100
+WANTED = 2
+"""Persons that have to approve a plan before it runs: four eyes."""
+
+
+def approve(plan: Plan, by: str, at_ms: int) -> Plan:
+    """*plan* with the agreement of *by* to its present digest.
+
+    One person counts once: a second approval by the same person changes nothing.
+
+    Raises:
+        ValueError: a bare plan has no evidence to agree to.
+        UsageError: the name is empty, too long or has characters that cannot be printed.
+    """
+    if plan.breakglass is None:
+        raise ValueError("a bare plan has no evidence to approve")
+    name = " ".join(by.split())
+    if not name or len(name) > NAME_LENGTH or not name.isprintable():
+        raise UsageError(f"Who approves needs a name of 1 to {NAME_LENGTH} printable characters.")
+    if any(same_person(name, approval.by) for approval in plan.approvals):
+        return plan
+    given = Approval(by=name, at_ms=at_ms, digest=plan.digest)
+    return plan.with_evidence(approvals=(*plan.breakglass.approvals, given))
+
+
+def voided(plan: Plan) -> tuple[str, ...]:
+    """Who agreed to *plan* as it was before, and not to what it is now."""
+    given = plan.breakglass.approvals if plan.breakglass else ()
+    names = dict.fromkeys(approval.by for approval in given if approval.digest != plan.digest)
+    return tuple(
+        [
+            name
+            for name in names
+            if not any(same_person(name, approval.by) for approval in plan.approvals)
+        ]
+    )

@@ -1,16 +1,18 @@
-"""The two files of KIP-1275 that name partitions: which to recover, and whom to elect."""
+"""Reads the two files of KIP-1275, partitions to recover and leaders; writes the second."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakglass.services.errors import MalformedInput
+from breakglass.services.errors import MalformedInput, StorageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.json_text import parse_json, read_text
+from breakglass.services.rights import open_new
 
 LARGEST_ID = 2**31 - 1
 """Partition numbers and broker ids are int32."""
@@ -20,7 +22,7 @@ _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """One entry of a file for elections."""
+    """An entry of a file for elections."""
 
     partition: TopicPartition
     designated: int | None = None
@@ -43,7 +45,7 @@ def read_partitions(path: Path) -> tuple[TopicPartition, ...]:
 def parse_partitions(text: str, source: str) -> tuple[TopicPartition, ...]:
     """`read_partitions` of *text*, which messages call *source*."""
     document = parse_json(text, source, bare_keys=True)
-    found = [one for entry in _entries(document, source) for one in _listed(entry)]
+    found = [named for entry in _entries(document, source) for named in _listed(entry)]
     _refuse_duplicates(found, source)
     return tuple(found)
 
@@ -64,13 +66,13 @@ def read_elections(path: Path) -> tuple[Election, ...]:
 def elections_of(document: object, source: str) -> tuple[Election, ...]:
     """The elections of a parsed *document*, which messages call *source*."""
     found = [_election(entry) for entry in _entries(document, source)]
-    _refuse_duplicates([one.partition for one in found], source)
+    _refuse_duplicates([named.partition for named in found], source)
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One member of the list ``partitions``, and how messages name it."""
+    """A member of the list ``partitions``, and its name in messages."""
 
     fields: dict[str, object]
     number: int
@@ -143,13 +145,44 @@ def _number(entry: _Entry, key: str, value: object) -> int:
 
 def _refuse_duplicates(partitions: list[TopicPartition], source: str) -> None:
     seen: set[TopicPartition] = set()
-    for one in partitions:
-        if one in seen:
-            raise MalformedInput(f"{source} names {one} twice: keep one of the entries.")
-        seen.add(one)
+    for partition in partitions:
+        if partition in seen:
+            raise MalformedInput(f"{source} names {partition} twice: keep one of the entries.")
+        seen.add(partition)
 
 
 def _shown(value: object) -> str:
     """*value* as JSON, short and in ASCII: it may be hostile."""
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def write_elections(elections: Sequence[Election], path: Path) -> None:
+    """Write *elections* to a new file at *path*, on disk when this returns.
+
+    Raises:
+        StorageError: the file exists, or cannot be written; nothing is overwritten.
+    """
+    text = render_elections(elections)
+    try:
+        with open(path, "x", encoding="utf-8", opener=open_new) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError as error:
+        raise StorageError(f"{path} exists and is not overwritten: name a new file") from error
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror}): name a file in a folder of yours"
+        ) from error
+
+
+def render_elections(elections: Sequence[Election]) -> str:
+    """The file's text: one line for each partition, as the KIP prints it."""
+    entries = [
+        {"topic": election.partition.topic, "partition": election.partition.partition}
+        | ({} if election.designated is None else {"designatedLeader": election.designated})
+        for election in elections
+    ]
+    lines = ",\n".join(f"    {json.dumps(entry)}" for entry in entries)
+    return f'{{\n  "partitions": [\n{lines}\n  ]\n}}\n'

@@ -1,4 +1,4 @@
-"""Takes an edited plan back, or says by line and column what is wrong with the text."""
+"""Reads an edited plan back, or points by line and column at what is wrong in its text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.judgement.assessment import refusal
 from breakglass.services.recovery.plan.edit import BY_HAND, Decision, by_hand, decide, left_out
-from breakglass.services.recovery.plan.json_places import Path, line_and_column, places
 from breakglass.services.recovery.plan.json_text import UnreadableJson, load_json
 from breakglass.services.recovery.plan.notes import (
     note_fault,
@@ -25,6 +24,58 @@ from breakglass.services.words.inert import bounded
 if TYPE_CHECKING:
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
 
+
+Path = tuple[str | int, ...]
+"""Keys and indexes from the top: ``("partitions", 12, "designatedLeader")``."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object or array that is still open."""
+
+    array: bool
+    key: str | int | None = None
+    """The key of the member being read; None: a key is expected."""
+
+
+def places(text: str) -> Iterator[tuple[Path, int]]:
+    """Each value of *text*, which is JSON, with the index of its first character.
+
+    A key that stands twice in one object gives the same path twice, at its first character.
+    """
+    around: list[_Open] = []
+    for token in _TOKEN.finditer(text):
+        found = token.group()
+        inside = around[-1] if around else None
+        if found in "}]":
+            around.pop()
+        elif found == ",":
+            _next(around[-1])
+        elif inside is not None and inside.key is None:
+            inside.key = json.loads(found)
+            yield _path(around), token.start()
+        elif found != ":":
+            if inside is None or inside.array:
+                yield _path(around), token.start()
+            if found in "{[":
+                around.append(_Open(found == "[", 0 if found == "[" else None))
+
+
+def line_and_column(text: str, index: int) -> tuple[int, int]:
+    """Line and column, counted from 1 as in editors."""
+    return text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)
+
+
+def _next(inside: _Open) -> None:
+    inside.key = inside.key + 1 if inside.array and isinstance(inside.key, int) else None
+
+
+def _path(around: list[_Open]) -> Path:
+    return tuple([value.key for value in around if value.key is not None])
+
+
 LARGEST_FORM = 64_000_000
 """Characters of an edited text that are looked at."""
 
@@ -35,7 +86,7 @@ class Problem:
 
     line: int
     column: int
-    """Both counted from 1."""
+    """Line and column, counted from 1."""
     what: str
 
     def __str__(self) -> str:
@@ -69,11 +120,11 @@ class _Fault:
     path: Path
     what: str
     first: Path | None = None
-    """Where the same stands for the first time."""
+    """The path at which the same value came first."""
 
 
 class _Reading:
-    """One text being read: what it decides about each partition, and its faults."""
+    """A text being read: its decision for each partition, and its faults."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -82,7 +133,7 @@ class _Reading:
         self.faults: list[_Fault] = []
 
     def read(self, document: object) -> Plan:
-        """The edited plan; of no use where there are faults."""
+        """The edited plan; not to be used where there are faults."""
         if not isinstance(document, dict):
             self._fault((), 'the text must be an object {"partitions": [...]}')
             return self._plan
@@ -121,7 +172,7 @@ class _Reading:
                 self._fault((key, number), 'this must be an object {"topic": ...}')
 
     def _record(self, path: Path, entry: dict[str, object]) -> PartitionRecord | None:
-        """The record of the partition that *entry* names; None if that is at fault."""
+        """The record of the partition that *entry* names; None if the entry is at fault."""
         topic = self._value(path, entry, "topic", str)
         number = self._value(path, entry, "partition", int)
         if not isinstance(topic, str) or not isinstance(number, int):
@@ -184,7 +235,7 @@ class _Reading:
     def _value(
         self, path: Path, entry: dict[str, object], key: str, kind: type[int] | type[str]
     ) -> object:
-        """What *entry* has under *key*; None if that is at fault."""
+        """The value of *entry* under *key*; None if the value is at fault."""
         value = entry.get(key)
         if isinstance(value, kind) and not isinstance(value, bool):
             return value
@@ -198,18 +249,18 @@ class _Reading:
 
 
 def _placed(text: str, faults: list[_Fault]) -> tuple[Problem, ...]:
-    wanted = {path for one in faults for path in (one.path, one.first) if path is not None}
+    wanted = {path for fault in faults for path in (fault.path, fault.first) if path is not None}
     found = {path: index for path, index in places(text) if path in wanted}
     problems = []
-    for one in faults:
-        first = one.first
+    for fault in faults:
+        first = fault.first
         line = "" if first is None else f" {line_and_column(text, found[first])[0]}"
-        problems.append(_at(text, found[one.path], f"{one.what}{line}"))
+        problems.append(_at(text, found[fault.path], f"{fault.what}{line}"))
     return tuple(sorted(problems))
 
 
 def _unreadable(text: str, what: str) -> Problem:
-    """Where that stands which JSON allows and a plan does not."""
+    """The place of text that JSON allows and a plan does not."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -231,9 +282,11 @@ _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<found>-?Infinity|NaN)', re.DOTAL
 
 
 def _index(pattern: re.Pattern[str], text: str) -> int:
-    """Where *pattern* is found in *text*; in its group ``found``, if it has one."""
+    """The place of *pattern* in *text*, or of its group ``found``, if it has that group."""
     group = "found" if "found" in pattern.groupindex else 0
-    return next((one.start(group) for one in pattern.finditer(text) if one.start(group) >= 0), 0)
+    return next(
+        (match.start(group) for match in pattern.finditer(text) if match.start(group) >= 0), 0
+    )
 
 
 def _at(text: str, index: int, what: str) -> Problem:

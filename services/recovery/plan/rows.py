@@ -1,20 +1,86 @@
-"""A plan as rows: what happens to each partition, what was recommended, and how it stands now."""
+"""A plan as rows: the decision for each partition, the recommendation, and the state now.
+
+A plan keeps whether each election can be automated and how the replicas rank. So the
+recommendation is known wherever the plan is: it is `make_plan` of the same assessments. A row is
+a plain value, which screens keep without the plan.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from breakglass.services.guard.consent import Price
-from breakglass.services.recovery.judgement.precedence import recovery_order
-from breakglass.services.recovery.plan.recommendation import recommended
-from breakglass.services.recovery.plan.row import PlanRow
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.plan.document import ChosenBy
+from breakglass.services.recovery.plan.edit import Decision, Partitions, decide, left_out
 from breakglass.services.words.figures import loss_text, unread_text
 
 if TYPE_CHECKING:
-    from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.check import Checked
     from breakglass.services.recovery.plan.document import PartitionRecord, Plan
+
+
+NOT_RECOMMENDED = "not recommended"
+
+
+def recommended(record: PartitionRecord) -> int | None:
+    """The replica to elect; None: only an operator can decide."""
+    return record.ranking[0] if record.automatable and record.ranking else None
+
+
+def as_recommended(plan: Plan, only: Partitions = None) -> Plan:
+    """*plan* with the recommendation for *only*, by default for every partition it knows."""
+    wanted = None if only is None else frozenset(only)
+    return decide(
+        plan,
+        {
+            partition: _recommendation(record)
+            for partition, record in plan.records.items()
+            if (wanted is None or partition in wanted) and departs(plan, record)
+        },
+    )
+
+
+def departs(plan: Plan, record: PartitionRecord) -> bool:
+    """Whether *plan* treats the partition of *record* otherwise than recommended."""
+    return plan.leaders.get(record.partition) != recommended(record)
+
+
+def _recommendation(record: PartitionRecord) -> Decision:
+    leader = recommended(record)
+    if leader is not None:
+        return Decision(leader, ChosenBy.RANK)
+    return left_out("; ".join(record.reasons[:1]) or NOT_RECOMMENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One partition of a plan."""
+
+    partition: TopicPartition
+    leader: int | None
+    """None: it is left out."""
+    recommended: int | None
+    """None: nobody."""
+    verdict: str
+    """Empty, as are action and the figures, in a bare plan."""
+    action: str
+    loses: Price | None
+    """Of electing the leader; None where nobody is elected or nothing is known yet."""
+    unread: str
+    chosen_by: str
+    why: str
+    """Why this leader, or why it is left out."""
+    checked: Checked | None = None
+    """How it stood when everything was read again; None: not since it was decided."""
+
+    @property
+    def departs(self) -> bool:
+        """It is treated otherwise than recommended."""
+        return self.leader != self.recommended
 
 
 def plan_rows(

@@ -1,1 +1,1 @@
-"""Saving what an election cuts off the logs of the replicas that lose it."""
+"""Saves the records that an election cuts off the logs of other replicas."""

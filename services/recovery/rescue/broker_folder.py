@@ -1,7 +1,7 @@
-"""What a broker's log folder says of itself: cluster, broker, partitions. Only ever read.
+"""Reads a broker's log folder: its cluster, broker and partitions.
 
-A folder of ``log.dirs`` holds ``meta.properties``, one folder for each replica, and ``.lock``,
-which its broker holds while it runs. The folder of one replica will do too.
+A folder of ``log.dirs`` has ``meta.properties``, one folder for each replica, and ``.lock``, which
+the broker locks while it runs. The folder of a single replica is accepted, too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from breakglass.services.errors import UsageError
+from breakglass.services.errors import Refused, UsageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import storage_errors
 
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})", re.ASCII)
 _ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)", re.ASCII)
-"""Replicas that are being deleted, moved, or are nobody's."""
+"""Folders of replicas that are being deleted or moved, or are stray."""
+LOG = "log:"
+"""How the address of a log folder begins."""
 METADATA_LOG = "__cluster_metadata"
 META, LOCK, PARTITION_METADATA = "meta.properties", ".lock", "partition.metadata"
 CLEANED = "cleaner-offset-checkpoint"
@@ -35,14 +37,14 @@ _FLOCK = struct.Struct("hhqqi")
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFolder:
-    """One replica's folder."""
+    """The folder of a replica."""
 
     path: Path
     partition: TopicPartition
     topic_id: UUID | None
-    """None where it does not say."""
+    """The topic id; None where the folder does not say."""
     compacted: bool
-    """The cleaner was at work there, so that offsets may be missing."""
+    """The log cleaner has compacted the log, so offsets may be missing."""
 
     @property
     def size(self) -> int:
@@ -59,22 +61,22 @@ class BrokerFolder:
     cluster_id: str | None
     broker: int | None
     replicas: tuple[ReplicaFolder, ...]
-    """By partition."""
+    """The replicas, sorted by partition."""
     aside: tuple[str, ...]
-    """Folders that are no replicas of use: being deleted, moved, or the controllers' own log."""
+    """Folders that are not rescued: being deleted, moved, or the controllers' own log."""
 
     @property
     def name(self) -> str:
-        """What a backup of it is called: ``b3``."""
+        """The name of the folder's backup: ``b3``."""
         return "log" if self.broker is None else f"b{self.broker}"
 
 
 def read_broker_folder(path: Path) -> BrokerFolder:
-    """What is in *path*, a folder of ``log.dirs`` or of one replica.
+    """The contents of *path*, a folder of ``log.dirs`` or of a replica.
 
     Raises:
-        UsageError: it is neither.
-        StorageError: it cannot be read.
+        UsageError: *path* is neither.
+        StorageError: *path* cannot be read.
     """
     path = path.absolute()
     if not path.is_dir():
@@ -84,12 +86,14 @@ def read_broker_folder(path: Path) -> BrokerFolder:
     properties = _properties(root / META)
     cleaned = _cleaned(root / CLEANED)
     with storage_errors(str(path)):
-        folders = [path] if alone else sorted(one for one in path.iterdir() if one.is_dir())
-    replicas = tuple(sorted(_replicas(folders, cleaned), key=lambda one: one.partition))
+        folders = [path] if alone else sorted(child for child in path.iterdir() if child.is_dir())
+    replicas = tuple(sorted(_replicas(folders, cleaned), key=lambda replica: replica.partition))
     if not replicas:
         raise UsageError(f"{path} holds no partitions: name a broker's folder of log.dirs.")
-    known = {one.path for one in replicas}
-    aside = tuple(one.name for one in folders if one not in known and _set_aside(one.name))
+    known = {replica.path for replica in replicas}
+    aside = tuple(
+        folder.name for folder in folders if folder not in known and _set_aside(folder.name)
+    )
     broker = properties.get("node.id", properties.get("broker.id", ""))
     return BrokerFolder(
         path,
@@ -100,11 +104,32 @@ def read_broker_folder(path: Path) -> BrokerFolder:
     )
 
 
-def running_broker(path: Path) -> int | None:
-    """The process that holds the lock of the log folder at *path*; None where nobody does.
+def open_log_folder(address: str, *, while_running: bool = False) -> BrokerFolder:
+    """The log folder at *address*, ``log:DIR``, if no broker writes to it.
 
-    Brokers lock the file as Java does, by ``fcntl``; asking takes no lock and writes nothing.
-    A process of another container may be 0.
+    Raises:
+        UsageError: the folder is not a log folder.
+        Refused: its broker is running, and *while_running* does not allow that.
+    """
+    if not address.startswith(LOG) or address == LOG:
+        raise UsageError(f"--source {address!r} is not written log:DIR: write it so.")
+    path = Path(address.removeprefix(LOG))
+    folder = read_broker_folder(path)
+    process = running_broker(path)
+    if process is not None and not while_running:
+        raise Refused(
+            f"a broker runs on {path} (process {process} holds its .lock), so its logs change "
+            "while they are read: stop it first, rescue through it by --plan, or add "
+            "--while-running"
+        )
+    return folder
+
+
+def running_broker(path: Path) -> int | None:
+    """The process that holds the lock of the log folder at *path*; None: no process has it.
+
+    Java locks the file by ``fcntl``; this query takes no lock and writes nothing. The process id
+    is 0 for a process of another container.
     """
     for folder in (path, path.parent):
         try:
@@ -139,16 +164,18 @@ def _set_aside(name: str) -> bool:
 
 
 def _properties(path: Path, between: str = "=") -> dict[str, str]:
-    """``name=value`` lines; none where the file cannot be read."""
+    """The ``name=value`` lines; none if the file cannot be read."""
     pairs = (line.partition(between) for line in _text(path).splitlines())
     return {name.strip(): value.strip() for name, found, value in pairs if found}
 
 
 def _cleaned(path: Path) -> frozenset[TopicPartition]:
-    """Partitions that the cleaner has been at: ``topic partition offset`` lines."""
+    """Partitions that the cleaner has compacted: ``topic partition offset`` lines."""
     words = [line.split() for line in _text(path).splitlines()]
     return frozenset(
-        TopicPartition(one[0], int(one[1])) for one in words if len(one) == 3 and one[1].isdecimal()
+        TopicPartition(parts[0], int(parts[1]))
+        for parts in words
+        if len(parts) == 3 and parts[1].isdecimal()
     )
 
 

@@ -1,6 +1,6 @@
-"""Rescue without the broker: whole partitions from its log folder, into the Kafka Backup format.
+"""Saves whole partitions from a dead broker's log folder in the Kafka Backup format.
 
-What cannot be read is passed over and named with its offsets; the folder itself is only read.
+Stretches that cannot be read are skipped and named with their offsets. The folder is only read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError, Refused, StorageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
-from breakglass.services.recovery.rescue.saver import clipped
-from breakglass.services.recovery.rescue.space import (
+from breakglass.services.recovery.rescue.results import (
     MARGIN,
     RESERVE_BYTES,
     FreeBytes,
     free_bytes,
     require_reserve,
 )
+from breakglass.services.recovery.rescue.saver import clipped
 from breakglass.services.recovery.rescue.spans import Span
 from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
@@ -34,37 +34,37 @@ from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 BATCHES_A_LOOK = 256
-"""Between two looks at the free space."""
+"""Number of batches between two checks of the free space."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedLog:
-    """What became of one replica's log."""
+    """The result of a replica's log."""
 
     partition: TopicPartition
     log: Path
     start: int = 0
     end: int = 0
-    """The offsets ``[start, end)`` were to be saved."""
+    """The offsets ``[start, end)`` that were to be saved."""
     records: int = 0
     """Data records written; markers stand in the batch log beside them."""
     bytes: int = 0
     path: Path | None = None
     """Address for `breakglass backup cat`; None where nothing was saved."""
     damage: tuple[UnreadableRange, ...] = ()
-    """Stretches that are missing, by offset."""
+    """Stretches that are missing, sorted by offset."""
     reason: str = ""
-    """Why it is not whole beside that; empty if it is."""
+    """Any other reason why the copy is not whole; empty if there is none."""
 
     @property
     def whole(self) -> bool:
-        """All that was to be saved has been."""
+        """Whether everything that was to be saved is saved."""
         return not self.reason and not self.damage
 
 
 @dataclass(frozen=True, slots=True)
 class LogRescue:
-    """Copies replicas of one broker's folder."""
+    """Copies the replicas of a broker's folder."""
 
     source: BrokerFolder
     root: Path
@@ -72,7 +72,7 @@ class LogRescue:
     stop: Callable[[], bool] = lambda: False
     free: FreeBytes = free_bytes
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """From where on logs are saved; from their beginning where this says nothing."""
+    """The offset from which each log is saved; other logs are saved from their beginning."""
 
     def run(self, replicas: Sequence[ReplicaFolder]) -> Iterator[tuple[CopiedLog, ...]]:
         """Save *replicas*; yields the results of each topic once it is committed.
@@ -85,22 +85,26 @@ class LogRescue:
         for folder in (self.root, self.root.parent):
             with storage_errors(str(folder)):
                 folder.chmod(0o700)
-        ordered = sorted(replicas, key=lambda one: one.partition)
-        for topic, group in groupby(ordered, key=lambda one: one.partition.topic):
-            held = list(group)
+        ordered = sorted(replicas, key=lambda replica: replica.partition)
+        for topic, group in groupby(ordered, key=lambda replica: replica.partition.topic):
+            replicas_of_topic = list(group)
             try:
-                yield tuple(self._topic(topic, held))
+                yield tuple(self._topic(topic, replicas_of_topic))
             except BreakglassError as error:
-                yield tuple(CopiedLog(one.partition, one.path, reason=str(error)) for one in held)
+                yield tuple(
+                    CopiedLog(replica.partition, replica.path, reason=str(error))
+                    for replica in replicas_of_topic
+                )
 
     def _require_room(self, replicas: Sequence[ReplicaFolder]) -> None:
-        size = sum(one.size for one in replicas)
+        size = sum(replica.size for replica in replicas)
         needed = int(size * MARGIN) + RESERVE_BYTES
         left = self.free(self.root)
         if needed > left:
             raise StorageError(
                 f"{size:,} bytes of logs need about {needed:,} in {self.root} and {left:,} are "
-                "free: free space there, name another folder by --to, or fewer topics by --topic"
+                "free: free space there, name another folder by --store, or fewer topics by "
+                "--topics"
             )
 
     def _topic(self, topic: str, replicas: Sequence[ReplicaFolder]) -> list[CopiedLog]:
@@ -111,8 +115,8 @@ class LogRescue:
             topic, self.source.cluster_id, _agreed_id(topic, replicas), origin=origin
         )
         with TopicWriter(self.root, identity) as writer:
-            copied = [self._partition(writer, one) for one in replicas]
-            if any(one.path is not None for one in copied):
+            copied = [self._partition(writer, replica) for replica in replicas]
+            if any(log.path is not None for log in copied):
                 writer.commit()
             return copied
 
@@ -152,7 +156,7 @@ class LogRescue:
 
 @dataclass(slots=True)
 class _Copy:
-    """One log while it is copied."""
+    """A log while it is copied."""
 
     writer: PartitionWriter
     replica: ReplicaFolder
@@ -164,7 +168,7 @@ class _Copy:
     _reached: int = 0
 
     def run(self) -> None:
-        """Copy it; raises Refused when it is to stop, StorageError on a disk that is full."""
+        """Copy the log; raises Refused when the rescue was stopped, StorageError on a full disk."""
         self._reached = self.start
         self.writer.skip_to(self._reached, GapReason.NOT_TAKEN)
         for number, item in enumerate(self.log.whole_batches(self.start, Reading())):
@@ -185,7 +189,7 @@ class _Copy:
         self._reached = max(self._reached, batch.header.next_offset)
 
     def _hole(self, end: int) -> None:
-        """No batch holds the offsets up to *end*: compaction, or a segment that is not there."""
+        """Handle offsets up to *end* without a batch: compaction, or a missing segment."""
         if self.replica.compacted:
             self.writer.skip_to(end, GapReason.COMPACTION)
             self._reached = end
@@ -207,10 +211,10 @@ def log_end(replica: ReplicaFolder) -> int:
 
 def _agreed_id(topic: str, replicas: Sequence[ReplicaFolder]) -> UUID | None:
     """The id of the topic."""
-    ids = {one.topic_id for one in replicas if one.topic_id is not None}
+    ids = {replica.topic_id for replica in replicas if replica.topic_id is not None}
     if len(ids) > 1:
         raise StorageError(
             f"{topic} has folders of {len(ids)} different topics of that name: name one replica's "
-            "folder by --from"
+            "folder by --source"
         )
     return next(iter(ids), None)

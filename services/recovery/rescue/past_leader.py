@@ -1,8 +1,7 @@
-"""Which part of a log folder its partition's leader does not hold: the rest of it is safe there.
+"""Finds the part of a log folder that the leader of its partition lacks.
 
-By leader epochs, as brokers truncate: the logs are one up to where the highest epoch that both
-wrote ends first. Wherever that cannot be told, the whole log is saved: to know less must never
-mean to save less.
+The comparison is by leader epochs, as brokers truncate: both logs are the same up to the lower end
+offset of their highest common epoch. If the divergence is unknown, the whole log is saved.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from uuid import UUID
 
 from breakglass.services.divergence.replica_epochs import parting
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import by_leader
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     EpochHistory,
@@ -29,19 +28,23 @@ from breakglass.services.regular_file import open_regular
 
 CHECKPOINT = "leader-epoch-checkpoint"
 DEPTH = 64
-"""Epochs that are asked for of the leader."""
+"""The number of epochs that the leader is asked for."""
 MAX_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderReach:
-    """How far a leader holds what a folder holds."""
+    """How far the leader has the log of a folder."""
 
     partition: TopicPartition
     until: int | None
-    """From here on it is not known to; None: the whole log is to be saved."""
+    """The offset from which the log must be saved; None: the whole log must be saved."""
     why: str = ""
-    """Why it is the whole log."""
+    """Why the whole log must be saved."""
+    parts: int | None = None
+    """Where the logs diverge by their leader epochs, even if the leader's log begins later."""
+    begins: int | None = None
+    """Where the leader's log begins; None if that was not read."""
 
 
 def kept_by_leaders(
@@ -50,46 +53,46 @@ def kept_by_leaders(
     log_ends: dict[TopicPartition, int],
     deadline: Deadline,
 ) -> Iterator[LeaderReach]:
-    """How far the leaders of now hold what *replicas* hold, whose logs end at *log_ends*.
+    """How far the present leaders have the logs of *replicas*, which end at *log_ends*.
 
     Raises:
         Unreachable: no broker serves the cluster's metadata.
     """
-    topics = sorted({one.partition.topic for one in replicas})
-    states = {one.partition: one for one in client.partitions(topics, deadline)}
+    topics = sorted({replica.partition.topic for replica in replicas})
+    states = (
+        {state.partition: state for state in client.partitions(topics, deadline)} if topics else {}
+    )
+    wanted = [states[replica.partition] for replica in replicas if replica.partition in states]
+    leaders: dict[TopicPartition, _Leader | Unknown] = {}
+    for leader, led in by_leader(wanted).items():
+        leaders.update(_of_leader(client, leader, [states[name] for name in led], deadline))
     for replica in replicas:
-        state = states.get(replica.partition)
-        try:
-            yield _kept(client, replica, state, log_ends[replica.partition], deadline)
-        except BreakglassError as error:
-            yield LeaderReach(replica.partition, None, str(error))
+        name = replica.partition
+        yield _kept(replica, states.get(name), leaders.get(name), log_ends[name])
 
 
 def _kept(
-    client: ReadClient,
     replica: ReplicaFolder,
     state: PartitionState | None,
+    theirs: _Leader | Unknown | None,
     log_end: int,
-    deadline: Deadline,
 ) -> LeaderReach:
     partition = replica.partition
-    if state is None or state.leader is None:
+    if state is None or theirs is None:
         return LeaderReach(partition, None, "nobody leads it")
     if replica.topic_id != state.topic_id:
         return LeaderReach(partition, None, "the cluster's topic of that name is another one")
-    theirs = _of_leader(client, state.leader, partition, state.topic_id, deadline)
+    if isinstance(theirs, Unknown):
+        return LeaderReach(partition, None, theirs.reason)
     ours = written_epochs(replica.path, log_end)
-    for history in (theirs, ours):
-        if isinstance(history, Unknown):
-            return LeaderReach(partition, None, history.reason)
-    assert isinstance(theirs, _Leader)
-    assert isinstance(ours, EpochHistory)
-    if ours.ranges and theirs.start > ours.ranges[0].start:
-        return LeaderReach(partition, None, f"b{state.leader} begins later, at {theirs.start}")
+    if isinstance(ours, Unknown):
+        return LeaderReach(partition, None, ours.reason)
     until = parting(ours, theirs.history)
-    return LeaderReach(
-        partition, until, "" if until is not None else "they have no epoch in common"
-    )
+    if ours.ranges and theirs.start > ours.ranges[0].start:
+        why = f"b{state.leader} begins later, at {theirs.start}"
+        return LeaderReach(partition, None, why, until, theirs.start)
+    why = "" if until is not None else "they have no epoch in common"
+    return LeaderReach(partition, until, why, until, theirs.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +102,28 @@ class _Leader:
 
 
 def _of_leader(
-    client: ReadClient, leader: int, partition: TopicPartition, topic_id: UUID, deadline: Deadline
-) -> _Leader | Unknown:
+    client: ReadClient, leader: int, led: Sequence[PartitionState], deadline: Deadline
+) -> dict[TopicPartition, _Leader | Unknown]:
+    """The logs of *leader* for the partitions of *led*; a few requests for all together."""
     reader = client.replicas_on(leader)
-    told = reader.read({partition: topic_id}, deadline)[partition]
-    reader.deepen([partition], DEPTH, deadline)
-    history = reader.history(partition)
-    if isinstance(history, Unknown):
-        return history
-    return (
-        told.log_start if isinstance(told.log_start, Unknown) else _Leader(history, told.log_start)
-    )
+    names = [state.partition for state in led]
+    try:
+        readings = reader.read({state.partition: state.topic_id for state in led}, deadline)
+        reader.deepen(names, DEPTH, deadline)
+    except BreakglassError as error:
+        return dict.fromkeys(names, Unknown(str(error)))
+    found: dict[TopicPartition, _Leader | Unknown] = {}
+    for name in names:
+        start, history = readings[name].log_start, reader.history(name)
+        if isinstance(history, Unknown):
+            found[name] = history
+        else:
+            found[name] = start if isinstance(start, Unknown) else _Leader(history, start)
+    return found
 
 
 def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
-    """The leader epochs of the log in *folder*, as its broker noted them."""
+    """The leader epochs of the log in *folder*, from its checkpoint file."""
     try:
         with open_regular(folder / CHECKPOINT) as file:
             lines = file.read(MAX_BYTES).decode("ascii").splitlines()
@@ -121,7 +131,7 @@ def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
         starts = [tuple(map(int, line.split())) for line in entries]
     except (OSError, ValueError):
         return Unknown(f"{CHECKPOINT} in its folder cannot be read")
-    rising = all(one < other for one, other in pairwise(starts))
+    rising = all(start < other for start, other in pairwise(starts))
     if version != "0" or int(count) != len(starts) or not starts or not rising:
         return Unknown(f"{CHECKPOINT} in its folder is damaged")
     ends = [*(start for _, start in starts[1:]), log_end]

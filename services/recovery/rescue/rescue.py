@@ -4,7 +4,8 @@
 
     DIR/<cluster id>/<UTC time>/b<broker>/<topic>/...   the Kafka Backup format
 
-A partition that cannot be saved whole is named with the reason; the others go on.
+A partition that cannot be saved whole is named with the reason; the others continue. As a step
+of a recovery, the rescue is in the journal before it begins and after it has ended.
 """
 
 from __future__ import annotations
@@ -16,62 +17,72 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.rate_limit import RateLimit
-from breakglass.services.kafka.wire.retry import until
-from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.judgement.precedence import recovery_order
-from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
-from breakglass.services.recovery.rescue.space import FreeBytes, free_bytes, without_room
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.recovery.execution.record import ExecutionJournal, described
+from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.rescue.results import (
+    FreeBytes,
+    RescuedPartition,
+    RescueProgress,
+    Saved,
+    free_bytes,
+    without_room,
+)
 from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
 from breakglass.services.topic_backup.folder import LocalFolder, storage_errors
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.saver import Saver, ShareResult
 
+
 CLIENT_ID = "breakglass-rescue"
-"""Fetch quotas can be set on it."""
+"""The client id, for which fetch quotas can be set."""
 BYTES_PER_SECOND = 50 * 1024 * 1024
-"""How fast all brokers together are read unless told otherwise."""
-DESCRIBE_SECONDS = 10.0
+"""Default limit of the rate at which all brokers together are read."""
 STOP_LOOK_SECONDS = 0.2
 
 Connect = Callable[[], AbstractContextManager[ReadClient]]
-"""Opens a client of id `CLIENT_ID`; called only when there is something to be read."""
+"""Opens a client of id `CLIENT_ID`; called only when something has to be read."""
 
 
 def new_folder(to: Path, cluster_id: str) -> Path:
-    """A folder under *to* for one rescue; nothing is made yet."""
+    """A folder under *to* for one rescue; does not create the folder."""
     return to / file_name(cluster_id) / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 @dataclass(frozen=True, slots=True)
 class Rescuer:
-    """What rescues of one cluster work with."""
+    """The rescuer of a cluster."""
 
     cluster_id: str
     connect: Connect
     limit: RateLimit
     stop: Callable[[], bool] = lambda: False
-    """Asked now and then; once true, what is not saved by then is given up."""
+    """Called now and then; once true, the rescue stops and gives up what is not yet saved."""
     free: FreeBytes = free_bytes
     progress: Callable[[RescueProgress], None] = lambda _: None
-    """Told now and then, in the thread that rescues."""
+    """Called now and then, in the thread that rescues."""
 
     def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[RescuedPartition, ...]:
-        """Save into *folder* what electing each of *at_risk* cuts off; one result each.
+        """Save into *folder* what electing each of *at_risk* cuts off; a result each.
 
         Never raises for a broker, a disk or a partition: that is the partition's reason.
         """
         shares, reasons = divide(at_risk)
         try:
             reasons |= self._prepare(shares, folder)
-            admitted = [one for name, held in shares.items() if name not in reasons for one in held]
+            admitted = [
+                share for name, held in shares.items() if name not in reasons for share in held
+            ]
             attempts = self._save(admitted, folder) if admitted else []
         except BreakglassError as error:
             attempts = []
@@ -80,14 +91,14 @@ class Rescuer:
         for attempt in attempts:
             done.setdefault(attempt.partition, []).append(attempt)
         return tuple(
-            _rescued(one, reasons.get(one.partition, ""), done.get(one.partition, ()))
-            for one in at_risk
+            _rescued(risk, reasons.get(risk.partition, ""), done.get(risk.partition, ()))
+            for risk in at_risk
         )
 
     def _prepare(
         self, shares: Mapping[TopicPartition, tuple[Share, ...]], folder: Path
     ) -> dict[TopicPartition, str]:
-        """Make *folder*, for this user alone; the partitions that will not fit there."""
+        """Make *folder*, readable by this user only; returns the partitions that will not fit."""
         refused = without_room(shares, folder, self.free)
         if len(refused) < len(shares):
             LocalFolder.create(folder)
@@ -99,9 +110,9 @@ class Rescuer:
         stopped, tally = threading.Event(), RescueTally(shares, folder)
         self.progress(tally.progress)
         with self.connect() as client:
-            deadline = Deadline.after(DESCRIBE_SECONDS)
+            deadline = Deadline.after(patience.REQUEST)
             until(deadline, lambda: client.describe(deadline))
-            brokers = sorted({one.replica.broker for one in shares})
+            brokers = sorted({share.replica.broker for share in shares})
             savers = {
                 broker: self._saver(client, broker, folder, stopped, tally) for broker in brokers
             }
@@ -121,7 +132,7 @@ class Rescuer:
         stopped: threading.Event,
         tally: RescueTally,
     ) -> Saver:
-        # The writers of backups are of no use to an election that cuts nothing off.
+        # Imported here, because an election that cuts off nothing needs no writers of backups.
         from breakglass.services.recovery.rescue.saver import Saver
 
         def pause(seconds: float) -> None:
@@ -146,7 +157,7 @@ class Rescuer:
         stopped: threading.Event,
         tally: RescueTally,
     ) -> None:
-        """Wait for *work*, and let it end early when this is to stop."""
+        """Wait for *work*, and end it early when the rescue is stopped."""
         try:
             while wait(work, STOP_LOOK_SECONDS).not_done and not self.stop():
                 self.progress(tally.progress)
@@ -156,7 +167,7 @@ class Rescuer:
 
 @dataclass(slots=True)
 class RescueTally:
-    """Counts what all brokers' threads have copied."""
+    """Counts the records that the threads of all brokers have copied."""
 
     shares: Sequence[Share]
     folder: Path
@@ -170,9 +181,9 @@ class RescueTally:
 
     @property
     def progress(self) -> RescueProgress:
-        partitions = len({one.partition for one in self.shares})
+        partitions = len({share.partition for share in self.shares})
         return RescueProgress(
-            self.folder, partitions, self.copied, sum(one.offsets for one in self.shares)
+            self.folder, partitions, self.copied, sum(share.offsets for share in self.shares)
         )
 
 
@@ -181,27 +192,105 @@ def _run(saver: Saver, shares: Sequence[Share]) -> list[ShareResult]:
 
     try:
         return list(saver.run(shares))
-    except Exception as error:  # noqa: BLE001 -- a thread ends here; its partitions are held
+    except Exception as error:  # noqa: BLE001 -- a thread ends here; no election follows
         reason = f"b{saver.broker} cannot be rescued ({type(error).__name__}: {error})"
-        return [ShareResult(one.partition, None, reason) for one in shares]
+        return [ShareResult(share.partition, None, reason) for share in shares]
 
 
 def divide(
     at_risk: Sequence[AtRisk],
 ) -> tuple[dict[TopicPartition, tuple[Share, ...]], dict[TopicPartition, str]]:
-    """The shares of partitions that something is to be saved of, and why others cannot be."""
+    """The shares to save, by partition, and why other partitions cannot be saved."""
     shares: dict[TopicPartition, tuple[Share, ...]] = {}
     reasons: dict[TopicPartition, str] = {}
-    for one in sorted(at_risk, key=lambda one: recovery_order(one.partition)):
-        held = shares_of(one)
+    for risk in sorted(at_risk, key=lambda risk: recovery_order(risk.partition)):
+        held = shares_of(risk)
         if isinstance(held, Unknown):
-            reasons[one.partition] = held.reason
+            reasons[risk.partition] = held.reason
         elif held:
-            shares[one.partition] = held
+            shares[risk.partition] = held
     return shares, reasons
 
 
 def _rescued(at_risk: AtRisk, reason: str, attempts: Sequence[ShareResult]) -> RescuedPartition:
-    saved = tuple(one.saved for one in attempts if one.saved is not None)
-    why = reason or next((one.reason for one in attempts if one.reason), "")
+    saved = tuple(attempt.saved for attempt in attempts if attempt.saved is not None)
+    why = reason or next((attempt.reason for attempt in attempts if attempt.reason), "")
     return RescuedPartition(at_risk.partition, at_risk.designee, saved, why)
+
+
+STEP = "rescue"
+"""The step's name in the journal. It changes nothing on the cluster."""
+SAVED = "saved"
+NOT_SAVED = "not saved"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalledRescue:
+    """Rescues by the evidence on which the elections were agreed to (`recover.Rescue`)."""
+
+    rescuer: Rescuer
+    evidence: Mapping[TopicPartition, PartitionEvidence]
+    """The evidence of every target."""
+    to: Path
+    """Each rescue makes a folder of its own there."""
+    tell: Callable[[Sequence[RescuedPartition]], None] = lambda _: None
+    """Called with the result of every partition of which something was to be saved."""
+
+    def needed(self, target: ElectionTarget) -> bool:
+        """Whether electing *target* cuts off anything that may be saved; asks nobody."""
+        return shares_of(self._at_risk(target)) != ()
+
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
+        """Save what electing *targets* cuts off; gives a reason for each not saved whole.
+
+        Raises:
+            StorageError: the journal cannot be written.
+        """
+        at_risk = {target.partition: self._at_risk(target) for target in targets}
+        shares, unknown = divide(list(at_risk.values()))
+        endangered = [target for target in targets if target.partition in {*shares, *unknown}]
+        if not endangered:
+            return {}
+        folder = new_folder(self.to, self.rescuer.cluster_id)
+        items = {
+            target.partition: {
+                **described(target),
+                "rescue": _wanted(shares.get(target.partition, ())),
+            }
+            for target in endangered
+        }
+        request = journal.request(STEP, items, to=folder)
+        results = self.rescuer.rescue([at_risk[target.partition] for target in endangered], folder)
+        journal.outcome(request, {rescued.partition: _outcome(rescued) for rescued in results})
+        self.tell(results)
+        return {rescued.partition: rescued.reason for rescued in results if not rescued.whole}
+
+    def _at_risk(self, target: ElectionTarget) -> AtRisk:
+        return AtRisk(self.evidence[target.partition], target.designee)
+
+
+def _wanted(shares: Sequence[Share]) -> list[dict[str, Any]]:
+    return [
+        {"broker": share.replica.broker, "start": span.start, "end": span.end}
+        for share in shares
+        for span in share.spans
+    ]
+
+
+def _outcome(rescued: RescuedPartition) -> dict[str, Any]:
+    return {
+        "result": SAVED if rescued.whole else NOT_SAVED,
+        "reason": rescued.reason,
+        "saved": [_place(saved) for saved in rescued.saved],
+    }
+
+
+def _place(saved: Saved) -> dict[str, Any]:
+    return {
+        "broker": saved.broker,
+        "records": saved.records,
+        "bytes": saved.bytes,
+        "path": saved.path.absolute(),
+    }

@@ -1,23 +1,27 @@
-"""What became of a rescue, and how far it is."""
+"""The progress and the result of a rescue, and whether the disk has room for it."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.errors import StorageError
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.rescue.spans import Share, Span
+from breakglass.services.topic_backup.folder import storage_errors
 
 
 @dataclass(frozen=True, slots=True)
 class RescueProgress:
-    """How far a rescue is."""
+    """The progress of a rescue."""
 
     folder: Path
     partitions: int
-    """Something of each is to be saved."""
+    """Partitions of which something will be saved."""
     copied: int
-    """Records."""
+    """Records that were copied."""
     at_most: int
     """Offsets to be copied; fewer records where a log was compacted."""
 
@@ -28,25 +32,25 @@ class Saved:
 
     broker: int
     spans: tuple[Span, ...]
-    """What was asked for; all of it is there unless the partition has a reason."""
+    """The offsets that were asked for; all are saved unless the partition has a reason."""
     records: int
     """Data records written; transaction markers stand in the batch log beside them."""
     bytes: int
-    """Of the records files."""
+    """Bytes of the records files."""
     path: Path
     """Address for `breakglass backup cat`: folder of the backup, topic, partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class RescuedPartition:
-    """One partition."""
+    """The result of a partition."""
 
     partition: TopicPartition
     designee: int
     saved: tuple[Saved, ...] = ()
-    """One for each replica that something was saved from."""
+    """The saved records, by replica."""
     reason: str = ""
-    """Why something is missing; empty when all is saved, or nothing was to be."""
+    """Why something is missing; empty when nothing is."""
 
     @property
     def whole(self) -> bool:
@@ -55,4 +59,88 @@ class RescuedPartition:
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.saved)
+        return sum(saved.records for saved in self.saved)
+
+
+RESERVE_BYTES = 64 * 1024 * 1024
+"""Bytes that always stay free: the journal may be on the same disk."""
+MARGIN = 1.2
+"""The factor by which a rescue may exceed its estimate."""
+BYTES_A_RECORD = 64
+"""Bytes of a record beside its content: its fixed fields and its index entry."""
+
+FreeBytes = Callable[[Path], int]
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that this user may still write at *folder*, which need not exist yet.
+
+    Raises:
+        StorageError: the file system cannot be asked.
+    """
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    with storage_errors(str(existing)):
+        return shutil.disk_usage(existing).free
+
+
+def estimate(share: Share) -> int | Unknown:
+    """About how many bytes *share* takes, if its batches are not compressed.
+
+    The share's part of the log's size by offsets (DescribeLogDirs), and what the format adds.
+    Unknown if the log's size is unknown.
+    """
+    replica = share.replica
+    if isinstance(replica.log_dir, Unknown):
+        return replica.log_dir
+    size, start, end = replica.log_dir.size, replica.log_start, replica.log_end
+    if isinstance(size, Unknown):
+        return size
+    if isinstance(start, Unknown):
+        return start
+    if isinstance(end, Unknown):
+        return end
+    part = share.offsets / max(1, end - start)
+    return int(size * part) + share.offsets * BYTES_A_RECORD
+
+
+def without_room(
+    shares: Mapping[TopicPartition, tuple[Share, ...]], folder: Path, free: FreeBytes = free_bytes
+) -> dict[TopicPartition, str]:
+    """Partitions that will not fit into *folder*, with the reason; the earlier ones come first.
+
+    For shares of unknown size only what the format adds is counted: `require_reserve` stops them
+    before the disk is full.
+
+    Raises:
+        StorageError: the file system cannot be asked.
+    """
+    left = free(folder) - RESERVE_BYTES
+    refused: dict[TopicPartition, str] = {}
+    for partition, held in shares.items():
+        needed = int(sum(_at_least(share) for share in held) * MARGIN)
+        if needed > left or left < 0:
+            refused[partition] = (
+                f"it needs about {_megabytes(needed)} and {_megabytes(max(0, left))} may be used "
+                f"in {folder}: free space there or name another folder"
+            )
+        else:
+            left -= needed
+    return refused
+
+
+def require_reserve(folder: Path, free: FreeBytes = free_bytes) -> None:
+    """Raise StorageError when the reserve is touched: estimates fail, disks fill from elsewhere."""
+    if free(folder) < RESERVE_BYTES:
+        raise StorageError(
+            f"less than {_megabytes(RESERVE_BYTES)} are left in {folder}: free space there or name "
+            "another folder"
+        )
+
+
+def _at_least(share: Share) -> int:
+    found = estimate(share)
+    return share.offsets * BYTES_A_RECORD if isinstance(found, Unknown) else found
+
+
+def _megabytes(size: int) -> str:
+    return f"{-(-size // 1_000_000):,} MB"

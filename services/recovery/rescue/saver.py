@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     BreakglassError,
     ClusterError,
@@ -16,16 +17,16 @@ from breakglass.services.errors import (
     StorageError,
     Unreachable,
 )
-from breakglass.services.kafka.replicas.replica_records import (
-    CHUNK_BYTES,
-    REQUEST_SECONDS,
-    ReplicaRecords,
-)
+from breakglass.services.kafka.replicas.replica_records import CHUNK_BYTES, ReplicaRecords
 from breakglass.services.kafka.wire.rate_limit import RateLimit
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import EpochHistory, TopicPartition
-from breakglass.services.recovery.rescue.results import Saved
-from breakglass.services.recovery.rescue.space import FreeBytes, free_bytes, require_reserve
+from breakglass.services.recovery.rescue.results import (
+    FreeBytes,
+    Saved,
+    free_bytes,
+    require_reserve,
+)
 from breakglass.services.recovery.rescue.spans import Share, Span
 from breakglass.services.topic_backup.batch_header import BatchHeader
 from breakglass.services.topic_backup.batches import RecordBatch, decode_batch
@@ -45,22 +46,22 @@ from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 SMALLEST_CHUNK_BYTES = 16 * 1024
 PARTITIONS_AT_ONCE = 4
-"""Copied side by side from one broker: small tails wait for the disk, not for the broker."""
+"""Copies that run in parallel for a broker: small tails wait for the disk, not the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareResult:
-    """What became of one share."""
+    """The result of a share."""
 
     partition: TopicPartition
     saved: Saved | None
-    """With a reason too: the part that was saved before."""
+    """The saved part; there may be a reason too, why the rest is missing."""
     reason: str = ""
 
 
 @dataclass(slots=True)
 class Saver:
-    """Saves what one broker holds."""
+    """Saves the shares of a broker."""
 
     sender: Sender
     broker: int
@@ -69,41 +70,41 @@ class Saver:
     cluster_id: str
     limit: RateLimit
     pause: Callable[[float], None]
-    """Waits so many seconds; raises once nobody wants the rescue any more."""
+    """Waits that many seconds; raises once the rescue was cancelled."""
     free: FreeBytes = free_bytes
     count: Callable[[int], None] = lambda _: None
-    """Told how many records were added, by several threads."""
+    """Called with the number of records that were added, by several threads."""
     _gone: str = field(default="", init=False)
-    """Why the broker was given up; what is left of it then fails at once."""
+    """Why the broker was given up; its remaining shares then fail at once."""
 
     def run(self, shares: Iterable[Share]) -> Iterator[ShareResult]:
-        """Save *shares*, all of this broker; one attempt each, told when its topic is committed."""
-        ordered = sorted(shares, key=lambda one: one.partition)
-        for topic, group in groupby(ordered, key=lambda one: one.partition.topic):
-            held = list(group)
+        """Save *shares*, all of this broker; one attempt each, once its topic is committed."""
+        ordered = sorted(shares, key=lambda share: share.partition)
+        for topic, group in groupby(ordered, key=lambda share: share.partition.topic):
+            of_topic = list(group)
             try:
-                yield from self._topic(topic, held)
+                yield from self._topic(topic, of_topic)
             except BreakglassError as error:
-                yield from (ShareResult(one.partition, None, str(error)) for one in held)
+                yield from (ShareResult(share.partition, None, str(error)) for share in of_topic)
 
     def _topic(self, topic: str, shares: Sequence[Share]) -> list[ShareResult]:
-        """Save and commit one topic.
+        """Save and commit a topic.
 
         Raises:
-            BreakglassError: nothing of it counts as saved.
+            BreakglassError: no share of the topic counts as saved.
         """
         state = shares[0].evidence.state
         origin = {"rescued from broker": str(self.broker)}
         identity = TopicIdentity(topic, self.cluster_id, state.topic_id, origin=origin)
         with TopicWriter(self.root, identity) as writer:
             with ThreadPoolExecutor(PARTITIONS_AT_ONCE, f"rescue-b{self.broker}") as pool:
-                attempts = list(pool.map(lambda one: self._attempt(writer, one), shares))
-            if any(one.saved for one in attempts):
+                attempts = list(pool.map(lambda share: self._attempt(writer, share), shares))
+            if any(attempt.saved for attempt in attempts):
                 writer.commit()
             return attempts
 
     def _attempt(self, writer: TopicWriter, share: Share) -> ShareResult:
-        """One share. What was read before a failure is kept where the disk allows."""
+        """Save a share. Records read before a failure are kept where the disk allows."""
         if self._gone:
             return ShareResult(share.partition, None, self._gone)
         copied, reason = 0, ""
@@ -126,20 +127,20 @@ class Saver:
         except StorageError as error:
             remove_partition(LocalFolder(self.root / share.partition.topic), number)
             return ShareResult(share.partition, None, reason or str(error))
-        size = sum(one.records_bytes for one in summary.segments)
+        size = sum(segment.records_bytes for segment in summary.segments)
         path = self.root / share.partition.topic / str(number)
         saved = Saved(self.broker, share.spans, copied, size, path)
         return ShareResult(share.partition, saved if copied or not reason else None, reason)
 
     def _copy(self, partition: PartitionWriter, share: Share, span: Span) -> Iterator[int]:
-        """Copy *span*; yields how many records each batch added."""
+        """Copy *span*; yields the number of records that each batch added."""
         partition.skip_to(span.start, GapReason.NOT_TAKEN)
         log = ReplicaRecords(
             self.sender,
             self.broker,
             share.partition,
             chunk_bytes=chunk_bytes(self.limit),
-            request_seconds=REQUEST_SECONDS,
+            request_seconds=patience.CHUNK,
             go_on=lambda: self.pause(0),
         )
         reached = span.start
@@ -158,7 +159,7 @@ class Saver:
 
 
 def chunk_bytes(limit: RateLimit) -> int:
-    """How much to ask for at once, so that a slow copy is no series of bursts."""
+    """Bytes to ask for at once, so that a slow copy does not come in bursts."""
     rate = limit.bytes_per_second
     return CHUNK_BYTES if rate is None else max(SMALLEST_CHUNK_BYTES, min(CHUNK_BYTES, rate))
 
@@ -171,7 +172,7 @@ def clipped(batch: RecordBatch, span: Span) -> RecordBatch:
     header = batch.header
     if span.start <= header.base_offset and header.next_offset <= span.end:
         return batch
-    records = tuple(one for one in batch.records if span.start <= one.offset < span.end)
+    records = tuple(record for record in batch.records if span.start <= record.offset < span.end)
     last_offset = min(header.last_offset, span.end - 1)
     return replace(batch, header=replace(header, last_offset=last_offset), records=records)
 
@@ -179,7 +180,7 @@ def clipped(batch: RecordBatch, span: Span) -> RecordBatch:
 def require_same_log(share: Share, header: BatchHeader, where: str) -> None:
     """Raise EvidenceChanged when a batch is of a later epoch than the log had at its offset.
 
-    Then somebody led the partition meanwhile, and what is to be saved is already gone.
+    Then another replica has led the partition since, and what is to be saved is already gone.
     """
     epochs = share.replica.epochs
     if not isinstance(epochs, EpochHistory):
@@ -195,22 +196,22 @@ def require_same_log(share: Share, header: BatchHeader, where: str) -> None:
 def require_no_hole(share: Share, start: int, end: int, where: str) -> None:
     """Raise ClusterError where no batch holds offsets of a log that nothing has compacted.
 
-    What is not there cannot be saved, and must not be told as saved.
+    What is not there cannot be saved, and must not be reported as saved.
     """
     if start < end and share.evidence.settings.compacted is False:
         raise ClusterError(
-            f"{where} tells of offsets {start} to {end - 1} but gives no records for them: check "
+            f"{where} reports offsets {start} to {end - 1} but gives no records for them: check "
             "its log segments with kafka-dump-log.sh"
         )
 
 
 def remove_partition(folder: LocalFolder, number: int) -> None:
-    """Give back the space of a partition that no commit names. A file that stays harms nobody."""
+    """Give back the space of a partition that no commit names. A file that stays does no harm."""
     with contextlib.suppress(StorageError):
         names = folder.names()
-        held = listing(names).get(number, PartitionFiles())
+        listed = listing(names).get(number, PartitionFiles())
         files = [partition_index_name(number), batch_log_name(number)]
-        for segment in held.segments:
+        for segment in listed.segments:
             files += [records_name(segment.prefix), segment_index_name(segment.prefix)]
         for name in set(files).intersection(names):
             folder.remove(name)

@@ -1,8 +1,7 @@
-"""What has to be saved of each replica before an election: pure, by the same rules as the loss.
+"""Decides what to save of each replica before an election, by the same rules as the loss. Pure.
 
-A follower of the new leader truncates where it diverges from it and raises its log start to the
-leader's. Where that cannot be told, everything that may be dropped is saved: to know less must
-never mean to save less.
+A follower of the new leader truncates where its log diverges, and raises its log start to the
+leader's. If the divergence is unknown, all records that may be dropped are saved.
 """
 
 from __future__ import annotations
@@ -12,10 +11,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.cut_by_return import cut_by_return, only_holders
 from breakglass.services.recovery.judgement.lineage import Divergences
 from breakglass.services.recovery.judgement.loss import Drop, drops_from
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.judgement.records import LogStretch, Parting, shared_with, without
+from breakglass.services.recovery.judgement.succession import inheritors
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,18 @@ class Span:
 
     @property
     def offsets(self) -> int:
-        """How many there are; fewer records where a log was compacted."""
+        """The number of offsets; fewer records where a log was compacted."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What is saved from one replica."""
+    """What is saved from a replica."""
 
     evidence: PartitionEvidence
     replica: ReplicaLog
     spans: tuple[Span, ...]
-    """By offset; they do not touch."""
+    """The spans, sorted by offset; they do not touch."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -61,21 +62,28 @@ class Share:
         return sum(span.offsets for span in self.spans)
 
 
+def at_risk_of_return(evidence: PartitionEvidence, broker: int) -> AtRisk | None:
+    """What is to be saved before *broker* returns; None if it does not lead, or cuts nothing."""
+    if not evidence.state.offline or broker not in inheritors(evidence.state):
+        return None
+    cut = cut_by_return(evidence, broker)
+    return None if cut is None else AtRisk(only_holders(evidence, cut), broker)
+
+
 def shares_of(at_risk: AtRisk) -> tuple[Share, ...] | Unknown:
     """What electing the designee cuts off readable replicas; empty if nothing.
 
-    A record that several replicas hold, by epoch and offset, is taken from one of them; on
-    compacted topics, where each replica cleans for itself, from all. Replicas that could not be
-    read have no share. Unknown, with the reason, where a log to be saved does not tell where it
-    begins.
+    A record that several replicas have, by epoch and offset, is taken from one of them. On
+    compacted topics, where each replica compacts its own log, it is taken from all. Unreadable
+    replicas have no share. Unknown, with the reason, if the start of a log to be saved is unknown.
     """
     evidence = at_risk.evidence
     divergences = Divergences(evidence.replicas)
     stretches: list[LogStretch] = []
-    for one in _dropped(evidence, at_risk.designee, divergences):
-        if isinstance(one, Unknown):
-            return one
-        stretches.append(one)
+    for stretch in _dropped(evidence, at_risk.designee, divergences):
+        if isinstance(stretch, Unknown):
+            return stretch
+        stretches.append(stretch)
     if evidence.settings.compacted is False:
         stretches = _each_once(stretches, divergences.between)
     return tuple(_shares(evidence, stretches))
@@ -95,7 +103,7 @@ def _dropped(
 
 
 def _of_replica(drop: Drop, chosen: ReplicaLog) -> Iterator[LogStretch | Unknown]:
-    """Head and tail of one replica; all of it where the tail is unknown."""
+    """Head and tail of a replica; the whole log where the tail is unknown."""
     replica, end = drop.replica, drop.replica.log_end
     if isinstance(drop.tail, Unknown) and isinstance(end, int):
         yield from _whole(replica, end)
@@ -109,7 +117,7 @@ def _of_replica(drop: Drop, chosen: ReplicaLog) -> Iterator[LogStretch | Unknown
 
 
 def _before(chosen: ReplicaLog, end: int) -> int:
-    """Where a head of unknown size ends at the latest."""
+    """The latest offset at which a head of unknown size ends."""
     return min(end, chosen.log_start) if isinstance(chosen.log_start, int) else end
 
 
@@ -123,12 +131,14 @@ def _whole(replica: ReplicaLog, end: int) -> Iterator[LogStretch | Unknown]:
 
 
 def _each_once(stretches: Sequence[LogStretch], parting: Parting) -> list[LogStretch]:
-    """*stretches* without what a longer one of them holds too.
+    """*stretches* without records that a longer stretch has too.
 
-    Two replicas that are not known to hold the same records are taken to hold different ones.
+    Two replicas that are not known to have the same records are taken to have different records.
     """
     kept: list[LogStretch] = []
-    longest_first = sorted(stretches, key=lambda one: (one.start - one.end, one.replica.broker))
+    longest_first = sorted(
+        stretches, key=lambda stretch: (stretch.start - stretch.end, stretch.replica.broker)
+    )
     for place, stretch in enumerate(longest_first):
         shared = sorted(
             span
@@ -149,18 +159,18 @@ def _spans_shared(
 
 
 def _shares(evidence: PartitionEvidence, stretches: Sequence[LogStretch]) -> Iterator[Share]:
-    ordered = sorted(stretches, key=lambda one: (one.replica.broker, one.start))
-    for _, group in groupby(ordered, key=lambda one: one.replica.broker):
+    ordered = sorted(stretches, key=lambda stretch: (stretch.replica.broker, stretch.start))
+    for _, group in groupby(ordered, key=lambda stretch: stretch.replica.broker):
         held = list(group)
         yield Share(evidence, held[0].replica, tuple(_joined(held)))
 
 
 def _joined(stretches: Sequence[LogStretch]) -> Iterator[Span]:
-    """*stretches* of one replica, by offset, with those that touch made one."""
+    """*stretches* of one replica, by offset, with adjacent stretches merged."""
     start, end = stretches[0].start, stretches[0].end
-    for one in stretches[1:]:
-        if one.start > end:
+    for stretch in stretches[1:]:
+        if stretch.start > end:
             yield Span(start, end)
-            start = one.start
-        end = max(end, one.end)
+            start = stretch.start
+        end = max(end, stretch.end)
     yield Span(start, end)

@@ -1,1 +1,1 @@
-"""What was done to a cluster, told from its journals: in a line, by partition, as a timeline."""
+"""What was done to a cluster, by its journals: in a line, by partition, as a timeline."""

@@ -14,6 +14,7 @@ from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.execution.record import SUCCEEDED, UNDONE
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.group_reset import STEP as COMMIT
+from breakglass.services.recovery.settings.changes import owed
 from breakglass.services.recovery.timeline.ending import PartitionEnding, endings_of
 from breakglass.services.recovery.timeline.stake import TotalPrice, agreed_stake
 
@@ -53,6 +54,8 @@ class Brief:
     planned: bool
     """It elects by a plan, so that it can be resumed."""
     state: ExecutionState
+    owes: int = 0
+    """Topic settings that it has still to put back."""
 
     @property
     def name(self) -> str:
@@ -66,9 +69,10 @@ class Brief:
 
     @property
     def resumable(self) -> bool:
-        """Whether a resume would find elections to finish or to undo."""
+        """Whether a resume would find elections to finish or undo, or settings to put back."""
         done = self.ended in (SUCCEEDED, UNDONE)
-        return self.planned and not done and self.state is not ExecutionState.RUNNING
+        left = self.owes > 0 or (self.planned and not done)
+        return left and self.state is not ExecutionState.RUNNING
 
     @property
     def checkable(self) -> bool:
@@ -87,22 +91,23 @@ class Account:
     def brief(self) -> Brief:
         """The same in a line."""
         view = self.view
-        resumed = (one for one in view.entries if one.kind is EntryKind.RESUMED)
+        resumed = (entry for entry in view.entries if entry.kind is EntryKind.RESUMED)
         return Brief(
             view.path,
             view.cluster_id,
             view.who,
-            tuple(str(one.payload["who"]) for one in resumed),
+            tuple(str(entry.payload["who"]) for entry in resumed),
             view.opened_at_ms,
             view.entries[-1].at_ms,
             self._what(),
-            dict(Counter(one.result for one in self.endings).most_common()),
-            len({one for step in view.unsettled for one in step.unsettled}),
+            dict(Counter(ending.result for ending in self.endings).most_common()),
+            len({partition for step in view.unsettled for partition in step.unsettled}),
             agreed_stake(self.endings),
             "" if view.plan is None else str(view.plan.payload["digest"]),
             view.result,
             view.plan is not None,
             self.state,
+            len(owed(view)),
         )
 
     @cached_property
@@ -114,14 +119,14 @@ class Account:
     def topics(self) -> tuple[TopicAccount, ...]:
         """The same by topic, in the order of their names."""
         held: dict[str, list[PartitionEnding]] = {}
-        for one in self.endings:
-            held.setdefault(one.partition.topic, []).append(one)
+        for ending in self.endings:
+            held.setdefault(ending.partition.topic, []).append(ending)
         return tuple(TopicAccount(topic, tuple(held[topic])) for topic in sorted(held))
 
     def _what(self) -> str:
         """What it set out to do."""
         number = len(self.endings)
-        steps = {one.name for one in self.view.steps}
+        steps = {step.name for step in self.view.steps}
         if self.view.plan is not None:
             doing = "recovery"
         elif COMMIT in steps:
@@ -143,7 +148,7 @@ class TopicAccount:
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        return dict(Counter(one.result for one in self.endings).most_common())
+        return dict(Counter(ending.result for ending in self.endings).most_common())
 
     @property
     def stake(self) -> TotalPrice:
@@ -153,13 +158,13 @@ class TopicAccount:
     def leaders(self) -> Mapping[int, int]:
         """Partitions by the broker that was elected for them, the most first."""
         elected = str(RecoveryResult.ELECTED)
-        led = (one.leader for one in self.endings if one.result == elected)
-        return dict(Counter(one for one in led if one is not None).most_common())
+        led = (ending.leader for ending in self.endings if ending.result == elected)
+        return dict(Counter(leader for leader in led if leader is not None).most_common())
 
     @property
     def rescued(self) -> int:
         """Records that were saved."""
-        return sum(saved.records for one in self.endings for saved in one.rescued)
+        return sum(saved.records for ending in self.endings for saved in ending.rescued)
 
 
 def words_of(counts: Mapping[str, int]) -> str:

@@ -16,7 +16,7 @@ SCHEMA = 1
 
 def list_document(journals: list[Brief | UnreadableJournal]) -> dict[str, Any]:
     """All of *journals*, newest first."""
-    return {"schema": SCHEMA, "journals": [_listed(one) for one in journals]}
+    return {"schema": SCHEMA, "journals": [_listed(journal) for journal in journals]}
 
 
 def account_document(account: Account) -> dict[str, Any]:
@@ -24,8 +24,8 @@ def account_document(account: Account) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         **brief_document(account.brief),
-        "partitions": [_ending(one) for one in account.endings],
-        "steps": [_step(one) for one in account.view.steps],
+        "partitions": [_ending(ending) for ending in account.endings],
+        "steps": [_step(step) for step in account.view.steps],
     }
 
 
@@ -35,8 +35,8 @@ def timeline_document(accounts: list[Account]) -> dict[str, Any]:
         "schema": SCHEMA,
         "timelines": [
             {
-                **brief_document(one.brief),
-                "moments": list(moments_of(one.view)),
+                **brief_document(account.brief),
+                "moments": list(moments_of(account.view)),
                 "topics": [
                     {
                         "topic": topic.topic,
@@ -45,10 +45,10 @@ def timeline_document(accounts: list[Account]) -> dict[str, Any]:
                         "stake": topic.stake,
                         "records_rescued": topic.rescued,
                     }
-                    for topic in one.topics
+                    for topic in account.topics
                 ],
             }
-            for one in accounts
+            for account in accounts
         ],
     }
 
@@ -78,31 +78,31 @@ def _listed(journal: Brief | UnreadableJournal) -> dict[str, Any]:
     return brief_document(journal)
 
 
-def _ending(one: PartitionEnding) -> dict[str, Any]:
+def _ending(ending: PartitionEnding) -> dict[str, Any]:
     return {
-        **_named(one.partition),
-        "result": one.result,
-        "reason": one.reason,
-        "leader": one.leader,
-        "leader_epoch": one.leader_epoch,
-        "rung": one.rung,
-        "price": one.price,
-        "abandons": one.abandons,
-        "unread_at_least": one.unread_at_least,
-        "unread_source": one.unread_source,
-        "order_kept": one.order_kept,
+        **_named(ending.partition),
+        "result": ending.result,
+        "reason": ending.reason,
+        "leader": ending.leader,
+        "leader_epoch": ending.leader_epoch,
+        "rung": ending.rung,
+        "price": ending.price,
+        "abandons": ending.abandons,
+        "unread_at_least": ending.unread_at_least,
+        "unread_source": ending.unread_source,
+        "order_kept": ending.order_kept,
         "rescued": [
             {"broker": saved.broker, "records": saved.records, "path": saved.path}
-            for saved in one.rescued
+            for saved in ending.rescued
         ],
     }
 
 
-def _step(one: JournalStep) -> dict[str, Any]:
-    outcomes = {partition: result_of(one, partition) for partition in one.items}
+def _step(step: JournalStep) -> dict[str, Any]:
+    outcomes = {partition: result_of(step, partition) for partition in step.items}
     return {
-        "step": one.name,
-        "at_ms": one.request.at_ms,
+        "step": step.name,
+        "at_ms": step.request.at_ms,
         "partitions": [
             {**_named(partition), **told.details, "result": told.result}
             for partition, told in outcomes.items()

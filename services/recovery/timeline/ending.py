@@ -16,20 +16,22 @@ from breakglass.services.guard.journal_view import (
 )
 from breakglass.services.guard.steps import (
     DELETE_CHECKPOINT,
+    FORGET_LEADERS,
+    HOLD_ELECTIONS,
+    PUT_SETTING_BACK,
     RESTORE_COMMAND_TOPIC,
     RESTORE_RECORDS,
     TAKE_CHECKPOINT,
 )
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
-from breakglass.services.recovery.execution.restore_order import RESTORE
+from breakglass.services.recovery.execution.restore_order import RESTORE, UNDO
 from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.execution.undo_order import UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from breakglass.services.recovery.group_reset import STEP as COMMIT
 from breakglass.services.recovery.group_reset import MoveResult
-from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from breakglass.services.recovery.timeline.stake import agreed_stake
 
 NOTHING_SENT = "nothing sent"
@@ -49,11 +51,17 @@ _DECIDING = (
     DELETE_CHECKPOINT,
     RESTORE_RECORDS,
     RESTORE_COMMAND_TOPIC,
+    HOLD_ELECTIONS,
+    FORGET_LEADERS,
+    PUT_SETTING_BACK,
 )
 _WORDS = {
     (REORDER, ACCEPTED): NOT_ELECTED,
     (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
     (RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
+    (HOLD_ELECTIONS, "done"): "held",
+    (FORGET_LEADERS, "done"): "setting changed",
+    (PUT_SETTING_BACK, "done"): "put back",
 }
 """What the journal's word for a step means for its partition, where that differs."""
 
@@ -101,11 +109,13 @@ class PartitionEnding:
 def endings_of(view: JournalView) -> tuple[PartitionEnding, ...]:
     """How it ended for each partition of *view*, in the order of its plan or requests."""
     planned = view.plan.items if view.plan is not None else {}
-    steps: dict[TopicPartition, list[JournalStep]] = {one: [] for one in planned}
+    steps: dict[TopicPartition, list[JournalStep]] = {partition: [] for partition in planned}
     for step in view.steps:
         for partition in step.items:
             steps.setdefault(partition, []).append(step)
-    return tuple(_ending(one, planned.get(one, {}), held) for one, held in steps.items())
+    return tuple(
+        _ending(partition, planned.get(partition, {}), held) for partition, held in steps.items()
+    )
 
 
 def result_of(step: JournalStep, partition: TopicPartition) -> StepOutcome:
@@ -117,7 +127,7 @@ def _ending(
     partition: TopicPartition, planned: Details, steps: Sequence[JournalStep]
 ) -> PartitionEnding:
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
-    deciding = [one for one in steps if _decides(one, partition)]
+    deciding = [step for step in steps if _decides(step, partition)]
     if not deciding:
         why = _why_not(partition, steps)
         return PartitionEnding(
@@ -153,22 +163,22 @@ def _unread(planned: Details) -> _Unread:
     listed = planned.get("abandons")
     brokers = listed if isinstance(listed, list | tuple) else ()
     return {
-        "abandons": tuple([one for one in brokers if isinstance(one, int)]),
+        "abandons": tuple([broker for broker in brokers if isinstance(broker, int)]),
         "unread_at_least": _number(planned.get("unread_at_least", 0)),
         "unread_source": str(planned.get("unread_source") or ""),
     }
 
 
 def _decides(step: JournalStep, partition: TopicPartition) -> bool:
-    """Whether it says how it ended: of a restore its records, unless a group stays behind."""
+    """Whether the step decides the ending: a restore does, unless a group was not moved."""
     if step.name == GROUPS_OF_RESTORE:
         return result_of(step, partition).result != MoveResult.MOVED
     return step.name in _DECIDING
 
 
 def _why_not(partition: TopicPartition, steps: Sequence[JournalStep]) -> str:
-    """Why nothing was sent, as far as the journal tells: its rescue failed."""
-    rescues = [result_of(one, partition) for one in steps if one.name == RESCUE]
+    """Why nothing was sent, as far as the journal says: its rescue failed."""
+    rescues = [result_of(step, partition) for step in steps if step.name == RESCUE]
     return str(rescues[-1].details.get("reason") or "") if rescues else ""
 
 
@@ -179,8 +189,8 @@ def _rescued(partition: TopicPartition, steps: Sequence[JournalStep]) -> tuple[R
         if step.name == RESCUE and partition in step.outcomes:
             saved = step.outcomes[partition].details.get("saved")
             listed = saved if isinstance(saved, list) else ()
-            places += [_place(partition, one) for one in listed]
-    return tuple(one for one in places if one is not None)
+            places += [_place(partition, place) for place in listed]
+    return tuple(place for place in places if place is not None)
 
 
 def _place(partition: TopicPartition, saved: Any) -> RescuedReplica | None:

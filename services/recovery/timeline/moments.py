@@ -16,7 +16,7 @@ from breakglass.services.guard.journal_view import (
 from breakglass.services.recovery.plan.digest import spoken
 
 SHOWN_REQUESTS = 30
-"""Journals with more requests tell them by kind, so that a timeline can be pasted."""
+"""A journal with more requests is summed up by kind, so that its timeline can be pasted."""
 SHOWN_TOPICS = 3
 
 
@@ -26,21 +26,21 @@ class Moment:
 
     at_ms: int
     says: str
-    """As journals have it, hostile or not; whoever shows it makes it inert."""
+    """As journals have it, hostile or not; what shows it makes it inert."""
 
 
 def moments_of(view: JournalView) -> tuple[Moment, ...]:
     """The moments of *view*, in order; many requests of a kind become one line each."""
-    requests = [one for one in view.entries if one.kind is EntryKind.REQUEST]
+    requests = [request for request in view.entries if request.kind is EntryKind.REQUEST]
     if len(requests) <= SHOWN_REQUESTS:
         return tuple(_told(view, view.entries))
     steps = (EntryKind.REQUEST, EntryKind.OUTCOME)
-    rest = _told(view, [one for one in view.entries if one.kind not in steps])
-    return tuple(sorted([*rest, *_by_kind(view, requests)], key=lambda one: one.at_ms))
+    rest = _told(view, [entry for entry in view.entries if entry.kind not in steps])
+    return tuple(sorted([*rest, *_by_kind(view, requests)], key=lambda moment: moment.at_ms))
 
 
 def _told(view: JournalView, entries: Sequence[JournalEntry]) -> Iterator[Moment]:
-    names = {one.request.seq: one.name for one in view.steps}
+    names = {step.request.seq: step.name for step in view.steps}
     for entry in entries:
         yield Moment(entry.at_ms, _says(entry, names.get(entry.payload.get("request", 0), "")))
     if view.torn:
@@ -72,11 +72,11 @@ def _says(entry: JournalEntry, step: str) -> str:
 
 def _by_kind(view: JournalView, requests: Sequence[JournalEntry]) -> Iterator[Moment]:
     """One line for each kind of step, where its first request stood."""
-    for name in dict.fromkeys(str(one.payload["step"]) for one in requests):
-        steps = [one for one in view.steps if one.name == name]
+    for name in dict.fromkeys(str(request.payload["step"]) for request in requests):
+        steps = [step for step in view.steps if step.name == name]
         told: Counter[str] = Counter()
         for step in steps:
-            told.update(one.result for one in step.outcomes.values())
+            told.update(outcome.result for outcome in step.outcomes.values())
             told[UNKNOWN] += len(step.items) - len(step.outcomes)
         results = ", ".join(f"{number:,} {word}" for word, number in told.most_common() if number)
         yield Moment(
@@ -85,7 +85,7 @@ def _by_kind(view: JournalView, requests: Sequence[JournalEntry]) -> Iterator[Mo
 
 
 def _results(items: Items) -> str:
-    told = Counter(str(one.get("result", UNKNOWN)) for one in items.values())
+    told = Counter(str(item.get("result", UNKNOWN)) for item in items.values())
     return ", ".join(f"{number:,} {word}" for word, number in told.most_common())
 
 
@@ -93,7 +93,7 @@ def _sized(items: Items) -> str:
     """``orders-3``; ``1,876 partitions of orders, ledger and 4 more topics``."""
     if len(items) == 1:
         return str(next(iter(items)))
-    topics = list(dict.fromkeys(one.topic for one in items))
+    topics = list(dict.fromkeys(item.topic for item in items))
     named = ", ".join(topics[:SHOWN_TOPICS])
     more = len(topics) - SHOWN_TOPICS
     also = f" and {more:,} more topic{'s' * (more != 1)}" if more > 0 else ""
@@ -101,7 +101,7 @@ def _sized(items: Items) -> str:
 
 
 def digest_text(digest: str) -> str:
-    """A plan's digest as it is read out loud, for whoever approved it."""
+    """A plan's digest as it is read out loud, for the person who approved it."""
     try:
         return spoken(digest)
     except ValueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from breakglass.services.file_lock import is_locked
 from breakglass.services.guard.journal import UnreadableJournal, read
 from breakglass.services.guard.lock import file_name
 from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState
@@ -37,12 +37,12 @@ class Shelf:
 
     def clusters(self) -> list[str]:
         """Ids of the clusters that there are journals of."""
-        found = (one.name for one in self._folder.glob(f"{PREFIX}*") if one.is_dir())
+        found = (folder.name for folder in self._folder.glob(f"{PREFIX}*") if folder.is_dir())
         return sorted(unquote(name.removeprefix(PREFIX)) for name in found)
 
     def briefs(self, cluster_ids: Iterable[str]) -> list[Brief | UnreadableJournal]:
         """The journals of these clusters, newest first."""
-        folders = [self._folder / file_name(one) for one in cluster_ids]
+        folders = [self._folder / file_name(cluster_id) for cluster_id in cluster_ids]
         paths = [path for folder in folders for path in folder.glob("*.jsonl")]
         paths.sort(key=lambda path: (path.name, path), reverse=True)
         with self._reading:
@@ -59,7 +59,7 @@ class Shelf:
         """
         if Path(name).is_file():
             return account_of(Path(name))
-        paths = [one for one in self._folder.glob(f"{PREFIX}*/*.jsonl") if one.stem == name]
+        paths = [path for path in self._folder.glob(f"{PREFIX}*/*.jsonl") if path.stem == name]
         if len(paths) != 1:
             many = "is the name of more than one journal: give its path"
             none = "is no journal: `breakglass journal list` shows their names"
@@ -98,14 +98,11 @@ def being_written(path: Path) -> bool:
     except OSError:
         return False
     try:
-        # Whoever writes holds it exclusively; a shared lock keeps no other reader out, and is
-        # given up at once.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return is_locked(descriptor)
     except OSError:
         return True
     finally:
         os.close(descriptor)
-    return False
 
 
 def _told(path: Path) -> Brief | UnreadableJournal:

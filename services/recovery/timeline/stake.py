@@ -70,10 +70,10 @@ class Agreed(Protocol):
 def agreed_stake(agreed: Iterable[Agreed]) -> TotalPrice:
     """All that was *agreed* to, together."""
     found = tuple(agreed)
-    bounds = [one.unread_at_least for one in found]
+    bounds = [price.unread_at_least for price in found]
     return replace(
-        stake_of(one.price for one in found),
-        abandons=tuple(sorted({broker for one in found for broker in one.abandons})),
+        stake_of(price.price for price in found),
+        abandons=tuple(sorted({broker for price in found for broker in price.abandons})),
         unread_at_least=sum(bound for bound in bounds if bound is not None),
         unbounded=sum(bound is None for bound in bounds),
     )

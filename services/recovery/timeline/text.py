@@ -28,8 +28,10 @@ UNTROUBLED = frozenset({"elected", "already online", "undone", "moved", "restore
 
 def timeline_text(accounts: Iterable[Account]) -> str:
     """The timelines of *accounts*, oldest first, with an empty line between them."""
-    ordered = sorted(accounts, key=lambda one: (one.view.opened_at_ms, one.view.path.name))
-    return "\n\n".join("\n".join(_lines(one)) for one in ordered)
+    ordered = sorted(
+        accounts, key=lambda account: (account.view.opened_at_ms, account.view.path.name)
+    )
+    return "\n\n".join("\n".join(_lines(account)) for account in ordered)
 
 
 def _lines(account: Account) -> Iterator[str]:
@@ -65,12 +67,12 @@ def _loses(stake: TotalPrice) -> str:
 
 
 def _topics(topics: Sequence[TopicAccount]) -> Iterator[str]:
-    for one in topics[:SHOWN_TOPICS]:
-        numbers = partition_numbers(ending.partition.partition for ending in one.endings)
-        loses = f", loses {one.stake}" if one.stake.said else ""
-        saved = f", {one.rescued:,} records rescued" if one.rescued else ""
-        led = _led(one.leaders)
-        yield f"{bounded(one.topic, 80)} [{numbers}]: {words_of(one.counts)}{led}{loses}{saved}"
+    for topic in topics[:SHOWN_TOPICS]:
+        numbers = partition_numbers(ending.partition.partition for ending in topic.endings)
+        loses = f", loses {topic.stake}" if topic.stake.said else ""
+        saved = f", {topic.rescued:,} records rescued" if topic.rescued else ""
+        led = _led(topic.leaders)
+        yield f"{bounded(topic.topic, 80)} [{numbers}]: {words_of(topic.counts)}{led}{loses}{saved}"
     yield from _more(len(topics) - SHOWN_TOPICS, "topic")
 
 
@@ -78,21 +80,23 @@ def _led(leaders: Mapping[int, int]) -> str:
     """``, led by b1``; ``, led by b1 (900), b2 (10)``."""
     if len(leaders) == 1:
         return f", led by b{next(iter(leaders))}"
-    named = ", ".join(f"b{one} ({number:,})" for one, number in leaders.items())
+    named = ", ".join(f"b{leader} ({number:,})" for leader, number in leaders.items())
     return f", led by {named}" if named else ""
 
 
 def _given_up(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     """Brokers that were unread when it was agreed to, of what is led by now or may be."""
-    led = [one for one in endings if one.leader_epoch is not None or one.result == UNKNOWN]
-    held = Counter(broker for one in led for broker in one.abandons)
+    led = [
+        ending for ending in endings if ending.leader_epoch is not None or ending.result == UNKNOWN
+    ]
+    held = Counter(broker for ending in led for broker in ending.abandons)
     if held:
         yield ""
         yield "Unread when it was agreed to:"
     for broker, number in sorted(held.items()):
-        of = [one for one in led if broker in one.abandons]
+        of = [ending for ending in led if broker in ending.abandons]
         bound = agreed_stake(of).unread_text
-        because = ", ".join(sorted({one.unread_source for one in of if one.unread_source}))
+        because = ", ".join(sorted({ending.unread_source for ending in of if ending.unread_source}))
         source = f" ({bounded(because, SAID)})" if because else ""
         yield f"  b{broker} of {partitions_text(number)}, unread {bound}{source}"
         yield f"  {do_not_start(broker)}"
@@ -101,10 +105,10 @@ def _given_up(endings: Sequence[PartitionEnding]) -> Iterator[str]:
 def _troubled(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     """Every partition that did not end well, and why: the same reason in one line."""
     alike: dict[tuple[str, str, str], list[int]] = {}
-    for one in endings:
-        if one.result not in UNTROUBLED or one.order_kept:
-            why = (one.partition.topic, _trouble(one), one.reason)
-            alike.setdefault(why, []).append(one.partition.partition)
+    for ending in endings:
+        if ending.result not in UNTROUBLED or ending.order_kept:
+            why = (ending.partition.topic, _trouble(ending), ending.reason)
+            alike.setdefault(why, []).append(ending.partition.partition)
     if alike:
         yield ""
         yield "Not as it was meant to be:"
@@ -114,23 +118,27 @@ def _troubled(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     yield from _more(len(alike) - SHOWN_PARTITIONS, "line", "  ")
 
 
-def _trouble(one: PartitionEnding) -> str:
+def _trouble(ending: PartitionEnding) -> str:
     """How it ended; that its order was written the result may say already."""
     kept = "order not put back"
-    if one.result in UNTROUBLED:
+    if ending.result in UNTROUBLED:
         return kept
-    return f"{one.result}, {kept}" if one.order_kept and one.result != NOT_ELECTED else one.result
+    return (
+        f"{ending.result}, {kept}"
+        if ending.order_kept and ending.result != NOT_ELECTED
+        else ending.result
+    )
 
 
 def _rescued(endings: Sequence[PartitionEnding]) -> Iterator[str]:
-    places = [saved for one in endings for saved in one.rescued]
+    places = [saved for ending in endings for saved in ending.rescued]
     if places:
         yield ""
         yield "Rescued records (print them with `breakglass backup cat FOLDER`):"
-    for one in places[:SHOWN_PARTITIONS]:
-        yield f"  {one.partition} b{one.broker}: {one.records:,} records in {one.path}"
+    for place in places[:SHOWN_PARTITIONS]:
+        yield f"  {place.partition} b{place.broker}: {place.records:,} records in {place.path}"
     rest = places[SHOWN_PARTITIONS:]
-    folders = Counter(str(one.path.parent.parent) for one in rest)
+    folders = Counter(str(place.path.parent.parent) for place in rest)
     for folder, number in folders.most_common(SHOWN_PARTITIONS):
         yield f"  and of {number:,} more replicas below {folder}"
 

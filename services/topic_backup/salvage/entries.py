@@ -1,9 +1,9 @@
-"""The entries of an index that may be damaged: each whole one, found again behind half ones.
+"""Reads an index that may be damaged: finds each complete entry, also after incomplete ones.
 
-A writer that was killed leaves a part of an entry, and the next one writes behind it: all later
-entries are shifted. Behind stray bytes of the records a whole entry names a later place than where
-the record before ends. So an entry is believed that continues the one before, or that another one
-follows; the records decide in the end.
+A killed writer leaves part of an entry, and the next writer appends to it, so all later entries
+are shifted. After stray bytes in the records file, an entry names a later position than the end of
+the previous record. An entry is therefore accepted if it continues the previous entry or another
+entry continues it; the records then confirm it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 SMALLEST_RECORD = 24
 """Offset, timestamp type, two lengths and the header count."""
 MOST_STEP = 1_000
-"""Offsets from one entry to the next that are believed where records lie further back."""
+"""Largest accepted difference between two entries' offsets if records are shifted."""
 CHUNK_ENTRIES = 40_000
 MOST_LOOKED_AT = 1024 * 1024
-"""Bytes of an index in which the next whole entry is looked for."""
+"""How many bytes of an index are searched for the next complete entry."""
 
 MOST_CUT = 1024 * 1024 * 1024
-"""Bytes behind the records' end that entries may name: records that are not there any more."""
+"""How far after the end of the records an entry may point: to records that are lost."""
 
 
 def read_entries(folder: Folder, prefix: str, size: int, first: int = 0) -> Iterator[IndexedRecord]:
-    """The entries of a segment's index from number *first* on; none where there is no index.
+    """The entries of a segment's index from number *first* on; empty if there is no index.
 
-    *size* is that of the records file, or what it should be.
+    *size* is the actual or intended size of the records file.
     """
     name = segment_index_name(prefix)
     if folder.size(name) is None:
@@ -51,7 +51,7 @@ class _Entries:
             self._size = file.seek(0, 2)
         self._at = FIRST_POSITION + first * ENTRY.size
         self._end: int | None = FIRST_POSITION if first == 0 else None
-        """Where the record of the last entry ends; None: not known."""
+        """Where the record of the last entry ends; None: unknown."""
         self._last = -1
 
     def found(self) -> Iterator[IndexedRecord]:
@@ -67,7 +67,7 @@ class _Entries:
             self._end, self._last = entry.end, entry.offset
 
     def _next_place(self) -> int | None:
-        """Where the next entry begins that fits to those before it or behind it."""
+        """Where the next entry begins that fits the last entry or has a fitting successor."""
         upto = min(self._at + MOST_LOOKED_AT, self._size - ENTRY.size + 1)
         for at in range(self._at, upto):
             entry = self._entry(at)
@@ -77,7 +77,7 @@ class _Entries:
         return None
 
     def _fits(self, at: int, entry: IndexedRecord) -> bool:
-        """Whether the entry at *at* continues the last one, or another one follows it."""
+        """Whether the entry at *at* continues the last entry, or another entry continues it."""
         if self._end is None or entry.position == self._end:
             return True
         close = self._last < 0 or entry.offset <= self._last + MOST_STEP
@@ -115,14 +115,14 @@ class _Entries:
 
 
 class Ahead:
-    """Entries that can be looked at before they are taken."""
+    """Entries that can be read ahead before they are taken."""
 
     def __init__(self, entries: Iterator[IndexedRecord]) -> None:
         self._entries = entries
         self._held: deque[IndexedRecord] = deque()
 
     def peek(self, number: int = 0) -> IndexedRecord | None:
-        """The entry that many places ahead."""
+        """The entry *number* places ahead."""
         while len(self._held) <= number:
             entry = next(self._entries, None)
             if entry is None:
@@ -131,14 +131,14 @@ class Ahead:
         return self._held[number]
 
     def take(self, count: int = 1) -> None:
-        """Pass over the next entries."""
+        """Skip the next entries."""
         for _ in range(count):
             self.peek()
             if self._held:
                 self._held.popleft()
 
     def last(self) -> IndexedRecord | None:
-        """The last of all that are left, which are taken."""
+        """Take all remaining entries; return the last."""
         last = self._held[-1] if self._held else None
         self._held.clear()
         for last in self._entries:  # noqa: B007 -- only the last one is wanted

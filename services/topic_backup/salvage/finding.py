@@ -1,4 +1,4 @@
-"""What is found in the bytes of one segment: records with their proof, and what is no record."""
+"""Types for what a segment's bytes contain: records with their proof, and unreadable bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from breakglass.services.topic_backup.segment_reader import Placed
 
 
 class Proof(StrEnum):
-    """Why the bytes of a record are believed to be a record that was written."""
+    """Why bytes are accepted as a record that was written."""
 
     COMMITTED = "the segment has the bytes that were committed"
     INDEX = "the index names each record at its place"
@@ -21,14 +21,14 @@ class Proof(StrEnum):
 
 
 class FoundRecord(NamedTuple):
-    """A record, and why it is believed."""
+    """A record with its proof."""
 
     placed: Placed
     proof: Proof
 
 
 class UnreadCause(StrEnum):
-    """What bytes without a record are."""
+    """Why bytes contain no record."""
 
     DOUBLE = "the record before it once more"
     STRAY = "the beginning of the record behind it, as a killed writer leaves it"
@@ -45,20 +45,20 @@ class UnreadBytes:
     end: int
     cause: UnreadCause
     start_offset: int
-    """The first offset that they may have held."""
+    """The first offset that they may have contained."""
     end_offset: int | None
-    """One past the last; None: nobody knows."""
+    """The offset after the last; None: unknown."""
     whole_record: bool = False
-    """Of a tail: a whole record lies there, which no index entry names."""
+    """For a tail: whether it is a complete record that no index entry names."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """How many bytes."""
         return self.end - self.position
 
     @property
     def loses(self) -> bool:
-        """Whether a record may be missing for it."""
+        """Whether a record may be missing as a result."""
         return self.cause in (UnreadCause.DAMAGE, UnreadCause.CUT)
 
 
@@ -67,11 +67,11 @@ Piece: TypeAlias = FoundRecord | UnreadBytes
 
 @dataclass(slots=True)
 class ProvenStretch:
-    """Records that follow each other with the same proof."""
+    """Consecutive records with the same proof."""
 
     proof: Proof
     first: int
-    """Offset."""
+    """The first record's offset."""
     last: int
     records: int = 1
 

@@ -1,4 +1,4 @@
-"""The one reader of segments that may be damaged: opens a segment's files and tells the pieces."""
+"""Opens the files of a segment that may be damaged, and yields its records and unreadable bytes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def salvaged(
     max_record_bytes: int = MAX_RECORD_BYTES,
     committed: bool = False,
 ) -> Iterator[Piece]:
-    """The pieces of one segment from offset *start* on, some before it perhaps.
+    """The pieces of one segment from offset *start* on, possibly with some before it.
 
-    Its offsets are in ``[start_offset, next_offset)``; *end* is how many bytes were committed. Of
-    what was *committed* the version is known, whatever its first byte is now.
+    The segment's offsets are in ``[start_offset, next_offset)``; *end* is its committed size. The
+    version of a *committed* segment is known, even if its first byte is damaged.
 
     Raises:
-        UnsupportedSchema: not this version of the format.
-        StorageError: it cannot be read.
+        UnsupportedSchema: the file has another version of the format.
+        StorageError: the file cannot be read.
     """
     name = records_name(prefix)
     where = folder.where(name)
@@ -73,7 +73,7 @@ def _emptied(entries: Ahead, start_offset: int) -> Iterator[Piece]:
 
 
 def _names_nothing(folder: Folder, prefix: str) -> bool:
-    """Whether the index is there, and has not even a part of an entry."""
+    """Whether the index exists but has not even part of an entry."""
     index = open_index(folder, prefix)
     if index is None:
         return False
@@ -93,9 +93,9 @@ def _unindexed(records: RecordsFile, start_offset: int, next_offset: int | None)
 def _place(
     folder: Folder, prefix: str, records: RecordsFile, start: int
 ) -> tuple[int, int, int | None]:
-    """A place to begin at: number of the entry, byte, and the offset before it.
+    """Where to begin: number of the entry, position, and the offset before it.
 
-    Only an index that ends where the records do is believed: then nothing is shifted.
+    Uses the index only if it ends where the records end, because then nothing is shifted.
     """
     nowhere = (0, FIRST_POSITION, None)
     index = open_index(folder, prefix)

@@ -1,10 +1,9 @@
-"""Every record of one damaged segment that can be proved, by two witnesses: records and index.
+"""Finds every record of a damaged segment that records file and index together can prove.
 
-An index entry proves a record if the record at that place has that offset and ends where the next
-one begins. A record that is read and does not end there may hold bytes of the next one, or lack
-some of its own: it is not believed, for reading on would invent records. Where entries point beside
-their records, all of them by the same number of bytes, the records are looked for; where there are
-no entries, `walking` reads record by record.
+An index entry proves a record that has the entry's offset and ends where the next record begins.
+A record that ends elsewhere may contain bytes of the next record or lack its own, so it is not
+accepted. If entries point past their records, all by the same distance, the records are searched
+for; without entries, `records.Walk` reads record by record.
 """
 
 from __future__ import annotations
@@ -21,19 +20,23 @@ from breakglass.services.topic_backup.salvage.finding import (
     UnreadBytes,
     UnreadCause,
 )
-from breakglass.services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
-from breakglass.services.topic_backup.salvage.walking import MOST_STEP, Walk
+from breakglass.services.topic_backup.salvage.records import (
+    MOST_STEP,
+    OFFSET_BYTES,
+    RecordsFile,
+    Walk,
+)
 from breakglass.services.topic_backup.segment_index import IndexedRecord
 from breakglass.services.topic_backup.segment_reader import Placed
 
 CHAIN = 3
-"""Entries in a row that have to fit before records are believed at another place."""
+"""How many entries in a row must match before records at another position are accepted."""
 CONTRADICTING = 4
-"""Records that have to fill a file before they are believed against an index that names others."""
+"""How many records must fill a file before they outweigh an index that names other records."""
 MOST_ENTRIES = 64
-"""Entries whose records are looked for behind damage."""
+"""How many entries are tried when records are searched for after damage."""
 MOST_SHIFTED = 4 * 1024 * 1024
-"""Bytes by which records may lie further back than their index says."""
+"""How far records may be shifted from the position in their index, in bytes."""
 
 
 class SegmentSalvage:
@@ -49,9 +52,9 @@ class SegmentSalvage:
         begin: int,
         last_offset: int | None = None,
     ) -> None:
-        """Offsets of the segment are in ``[start_offset, next_offset)``; begin at byte *begin*.
+        """Begin at byte *begin*; the segment's offsets are in ``[start_offset, next_offset)``.
 
-        *last_offset* is that of the record before *begin*.
+        *last_offset* is the offset of the record before *begin*.
         """
         self._records = records
         self._entries = entries
@@ -60,12 +63,12 @@ class SegmentSalvage:
         self._at = begin
         self._last = start_offset - 1 if last_offset is None else last_offset
         self._shift = 0
-        """How many bytes records lie behind where their entries say."""
+        """How many bytes after their entries' positions the records are."""
         self._proved = 0
         self._before_it: Placed | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        """Records and unread bytes, from the first byte to the last."""
+        """Records and unreadable bytes, from the first byte to the last."""
         while (entry := self._entries.peek()) is not None:
             place = entry.position + self._shift
             if place > self._at:
@@ -84,7 +87,7 @@ class SegmentSalvage:
         yield from self._rest()
 
     def _taken(self, placed: Placed) -> Iterator[Piece]:
-        """The record of an entry, and what lies before it within the bytes of the entry."""
+        """The record of an entry, after the bytes that precede it."""
         proof = Proof.SHIFTED if self._shift else Proof.INDEX
         if placed.position > self._at:
             yield from self._before(placed)
@@ -95,7 +98,7 @@ class SegmentSalvage:
         yield FoundRecord(placed, proof)
 
     def _before(self, placed: Placed) -> Iterator[Piece]:
-        """Bytes that a killed writer left: pieces of the very record, or it once more, whole."""
+        """Bytes that a killed writer left: parts of the same record, or a complete copy."""
         whole = encode(placed.record)
         held = self._records.held(self._at, placed.position)
         offset = placed.record.offset
@@ -108,7 +111,7 @@ class SegmentSalvage:
         yield UnreadBytes(self._at, placed.position, cause, self._last + 1, offset)
 
     def _fit(self, entry: IndexedRecord, shift: int) -> Placed | None:
-        """The record that *entry* stands for, *shift* bytes behind where it says."""
+        """The record of *entry*, *shift* bytes after the position that the entry names."""
         if not self._last < entry.offset < self._limit:
             return None
         begin, end = entry.position + shift, entry.end + shift
@@ -123,7 +126,7 @@ class SegmentSalvage:
             placed = self._records.at(place)
             if placed is not None and (placed.record.offset, placed.end) == (entry.offset, end):
                 found.append(placed)
-        explained = [one for one in found if self._explained(begin, one)]
+        explained = [placed for placed in found if self._explained(begin, placed)]
         if len(explained) == 1:
             return explained[0]
         close = 0 < entry.offset <= self._last + MOST_STEP
@@ -134,28 +137,28 @@ class SegmentSalvage:
         return _prefixes(held, encode(placed.record))
 
     def _anchored(self, entry: IndexedRecord, ahead: int, shift: int | None = None) -> bool:
-        """Whether what follows the record of *entry* begins where that one ends.
+        """Whether the next record begins where the record of *entry* ends.
 
-        *ahead* is the place of the entry that follows it.
+        *ahead* is the place of the entry after *entry*.
         """
         shift = self._shift if shift is None else shift
         end, behind = entry.end + shift, self._entries.peek(ahead)
         if behind is None:
             return self._ends_at(end, entry.offset)
         if behind.position != entry.end:
-            # Stray bytes that the index leaves out, or records whose entries are gone.
+            # Either stray bytes that the index skips, or records whose entries are lost.
             placed = self._records.at(end)
             between = placed is not None and entry.offset < placed.record.offset < behind.offset
             return between or self._fit(behind, shift) is not None
         return self._fit(behind, shift) is not None or self._begins(behind, end)
 
     def _begins(self, entry: IndexedRecord, place: int) -> bool:
-        """Whether the offset of *entry* stands at *place*, or as much of it as there is."""
+        """Whether the offset of *entry*, or as much of it as the file has, is at *place*."""
         held = self._records.held(place, place + OFFSET_BYTES)
         return entry.offset.to_bytes(OFFSET_BYTES)[: len(held)] == held
 
     def _ends_at(self, end: int, offset: int) -> bool:
-        """Whether the last indexed record ends at *end*: nothing is there, or one behind it."""
+        """Whether the last indexed record ends at *end*: the file ends or a record begins there."""
         if end == self._records.end:
             return True
         following = self._records.offset_at(end)
@@ -164,7 +167,7 @@ class SegmentSalvage:
         return self._records.at(end) is not None or self._records.torn_at(end)
 
     def _found_again(self) -> Generator[Piece, None, bool]:
-        """Go on where entries fit to records again; returns whether they do."""
+        """Continue where entries match records again; return whether they do."""
         for number in range(MOST_ENTRIES):
             entry = self._entries.peek(number)
             if entry is None:
@@ -178,7 +181,7 @@ class SegmentSalvage:
         return False
 
     def _up_to(self, entry: IndexedRecord, passed_over: int) -> Iterator[Piece]:
-        """What lies before the record of *entry*, which so many entries were passed over for."""
+        """The bytes before the record of *entry*, for which *passed_over* entries were skipped."""
         place = entry.position + self._shift
         if not passed_over:
             yield from self._walked(place, entry.offset)
@@ -186,11 +189,11 @@ class SegmentSalvage:
             yield self._damage(place, entry.offset)
 
     def _shifts(self, entry: IndexedRecord) -> Iterator[int]:
-        """How far the record of *entry* may lie from where it says, the present shift first."""
+        """The possible shifts for the record of *entry*, the current shift first."""
         if entry.position + self._shift >= self._at:
             yield self._shift
         if entry.offset == 0:
-            # Zeros that were put in look like the beginning of that record.
+            # Offset 0 consists of zeros, which are common in damaged bytes.
             return
         upto = entry.position + self._shift + MOST_SHIFTED
         pattern = entry.offset.to_bytes(OFFSET_BYTES)
@@ -202,18 +205,18 @@ class SegmentSalvage:
                     yield shift
 
     def _chain(self, number: int, shift: int) -> bool:
-        """Whether entries from *number* on fit, one behind the other."""
+        """Whether entries from *number* on match consecutive records."""
         for place in range(number, number + CHAIN):
             entry = self._entries.peek(place)
             if entry is None:
                 return place > number
             if self._fit(entry, shift) is None or not self._anchored(entry, place + 1, shift):
-                # The one that was asked for has to be proved; a later one may be damaged, too.
+                # The requested entry must be proved; a later entry may be damaged too.
                 return place > number and shift == self._shift
         return True
 
     def _walked(self, end: int, before: int) -> Iterator[Piece]:
-        """Records that no entry names, if they fill the bytes up to *end* wholly."""
+        """Records without entries, if they fill the bytes up to *end* completely."""
         walk = Walk(self._records, self._last, min(before, self._limit))
         for placed in walk.filling(self._at, end):
             self._at, self._last = placed.end, placed.record.offset
@@ -225,7 +228,7 @@ class SegmentSalvage:
         return unread
 
     def _rest(self) -> Iterator[Piece]:
-        """What is left when no entry fits any more."""
+        """What remains when no further entry matches."""
         last = self._entries.last()
         named = None if last is None else last.offset + 1
         walk = Walk(self._records, self._last, self._limit)
@@ -246,7 +249,7 @@ class SegmentSalvage:
             yield from self._cut(named)
 
     def _cut(self, named: int) -> Iterator[Piece]:
-        """What the index still names, and is not there."""
+        """Bytes that the index names but that are not in the file."""
         end = self._records.end
         yield UnreadBytes(self._at, end, UnreadCause.CUT, self._last + 1, named)
 
@@ -260,9 +263,9 @@ class SegmentSalvage:
 
 
 def _prefixes(held: bytes, whole: bytes) -> bool:
-    """Whether *held* is made of beginnings of *whole*: one for each writer that was killed.
+    """Whether *held* consists of beginnings of *whole*, each left by a killed writer.
 
-    A writer writes the offset at once.
+    Each beginning has a complete offset, because a writer writes the offset at once.
     """
     while held:
         behind = held.find(whole[:OFFSET_BYTES], OFFSET_BYTES)

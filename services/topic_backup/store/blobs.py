@@ -1,7 +1,7 @@
-"""Objects under one address: made whole, read by range, never changed in place.
+"""The interface of object stores: objects are written whole, read by range and never modified.
 
-The seam for stores. What `begin` closed and `put` wrote is durable and there wholly or not at
-all; `create` is the one thing on which two writers are told apart.
+`NewFile.close` and `create` return once the object is durable, and never leave part of an object.
+Only `create` decides between two writers.
 """
 
 from __future__ import annotations
@@ -9,32 +9,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
+from breakglass.services.errors import StorageError
 from breakglass.services.topic_backup.folder import NewFile, State
+
+PROBE = "breakglass_probe"
+_PROVED: set[str] = set()
+"""The folders of stores that were seen to create a name only once."""
 
 
 class Blobs(Protocol):
-    """The objects of one folder. Can be sent to other processes."""
+    """The objects of one folder. Can be pickled for other processes."""
 
     def where(self, name: str = "") -> str:
         """The full address of an object, or of the folder, for messages."""
 
     def names(self) -> list[str]:
-        """All there are, with those of folders below as ``below/name``."""
+        """All names; objects in subfolders are ``below/name``."""
 
     def size(self, name: str) -> int | None:
-        """Bytes of an object; None when there is none."""
+        """The size of an object; None if it does not exist."""
 
     def state(self, name: str) -> State | None:
-        """None where there is no such object, or nothing that proves that it did not change."""
+        """The state of an object; None if it does not exist or cannot be proved unchanged."""
 
     def open(self, name: str) -> BinaryIO:
-        """An object for reading, seekable; bytes are fetched when they are read."""
+        """Open an object for reading; it is seekable, and bytes are fetched when they are read."""
 
     def begin(self, name: str) -> NewFile:
-        """An object that is there once it is closed, in place of one of that name."""
+        """An object that exists once it is closed; it replaces an object of the same name."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put an object unless there is one of that name already; whether it is this one now."""
+        """Create an object unless the name exists; return whether this call created it."""
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects; those that are gone already do not matter."""
+        """Remove objects; missing objects are ignored."""
+
+
+def require_create_once(blobs: Blobs) -> None:
+    """Return if of two writers of the same name only one succeeds.
+
+    Raises:
+        StorageError: the store lets two writers create the same name.
+    """
+    where = blobs.where()
+    if where in _PROVED:
+        return
+    # The object exists after the first call, so the second call must fail.
+    blobs.create(PROBE, b"1\n")
+    if blobs.create(PROBE, b"2\n"):
+        raise StorageError(
+            f"{where}: the store overwrites an object that must not be (it does not "
+            "honour If-None-Match), so two runs could both commit: use another store."
+        )
+    _PROVED.add(where)

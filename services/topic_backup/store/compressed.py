@@ -1,7 +1,7 @@
-"""Objects compressed with Zstandard, in its seekable format: frames, and a table of them behind.
+"""Compresses objects with Zstandard in its seekable format: frames, followed by a table of them.
 
-``zstd -d`` makes the plain file of one. Frames are small, so a range is read by decompressing
-little else. Source: zstd_seekable_compression_format.md beside Zstandard's own sources.
+``zstd -d`` decompresses such an object. Frames are small, so a range is read by decompressing
+little else. Source: zstd_seekable_compression_format.md in Zstandard's repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from breakglass.services.topic_backup.store.layer import Blocks, BlockWriter, La
 LEVEL = 3
 FRAME_BYTES = 1024 * 1024
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""No frame is read that claims more."""
+"""Larger frames are rejected."""
 MAX_FRAMES = 0x8000000
 """As in zstd_seekable.h."""
 
@@ -41,7 +41,7 @@ TABLE_FOOTER = struct.Struct(
 
 
 class Compressed(Layer):
-    """Objects as ``name.zst``."""
+    """Objects stored as ``name.zst``."""
 
     suffix: ClassVar[str] = ".zst"
 
@@ -107,7 +107,7 @@ class _Frames(Blocks):
         return bytes(output)
 
     def _table(self) -> list[tuple[int, int]]:
-        """Packed and plain size of each frame."""
+        """The compressed and plain size of each frame."""
         end = self._file.seek(0, io.SEEK_END)
         footer = self._read(end - TABLE_FOOTER.size, TABLE_FOOTER.size)
         count, flags, magic = TABLE_FOOTER.unpack(footer)

@@ -1,7 +1,7 @@
-"""In which form a backup lies: as the original wrote it, compressed, encrypted, or both.
+"""Detects how a backup is stored: as Kafka Backup writes it, compressed, encrypted, or both.
 
-The form stands in every file's name, so that nothing else has to be read to know it, and no
-reader of the original takes such a file for its own.
+Every file's name shows the form, so no file must be read to detect it, and Kafka Backup's readers
+ignore files of another form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_RUN = re.compile(r"run-[^/]*/[^/]*_(?:records|index)(\.zst)?(\.aes)?", re.AS
 
 @dataclass(frozen=True, slots=True)
 class StoredForm:
-    """A form."""
+    """How a backup is stored."""
 
     compressed: bool = False
     encrypted: bool = False
@@ -37,12 +37,12 @@ class StoredForm:
 
     @property
     def plain(self) -> bool:
-        """Whether it is that of the original."""
+        """Whether the form is Kafka Backup's own."""
         return not (self.compressed or self.encrypted)
 
 
 def form_of(names: Iterable[str]) -> StoredForm | None:
-    """The form of the backup whose files have these *names*; None where they are none."""
+    """The form of the backup with the files *names*; None if they belong to no backup."""
     found = None
     for name in names:
         if match := _MANIFEST.fullmatch(name):
@@ -55,12 +55,12 @@ def form_of(names: Iterable[str]) -> StoredForm | None:
 
 
 def has_manifest(names: Iterable[str]) -> bool:
-    """Whether one of *names* is a manifest's, in any form: something was committed there."""
-    return any(_MANIFEST.fullmatch(one) for one in names)
+    """Whether *names* include a manifest in any form, so that something was committed."""
+    return any(_MANIFEST.fullmatch(name) for name in names)
 
 
 def in_form(blobs: Blobs, form: StoredForm, key: Key | None, folder: str) -> Blobs:
-    """The plain content of *blobs*, which lie in *form* in the folder of that name.
+    """The plain content of *blobs*, which are stored in *form* in the folder of that name.
 
     Raises:
         UsageError: they are encrypted, and there is no key.
@@ -68,8 +68,7 @@ def in_form(blobs: Blobs, form: StoredForm, key: Key | None, folder: str) -> Blo
     if form.encrypted:
         if key is None:
             raise UsageError(
-                f"{blobs.where()} is encrypted: name the file that holds its key with "
-                "--encrypt-key."
+                f"{blobs.where()} is encrypted: name the file that holds its key with --key."
             )
         blobs = Sealed(blobs, key, folder)
     return Compressed(blobs) if form.compressed else blobs

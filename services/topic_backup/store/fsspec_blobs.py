@@ -1,7 +1,8 @@
-"""Objects of any store that fsspec has a client for: S3 and what speaks it, others by their URL.
+"""Stores objects in any store that has an fsspec client: S3 and compatible stores, and others.
 
-Where and with which credentials is the client's own affair: its environment variables, profiles
-and roles. Workers of Spark look for theirs where they run.
+The client finds the endpoint and credentials itself, in environment variables, profiles or roles;
+Spark's workers use those of their own machine. Each client has its own exceptions, which are
+recognized by their package, because any client may be missing.
 """
 
 from __future__ import annotations
@@ -12,14 +13,70 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
+from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
-from breakglass.services.topic_backup.store.range_file import range_file
-from breakglass.services.topic_backup.store.store_errors import store_errors
+from breakglass.services.topic_backup.store.local_blobs import range_file
+
+CLIENTS = frozenset(
+    {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "s3fs"}
+)
+"""Packages whose exceptions come from a store."""
+MAX_REASON = 300
+"""Maximum length of a client's own text in a message, in characters."""
+
+CREDENTIALS = (
+    "give credentials where the store's own tools look for them (for S3: AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, a profile, or the machine's role)"
+)
+AGAIN = "check that the store answers and run the command again; what was committed is whole"
+
+
+@contextmanager
+def store_errors(where: str) -> Iterator[None]:
+    """Convert a client's exception about *where* to a StorageError.
+
+    Raises:
+        UsageError: the client is not installed, or does not accept the URL.
+    """
+    try:
+        yield
+    except BreakglassError:
+        raise
+    except ImportError as error:
+        raise UsageError(
+            f"{where}: its client is not installed ({error}); for s3:// run "
+            "`pip install 'breakglass[s3]'`."
+        ) from error
+    except Exception as error:
+        if not _of_client(error):
+            raise
+        raise StorageError(f"{where}: {_reason(error)}; {_next_step(error)}.") from error
+
+
+def _of_client(error: Exception) -> bool:
+    return isinstance(error, OSError) or type(error).__module__.split(".")[0] in CLIENTS
+
+
+def _reason(error: Exception) -> str:
+    told = error.strerror if isinstance(error, OSError) else None
+    words = " ".join((told or str(error) or type(error).__name__).split())
+    return words[:MAX_REASON].rstrip(".")
+
+
+def _next_step(error: Exception) -> str:
+    if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError"):
+        return CREDENTIALS
+    if isinstance(error, FileNotFoundError):
+        return "check the bucket and the name"
+    if isinstance(error, PermissionError):
+        return "check the credentials and what they allow"
+    return AGAIN
+
 
 BUFFER_BYTES = 256 * 1024
-"""Small reads are gathered to one request of this size; large ones are a request each."""
+"""Small reads are combined to a request of this size; large reads are a request each."""
 UPLOAD_BYTES = 16 * 1024 * 1024
-"""Of one piece of an upload: 10,000 of them are allowed."""
+"""Size of one part of an upload, which may have 10,000 parts."""
 S3_OPTIONS = {
     "config_kwargs": {
         "retries": {"mode": "standard", "max_attempts": 4},
@@ -27,12 +84,12 @@ S3_OPTIONS = {
         "read_timeout": 60,
     }
 }
-"""Refused and lost requests, and answers of 5xx, are tried again, with growing waits between."""
+"""Retries refused and lost requests and 5xx responses, with growing waits."""
 S3_RETRIES = 2
-"""Of s3fs beyond that: answers that break off while they are read."""
+"""Additional retries of s3fs, for responses that break off while they are read."""
 
 STATE_KEYS = ("ETag", "etag", "md5", "md5Hash", "content_md5", "generation")
-"""How stores name what changes with an object's bytes. Times do not count: many stores round
+"""Names of attributes that change with an object's bytes. Times are not used: many stores round
 them to a second, in which an object can be replaced twice.
 """
 
@@ -53,14 +110,14 @@ class FsspecBlobs:
         return [str(one)[start:] for one in found]
 
     def folders(self) -> list[str]:
-        """The names of the folders directly below."""
+        """The names of the folders directly below the URL."""
         with self._errors():
             try:
                 found = self._fs.ls(self._root, detail=True)
             except FileNotFoundError:
                 return []
         paths = [str(one["name"]).rstrip("/") for one in found if one["type"] == "directory"]
-        return [one.rpartition("/")[2] for one in paths]
+        return [path.rpartition("/")[2] for path in paths]
 
     def size(self, name: str) -> int | None:
         with self._errors(name):
@@ -97,7 +154,8 @@ class FsspecBlobs:
             try:
                 self._fs.pipe_file(self._path(name), content, mode="create")
             except OSError:
-                # Refused, or done by a request whose answer was lost: what is there tells which.
+                # Either another object exists, or the response to this request was lost: the
+                # content shows which.
                 try:
                     return bool(self._fs.cat_file(self._path(name)) == content)
                 except FileNotFoundError:
@@ -141,12 +199,12 @@ class FsspecBlobs:
         return f"{self._root}/{name}"
 
     def __getstate__(self) -> dict[str, str]:
-        """The URL alone: a client belongs to the process that opened it."""
+        """Pickle only the URL: a client belongs to the process that opened it."""
         return {"url": self.url}
 
 
 class _Upload:
-    """An object on its way, in pieces where it is large."""
+    """An object that is being uploaded; a large object is uploaded in parts."""
 
     def __init__(self, blobs: FsspecBlobs, name: str, file: Any) -> None:
         self._blobs = blobs
@@ -168,7 +226,7 @@ class _Upload:
         if not isinstance(self._file, AbstractBufferedFile):
             self._blobs.remove([self._name])
             return
-        # Closing, as the garbage collector would, makes an object of what was written so far.
+        # The garbage collector closes the file, which would create an object of the bytes so far.
         self._file.closed = True
         with store_errors(self._where):
             self._file.discard()

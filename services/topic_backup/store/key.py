@@ -1,4 +1,4 @@
-"""The key of encrypted backups: from a file, or from an environment variable by its name."""
+"""Reads the key of encrypted backups from a file or an environment variable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMS = "32 bytes as they are, in hex or in base64 (`openssl rand -hex 32` make
 
 
 class Key:
-    """32 secret bytes. Goes to workers of Spark, never into what is printed or written as JSON."""
+    """32 secret bytes. Spark's workers get the key; it is never printed or written as JSON."""
 
     __slots__ = ("_content",)
 
@@ -31,7 +31,7 @@ class Key:
         self._content = content
 
     def derived(self, salt: bytes, purpose: bytes) -> bytes:
-        """32 bytes for one *purpose* by HKDF-SHA256, which do not tell of the key."""
+        """32 bytes for one *purpose*, derived by HKDF-SHA256; they do not reveal the key."""
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -39,7 +39,7 @@ class Key:
 
     @property
     def id(self) -> bytes:
-        """8 bytes by which keys are told apart."""
+        """8 bytes that identify the key."""
         return self.derived(b"", b"breakglass key id")[:8]
 
     def __repr__(self) -> str:
@@ -50,7 +50,7 @@ def read_key(source: str, environment: Mapping[str, str] = os.environ) -> Key:
     """The key in the file *source*, or in the variable NAME of ``env:NAME``.
 
     Raises:
-        UsageError: there is none, or something else.
+        UsageError: there is no key, or it is invalid.
         StorageError: the file cannot be read.
     """
     if source.startswith(ENVIRONMENT):

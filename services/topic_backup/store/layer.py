@@ -1,4 +1,4 @@
-"""What compression and encryption have in common: objects of another form, told by their names."""
+"""The common part of compression and encryption: objects in another form, with a name suffix."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BUFFER_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Layer(ABC):
-    """Objects that lie in *inner* with a suffix, in another form."""
+    """Objects stored in *inner* in another form, under names with a suffix."""
 
     inner: Blobs
     suffix: ClassVar[str]
 
     @abstractmethod
     def writing(self, name: str, file: NewFile, /) -> NewFile:
-        """What brings plain bytes into the form, and that to *file*."""
+        """A file that converts plain bytes to the form and writes them to *file*."""
 
     @abstractmethod
     def reading(self, name: str, file: BinaryIO, /) -> Blocks:
@@ -36,8 +36,8 @@ class Layer(ABC):
         return self.inner.where(name + self.suffix if name else "")
 
     def names(self) -> list[str]:
-        found = (one for one in self.inner.names() if one.endswith(self.suffix))
-        return [one.removesuffix(self.suffix) for one in found]
+        found = (name for name in self.inner.names() if name.endswith(self.suffix))
+        return [text.removesuffix(self.suffix) for text in found]
 
     def size(self, name: str) -> int | None:
         if self.inner.size(name + self.suffix) is None:
@@ -68,26 +68,26 @@ class Layer(ABC):
         return self.inner.create(name + self.suffix, bytes(held.content))
 
     def remove(self, names: Sequence[str]) -> None:
-        self.inner.remove([one + self.suffix for one in names])
+        self.inner.remove([name + self.suffix for name in names])
 
 
 class Blocks(io.RawIOBase, ABC):
-    """Plain bytes that are made block by block; one block is kept."""
+    """Plain bytes that are decoded block by block; one block is cached."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._position = 0
         self._held: tuple[int, bytes] = (-1, b"")
-        """Number of a block, and its plain bytes."""
+        """The cached block's number and plain bytes."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """All plain bytes."""
+        """Number of plain bytes."""
 
     @abstractmethod
     def place(self, position: int) -> tuple[int, int]:
-        """The number of the block that holds the byte at *position*, and where it begins."""
+        """The number of the block that contains the byte at *position*, and the block's start."""
 
     @abstractmethod
     def block(self, number: int) -> bytes:
@@ -123,7 +123,7 @@ class Blocks(io.RawIOBase, ABC):
 
 
 class BlockWriter(ABC):
-    """Gathers plain bytes to blocks, and writes each in its form."""
+    """Buffers plain bytes to blocks, and writes each block in its form."""
 
     block_bytes: ClassVar[int]
 
@@ -133,18 +133,18 @@ class BlockWriter(ABC):
 
     @abstractmethod
     def put(self, block: memoryview) -> None:
-        """Write one block, which is not the last one."""
+        """Write a block that is not the last."""
 
     @abstractmethod
     def end(self, block: memoryview) -> None:
-        """Write the last block, which may be smaller or empty, and what comes behind it."""
+        """Write the last block, which may be smaller or empty, and what follows it."""
 
     def write(self, data: memoryview) -> None:
         self._gathered += data
         whole = len(self._gathered) - 1
         if whole < self.block_bytes:
             return
-        # The last block stays, for only `close` knows that it is the last one.
+        # One block stays buffered, because only `close` knows which block is the last.
         upto = whole - whole % self.block_bytes
         gathered, self._gathered = self._gathered, self._gathered[upto:]
         view = memoryview(gathered)
@@ -160,7 +160,7 @@ class BlockWriter(ABC):
 
 
 class _InMemory:
-    """A small object before it is put."""
+    """A small object before it is written."""
 
     def __init__(self) -> None:
         self.content = bytearray()

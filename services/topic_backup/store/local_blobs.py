@@ -1,15 +1,19 @@
-"""Objects in a folder of this machine, for what no file of the original's can hold."""
+"""Stores objects in a local folder, and makes seekable files that fetch only what is read.
+
+Local folders use it for compressed or encrypted backups, whose files Kafka Backup cannot read.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from breakglass.services.regular_file import open_regular
 from breakglass.services.topic_backup.folder import (
@@ -23,7 +27,52 @@ from breakglass.services.topic_backup.folder import (
     inside,
     storage_errors,
 )
-from breakglass.services.topic_backup.store.range_file import range_file
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+Fetch = Callable[[int, int], bytes]
+"""Returns the bytes from one position to another."""
+
+
+def range_file(fetch: Fetch, size: int, buffer_bytes: int) -> BinaryIO:
+    """A seekable file of *size* bytes; small reads are combined to fetches of *buffer_bytes*."""
+    return cast(BinaryIO, io.BufferedReader(_Ranges(fetch, size), buffer_bytes))
+
+
+class _Ranges(io.RawIOBase):
+    def __init__(self, fetch: Fetch, size: int) -> None:
+        self._fetch = fetch
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def readall(self) -> bytes:
+        """The remaining bytes, in one fetch; by default, they would be read in pieces of 8 KiB."""
+        start, self._position = self._position, max(self._position, self._size)
+        return self._fetch(start, self._size) if start < self._size else b""
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer).cast("B")
+        end = min(self._position + len(view), self._size)
+        if end <= self._position:
+            return 0
+        content = self._fetch(self._position, end)
+        view[: len(content)] = content
+        self._position += len(content)
+        return len(content)
+
 
 BUFFER_BYTES = 64 * 1024
 
@@ -92,7 +141,7 @@ class LocalBlobs:
 
 
 class _NewBlob:
-    """A file that gets its name when it is whole."""
+    """A file that gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""A topic's folder in which nothing is changed: each run adds files, each commit a manifest.
+"""A topic's folder in which files never change: each run adds files, each commit a manifest.
 
 ::
 
@@ -10,9 +10,9 @@
         segment_partition_000_from_offset_0000001000_records
         segment_partition_000_from_offset_0000001000_index
 
-A commit creates the next manifest, if nobody else has: of two runs that began at one commit one
-succeeds. Names within hold the commit they are for, so what another run left can be told from
-what it may still commit, and removed.
+A commit creates the next manifest if it does not exist, so only one of two runs that began at the
+same commit succeeds. Run folders are named by their commit, so the files of a failed run can be
+distinguished from those of a run that may still commit, and removed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, ClassVar
 
-from breakglass.services.errors import AlreadyRunning, StorageError
+from breakglass.services.errors import AlreadyRunning
 from breakglass.services.topic_backup.folder import TEMPORARY, NewFile, State, read_whole
 from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import MAX_MANIFEST_BYTES, TopicManifest, decode
-from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.blobs import Blobs, require_create_once
 
 KEPT_MANIFESTS = 10
-"""Commits that stay, for who still reads by one of them."""
-PROBE = "breakglass_probe"
+"""How many commits stay for readers that still use them."""
 
-_PROVED: set[str] = set()
-"""Folders whose store is known to keep writers apart."""
 _LOOKED: dict[str, int] = {}
-"""The commit at which a folder was last looked through for what can go."""
+"""The commit at which a folder was last searched for removable files."""
 _STEM = MANIFEST.removesuffix(".json")
 _VERSION = re.compile(rf"{_STEM}_([0-9]{{10,19}})\.json", re.ASCII)
 _IN_RUN = re.compile(r"run-([0-9]{10,19})-[^/]+/[^/]+", re.ASCII)
@@ -44,7 +41,7 @@ _IN_RUN = re.compile(r"run-([0-9]{10,19})-[^/]+/[^/]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RunsFolder:
-    """Such a folder."""
+    """A folder in which files never change."""
 
     blobs: Blobs
     original: ClassVar[bool] = False
@@ -53,7 +50,7 @@ class RunsFolder:
         return self.blobs.where(name)
 
     def names(self) -> list[str]:
-        return [one for one in self.blobs.names() if not _temporary(one)]
+        return [name for name in self.blobs.names() if not _temporary(name)]
 
     def size(self, name: str) -> int | None:
         return self.blobs.size(name)
@@ -81,26 +78,16 @@ class RunsFolder:
         self.blobs.remove([name])
 
     def sync(self) -> None:
-        """Nothing: what was closed is durable."""
+        """Do nothing: closed files are durable."""
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Make sure that of two commits one fails; nobody has to be kept out then.
+        """Check that only one of two commits can succeed; then no writer must be kept out.
 
         Raises:
-            StorageError: the store does not keep two writers apart.
+            StorageError: the store lets two writers create the same name.
         """
-        where = self.where()
-        if where in _PROVED:
-            yield
-            return
-        self.blobs.create(PROBE, b"1\n")
-        if self.blobs.create(PROBE, b"2\n"):
-            raise StorageError(
-                f"{self.where()}: the store overwrites an object that must not be (it does not "
-                "honour If-None-Match), so two runs could both commit: use another store."
-            )
-        _PROVED.add(where)
+        require_create_once(self.blobs)
         yield
 
     def manifest(self) -> str | None:
@@ -114,9 +101,9 @@ class RunsFolder:
             )
 
     def remove_stale(self) -> None:
-        """Remove what none of the last commits names, and none ever will; not each time.
+        """Sometimes remove the files that no kept commit names and no later commit will.
 
-        Looking for it costs more than a small commit, so between two looks there are some.
+        The search costs more than a small commit, so it runs only once in several commits.
         """
         names = self.blobs.names()
         versions = sorted(_versions(names).items())[-KEPT_MANIFESTS:]
@@ -132,12 +119,12 @@ class RunsFolder:
 
 
 def version_name(version: int) -> str:
-    """The file with the manifest of that commit."""
+    """The name of the manifest of commit *version*."""
     return f"{_STEM}_{version:010d}.json"
 
 
 def last_manifest(names: Collection[str]) -> str | None:
-    """The manifest that counts among *names*: the last one, or that of a copied local folder."""
+    """The current manifest among *names*: the last, or the one of a copied local folder."""
     versions = _versions(names)
     if versions:
         return versions[max(versions)]
@@ -145,16 +132,17 @@ def last_manifest(names: Collection[str]) -> str | None:
 
 
 def stale(names: Iterable[str], kept: Sequence[TopicManifest]) -> list[str]:
-    """Those of *names* that can go when the manifests *kept* are the last ones.
+    """The *names* that can be removed if *kept* are the manifests to keep.
 
-    Files of runs for those commits or earlier ones that none of them names; older manifests.
+    They are older manifests, and files that no kept manifest names, of runs for the kept commits or
+    earlier ones.
     """
     last, first = kept[-1].commit, kept[0].commit
     parts = [part for manifest in kept for part in manifest.partitions]
     named = {
-        name(one.prefix)
+        name(segment.prefix)
         for part in parts
-        for one in part.segments
+        for segment in part.segments
         for name in (records_name, segment_index_name)
     }
     gone = []
@@ -167,7 +155,7 @@ def stale(names: Iterable[str], kept: Sequence[TopicManifest]) -> list[str]:
 
 
 def _versions(names: Iterable[str]) -> dict[int, str]:
-    """The manifests among *names* by their numbers."""
+    """The manifests among *names*, by their numbers."""
     return {int(match[1]): name for name in names if (match := _VERSION.fullmatch(name))}
 
 

@@ -1,4 +1,4 @@
-r"""Objects encrypted with AES-256-GCM, chunk by chunk, each object under a key of its own.
+r"""Encrypts objects with AES-256-GCM, chunk by chunk, each object with its own derived key.
 
 ::
 
@@ -13,8 +13,8 @@ r"""Objects encrypted with AES-256-GCM, chunk by chunk, each object under a key 
       key   = HKDF-SHA256(key, salt, "breakglass sealed object" || 0 || folder "/" name)
       nonce = NoncePrefix || number as uint32, big-endian || 1 for the last chunk, else 0
 
-The construction is that of Tink's AES-GCM-HKDF streaming: chunks that are missing, doubled, moved
-or cut off do not open, nor does an object under another's name or in another topic's folder.
+The construction is Tink's AES-GCM-HKDF streaming. Decryption fails if chunks are missing, repeated,
+moved or cut off, or if an object was renamed or moved to another topic's folder.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ TAG_BYTES = 16
 
 @dataclass(frozen=True)
 class Sealed(Layer):
-    """Objects as ``name.aes``."""
+    """Objects stored as ``name.aes``."""
 
     key: Key
     folder: str
-    """Name of the topic's folder, which belongs to each object's name."""
+    """The name of the topic's folder; it is part of each object's identity."""
     suffix: ClassVar[str] = ".aes"
 
     def writing(self, name: str, file: NewFile, /) -> NewFile:
@@ -94,11 +94,11 @@ class _Sealing(BlockWriter):
 
 class _Opened(Blocks):
     def __init__(self, file: BinaryIO, where: str, key: Key, identity: bytes) -> None:
-        """Begin; the last chunk is opened, for it says that none is missing.
+        """Open the object; the last chunk is decrypted first: it proves that none is missing.
 
         Raises:
-            UsageError: another key sealed it.
-            DamagedBackup: it is not what was sealed under that name, or not all of it.
+            UsageError: another key sealed the object.
+            DamagedBackup: the object is incomplete, or was not sealed under this name.
         """
         super().__init__(file)
         self._where = where
@@ -109,7 +109,7 @@ class _Opened(Blocks):
         if key_id != key.id:
             raise UsageError(
                 f"{where} was encrypted with another key (id {key_id.hex()}, the given one is "
-                f"{key.id.hex()}): give that one with --encrypt-key."
+                f"{key.id.hex()}): give that one with --key."
             )
         self._cipher = _cipher(key, salt, identity)
         sealed = file.seek(0, io.SEEK_END) - HEADER.size

@@ -1,4 +1,4 @@
-"""A place that holds backups of topics, by the address an operator types."""
+"""Opens a location of topic backups by the address that an operator types."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Store(Protocol):
     """Folders of topics under one address."""
 
     def where(self, name: str = "") -> str:
-        """The full address of a topic's folder, or of the place itself."""
+        """The full address of a topic's folder, or of the location itself."""
 
     def folders(self) -> list[str]:
-        """The names of the folders there are, of topics or not."""
+        """The names of all folders, of topics or not."""
 
     def names(self, name: str) -> list[str]:
-        """The files in one folder, by the names they have there; none where there is no folder."""
+        """The names of the files in one folder; empty if it does not exist."""
 
     def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
-        """One folder in the form it has; in that which is *wanted* where it has none yet.
+        """One folder in its existing form; a new folder gets the form *wanted*.
 
         Raises:
-            UsageError: it is in another form than *wanted*, or encrypted and there is no key.
+            UsageError: the folder has another form than *wanted*, or is encrypted without a key.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStore:
-    """A folder of this machine. What is plain there is exactly as the original has it."""
+    """A local folder. Plain backups in it have exactly Kafka Backup's layout."""
 
     path: Path
     key: Key | None = None
@@ -55,7 +55,7 @@ class LocalStore:
         if not self.path.is_dir():
             return []
         with storage_errors(self.where()):
-            return [one.name for one in self.path.iterdir() if one.is_dir()]
+            return [path.name for path in self.path.iterdir() if path.is_dir()]
 
     def names(self, name: str) -> list[str]:
         path = self.path / require_folder_name(name)
@@ -74,7 +74,7 @@ class LocalStore:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """Everything below a URL that fsspec has a client for."""
+    """A location below a URL that has an fsspec client."""
 
     url: str
     key: Key | None = None
@@ -97,10 +97,10 @@ class ObjectStore:
 
 
 def open_store(address: str, key: Key | None = None) -> Store:
-    """The place at *address*: a path, a URL of scheme ``file``, or one of a store.
+    """The location at *address*: a path, a ``file`` URL, or the URL of an object store.
 
     Raises:
-        UsageError: a URL of another machine's file, of no store, or with credentials in it.
+        UsageError: the URL names a file of another machine, no store, or credentials.
     """
     path = local_path(address)
     if path is not None:
@@ -122,7 +122,7 @@ def open_store(address: str, key: Key | None = None) -> Store:
 
 
 def local_path(address: str) -> Path | None:
-    """The path that *address* stands for; None where it is a store's URL.
+    """The path of *address*; None if it is the URL of an object store.
 
     Raises:
         UsageError: a file URL of another machine.
@@ -139,10 +139,10 @@ def local_path(address: str) -> Path | None:
 
 
 def _agreed(where: str, found: StoredForm | None, wanted: StoredForm | None) -> StoredForm:
-    """The form to work in."""
+    """The form to use."""
     if found is not None and wanted is not None and found != wanted:
         raise UsageError(
             f"{where} is {found}, this would be {wanted}: give the same --compress and "
-            "--encrypt-key as before, or back up to another place."
+            "--key as before, or back up to another place."
         )
     return found or wanted or StoredForm()

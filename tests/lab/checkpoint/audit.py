@@ -42,7 +42,9 @@ class Held:
         """Where *group* goes on; at the beginning of what it has committed nothing on."""
         assert self.found.cut is not None
         numbers = {
-            one.subject.partition: one.number for one in self.found.partitions if one.subject
+            partition.subject.partition: partition.number
+            for partition in self.found.partitions
+            if partition.subject
         }
         return self.found.cut.groups[group].offsets.get(numbers[partition], 0)
 
@@ -54,13 +56,16 @@ def held(store: BackupStore, id: int) -> Held:
     assert found.status is Status.COMPLETED
     prefixes: Logs = {}
     channels: Logs = {}
-    for one in found.partitions:
-        assert one.subject is not None
-        assert one.counting is not None
-        copy = CopyId(id, one.number, one.counting.id.node)
+    for partition in found.partitions:
+        assert partition.subject is not None
+        assert partition.counting is not None
+        copy = CopyId(id, partition.number, partition.counting.id.node)
         assert store.copies.damaged(copy) is None
         where = Path(store.copies.contents(copy).where())
-        number, name = one.subject.partition, f"{one.subject.topic}/{one.subject.partition}"
+        number, name = (
+            partition.subject.partition,
+            f"{partition.subject.topic}/{partition.subject.partition}",
+        )
         prefixes[number] = list(partition_of(str(where / "segments" / name)).records())
         channel = where / "channel"
         channels[number] = (
@@ -150,7 +155,7 @@ def work(
 def _topic_id(logs: Iterable[list[Record]]) -> str:
     """By the records that were led to by others of the topic."""
     found = (stamp.cause for records in logs for stamp in stamps(records))
-    return next((one.place.topic_id for one in found if one is not None), "0" * 32)
+    return next((origin.place.topic_id for origin in found if origin is not None), "0" * 32)
 
 
 def _input(partition: TopicPartition, record: Record) -> Input:
@@ -160,6 +165,6 @@ def _input(partition: TopicPartition, record: Record) -> Input:
 
 def stamps(records: list[Record]) -> list[Stamp]:
     """What the headers of *records* say; all must be of ours."""
-    found = [stamp_of(one.headers) for one in records]
+    found = [stamp_of(record.headers) for record in records]
     assert None not in found
-    return [one for one in found if one is not None]
+    return [stamp for stamp in found if stamp is not None]

@@ -114,9 +114,11 @@ def books(accounts: Iterable[Account]) -> Books:
     """What *accounts*, of all partitions, come to."""
     held = list(accounts)
     got: dict[str, int] = {}
-    for one in held:
-        for id, times in one.got.items():
+    for account in held:
+        for id, times in account.got.items():
             got[id] = got.get(id, 0) + times
-    sent = {id for one in held for id in one.sent}
+    sent = {id for account in held for id in account.sent}
     doubled = tuple(sorted(id for id, times in got.items() if times > 1))
-    return Books(sum(one.balance for one in held), doubled, tuple(sorted(sent - got.keys())))
+    return Books(
+        sum(account.balance for account in held), doubled, tuple(sorted(sent - got.keys()))
+    )

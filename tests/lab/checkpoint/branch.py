@@ -19,7 +19,6 @@ from typing import Any
 from breakglass.services.checkpoint.kafka.groups import lags, read_standing
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
-from breakglass.services.checkpoint.kafka.stamps import OUTSIDE
 from breakglass.services.checkpoint.participant.application import Application, Guarantee
 from breakglass.services.checkpoint.participant.membership import Membership
 from breakglass.services.checkpoint.participant.participant import Participant, run
@@ -29,8 +28,10 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.session import ReadAccess
+from tests.kit.stamps import OUTSIDE
+from tests.kit.waiting import within
 from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
-from tests.waiting import within
+from tests.lab.checkpoint.member_process import MemberProcess
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -74,14 +75,18 @@ class Branch:
     def open(self, brokers: tuple[int, ...] = (1,), *, start: int = 0) -> Branch:
         """Make the topic, and give each account its money; logs begin at offset *start*."""
         turns = [
-            [brokers[(one + shift) % len(brokers)] for shift in range(len(brokers))]
-            for one in range(self.partitions)
+            [brokers[(number + shift) % len(brokers)] for shift in range(len(brokers))]
+            for number in range(self.partitions)
         ]
         create_topic(self.cluster, self.topic, turns)
         if start:
-            self.put([(one, nothing()) for one in range(self.partitions) for _ in range(start)])
+            self.put(
+                [(number, nothing()) for number in range(self.partitions) for _ in range(start)]
+            )
             self.delete_before(dict.fromkeys(range(self.partitions), start))
-        self.put([(one, deposit(f"opening-{one}", OPENING)) for one in range(self.partitions)])
+        self.put(
+            [(number, deposit(f"opening-{number}", OPENING)) for number in range(self.partitions)]
+        )
         return self
 
     def delete_before(self, starts: Mapping[int, int]) -> None:
@@ -100,8 +105,8 @@ class Branch:
         self._orders += count
         self.put(
             [
-                (one % self.partitions, order(f"{self.topic}.{one}", 1 + one % 7, hops))
-                for one in numbers
+                (number % self.partitions, order(f"{self.topic}.{number}", 1 + number % 7, hops))
+                for number in numbers
             ]
         )
 
@@ -150,8 +155,8 @@ class Branch:
         try:
             yield found
         finally:
-            for one in found:
-                one.end()
+            for member in found:
+                member.end()
 
     @contextmanager
     def at_work(self, application: Application) -> Iterator[None]:
@@ -198,8 +203,8 @@ class Branch:
 
 
 @dataclass(slots=True)
-class Member:
-    """A member of the group as a process, which can be killed and comes back."""
+class Member(MemberProcess):
+    """A member of the group."""
 
     branch: Branch
     name: str
@@ -208,26 +213,13 @@ class Member:
     def __post_init__(self) -> None:
         self.start()
 
-    def start(self) -> None:
+    def launched(self) -> subprocess.Popen[bytes]:
         branch = self.branch
         arguments = [branch.cluster.bootstrap_servers, branch.topic, branch.guarantee, branch.group]
         rest = [self.name, branch.control, str(branch.partitions), str(os.getpid())]
-        self.process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "tests.lab.checkpoint.branch", *arguments, *rest]
         )
-
-    def kill(self) -> None:
-        """kill -9."""
-        self.process.kill()
-        self.process.wait(SECONDS)
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                self.kill()
 
 
 def _main() -> None:

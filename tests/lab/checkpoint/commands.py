@@ -57,7 +57,7 @@ class Running:
         """The first line that begins so."""
 
         def found() -> str | None:
-            return next((one for one in self._said if one.startswith(begin)), None)
+            return next((text for text in self._said if text.startswith(begin)), None)
 
         with self._news:
             self._news.wait_for(lambda: self._silent or found(), SECONDS)
@@ -66,13 +66,26 @@ class Running:
             return line
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def ended(self) -> bool:
         """Whether it has come to its end."""
         return self._process.poll() is not None
 
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
     def terminate(self) -> None:
         """Send SIGTERM; it may take its time."""
         self._process.terminate()
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        return self._process.wait(SECONDS)
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -97,10 +110,17 @@ class Program:
     bootstrap: str
     store: Path
     state: Path
+    url: str = ""
+    """Where the store is, if that is no folder."""
+
+    @property
+    def own_state(self) -> Path:
+        """The state folder of Breakglass itself."""
+        return self.state / "breakglass"
 
     def __call__(self, command: str, *arguments: str, cluster: bool = True) -> Ended:
         """Run it to its end."""
-        given = [command, "--store", str(self.store), *arguments]
+        given = [command, "--store", self.url or str(self.store), *arguments]
         if cluster:
             given += ["--bootstrap-server", self.bootstrap]
         done = subprocess.run(
@@ -116,7 +136,7 @@ class Program:
     @contextmanager
     def running(self, command: str, *arguments: str, token: str = "") -> Iterator[Running]:
         """Start it; it is killed with the block, if not before."""
-        given = [command, "--store", str(self.store), *arguments]
+        given = [command, "--store", self.url or str(self.store), *arguments]
         own = {"XDG_STATE_HOME": str(self.state), "BREAKGLASS_CHECKPOINT_TOKEN": token}
         process = subprocess.Popen(
             [sys.executable, "-c", RUN, "checkpoint", *given, "--bootstrap-server", self.bootstrap],

@@ -67,8 +67,9 @@ def bank(broker: Cluster, guarantee: Guarantee) -> Branch:
 
 
 @pytest.fixture
-def program(broker: Cluster, tmp_path: Path) -> Program:
-    return Program(broker.bootstrap_servers, tmp_path / "store", tmp_path / "state")
+def program(broker: Cluster, tmp_path: Path, user_folders: Path) -> Program:
+    """The commands, on the machine on which this process works, too."""
+    return Program(broker.bootstrap_servers, tmp_path / "store", user_folders / "state")
 
 
 @pytest.fixture

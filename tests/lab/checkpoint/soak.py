@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from breakglass.services.checkpoint.machine import this_machine
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -25,12 +27,12 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.session import Power, ReadAccess
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import Branch, Member
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
-from tests.waiting import wait_until
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 DRAIN_SECONDS = 120.0
@@ -150,7 +152,9 @@ class Soak:
             worker.kill()
         found = self.store.read(id)
         assert found is not None
-        partitions = [one.number for one in found.partitions if one.status is Status.ONGOING]
+        partitions = [
+            partition.number for partition in found.partitions if partition.status is Status.ONGOING
+        ]
         half = sum(self._begun(id, number) for number in partitions)
         assert half or found.status is Status.FAILED, worker.said
         return half
@@ -159,13 +163,13 @@ class Soak:
         """Whether a file of the checkpoint is there, or of one of its partitions."""
         within = "*" if number is None else str(number)
         files = (self.program.store / "contents" / str(id)).glob(f"{within}/*/segments/**/*")
-        return any(one.is_file() for one in files)
+        return any(file.is_file() for file in files)
 
     def _ended(self, id: int, level: Level, victim: Victim, half: int, seconds: float) -> Round:
         bank, found = self.bank, self.store.read(id)
         assert found is not None
-        failures = (one.failure for one in found.partitions)
-        of_partition = next((one for one in failures if one is not None), "")
+        failures = (partition.failure for partition in found.partitions)
+        of_partition = next((failure for failure in failures if failure is not None), "")
         reason = of_partition if found.failed is None else found.failed.reason
         least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
         made = None
@@ -182,7 +186,9 @@ def rounds(cluster: Cluster, guarantee: Guarantee, count: int, folder: Path) -> 
         name = f"bank-{uuid.uuid4().hex[:8]}"
         bank = Branch(cluster, name, guarantee, 3, f"control-{name}").open((1, 2, 3))
         program = Program(cluster.bootstrap_servers, folder / f"store-{name}", folder / "state")
-        soak = Soak(cluster, bank, BackupStore(str(program.store)), program)
+        # The commands and this process are one machine.
+        store = BackupStore(str(program.store), machine=partial(this_machine, program.own_state))
+        soak = Soak(cluster, bank, store, program)
         yield from soak.rounds(range(first, min(first + OF_A_BANK, count)))
 
 
@@ -197,10 +203,10 @@ def main() -> int:
         Cluster.up(Path(folder) / "cluster", overrides=SETTINGS, tethered=True) as cluster,
     ):
         for guarantee in Guarantee:
-            for one in rounds(cluster, guarantee, given.checkpoints // 2, Path(folder)):
-                print(f"{guarantee:<13}  {one}", flush=True)
-                wrong += not one.consistent
-                completed += one.status is Status.COMPLETED
+            for round_ in rounds(cluster, guarantee, given.checkpoints // 2, Path(folder)):
+                print(f"{guarantee:<13}  {round_}", flush=True)
+                wrong += not round_.consistent
+                completed += round_.status is Status.COMPLETED
     print(f"{completed} completed, {wrong} inconsistent")
     return int(wrong > 0)
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.kafka.deciding import Decider
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.spark.restore import restore
 from breakglass.services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
-from breakglass.services.checkpoint.spark.sources import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -38,6 +39,13 @@ def decided(taking: Taking, finisher: Finisher, id: int = 1) -> CutDocument:
     return taking.store.decide(id, finisher.decider.decide(found.take, found.started))
 
 
+class Connected(Protocol):
+    """What knows how its clients reach the cluster."""
+
+    @property
+    def connection(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Taking:
     """Takes checkpoints of banks on one cluster."""
@@ -52,7 +60,7 @@ class Taking:
     def cluster_id(self) -> str:
         return self.client.describe(Deadline.after(SECONDS)).cluster_id
 
-    def run(self, bank: Branch) -> BackupRun:
+    def run(self, bank: Connected) -> BackupRun:
         settings = BackupSettings(open_store(self.store.address))
         access = access_to(bank.connection["bootstrap.servers"])
         return BackupRun(self.client, self.spark, access, settings, Meter(unheard))
@@ -64,14 +72,24 @@ class Taking:
         level: Level = Level.COORDINATED,
         groups: Mapping[str, GroupPolicy] | None = None,
         node: int = 0,
+        external: tuple[str, ...] = (),
     ) -> Iterator[tuple[Coordinator, Finisher]]:
         """What takes and what finishes checkpoints of *bank*, as the worker of node *node*."""
         policies = {bank.group: GroupPolicy(bank.guarantee.value)} if groups is None else groups
-        wanted = WantedCheckpoint(level, (bank.topic,), policies, bank.control)
+        wanted = WantedCheckpoint(level, (bank.topic,), policies, bank.control, external)
+        with self.parts_of(wanted, bank, node) as parts:
+            yield parts
+
+    @contextmanager
+    def parts_of(
+        self, wanted: WantedCheckpoint, of: Connected, node: int = 0
+    ) -> Iterator[tuple[Coordinator, Finisher]]:
+        """The same for any *wanted* checkpoint."""
+        control = wanted.control_topic
         with self.power.markers(self.cluster_id) as markers:
             topics = KafkaTopics(self.client, markers, wanted)
-            sources = KafkaSources(self.run(bank), bank.control)
-            decider = Decider(self.client, self.drain_seconds, control_topic=bank.control)
+            sources = KafkaSources(self.run(of), control)
+            decider = Decider(self.client, self.drain_seconds, control_topic=control)
             yield (
                 Coordinator(self.store, topics, node=node),
                 Finisher(self.store, decider, sources, node, wait=lambda _: None),
@@ -95,5 +113,5 @@ class Taking:
         ):
             work = RestoreRun(self.run(bank), topics, journal, plan.plan.cluster_id)
             done = restore(work, markers, plan, bank.control)
-        assert [(one.error, one.verified) for one in done] == [("", True)]
+        assert [(restored.error, restored.verified) for restored in done] == [("", True)]
         return bank.restored(topic)

@@ -15,17 +15,20 @@ from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.lab.access import Acl, Operation, Resource, grant, revoke
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.lab.security import (
+    OPERATOR,
+)
 from breakglass.services.session import ReadAccess
-from tests.acl_page import needs_of_commands
+from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.acl_page import needs_of_commands
+from tests.kit.client_properties import write_client_properties
+from tests.kit.program import Ended, breakglass
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
-from tests.program import Ended, breakglass
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -47,11 +50,11 @@ class Inside(Branch):
 
 
 def on(name: str, *operations: Operation) -> list[Acl]:
-    return [Acl(OPERATOR, one, Resource.TOPIC, name) for one in operations]
+    return [Acl(OPERATOR, operation, Resource.TOPIC, name) for operation in operations]
 
 
 def on_groups(name: str, *operations: Operation) -> list[Acl]:
-    return [Acl(OPERATOR, one, Resource.GROUP, name) for one in operations]
+    return [Acl(OPERATOR, operation, Resource.GROUP, name) for operation in operations]
 
 
 READS = (Operation.READ, Operation.DESCRIBE_CONFIGS)
@@ -103,6 +106,13 @@ class Guarded:
             phrase += f" and hold retention of {BANK}"
         return self.run("take", *self.of_bank, "--consent", phrase, *more)
 
+    def explain(self) -> Ended:
+        servers = ("--bootstrap-server", self.bank.cluster.bootstrap_servers)
+        of_bank = (*self.of_bank[:-2], "--control-topic", CONTROL)
+        return breakglass(
+            "checkpoint", "explain", *servers, "--command-config", self.config, *of_bank
+        )
+
     @property
     def of_bank(self) -> tuple[str, ...]:
         group = f"{self.bank.group}=exactly-once"
@@ -150,12 +160,18 @@ def named(acl: Acl) -> str:
 
 @pytest.mark.parametrize(
     ("command", "acls"),
-    [("take", TAKE), ("serve", TAKE), ("finish", FINISH), ("restore", RESTORE)],
+    [
+        ("take", TAKE),
+        ("serve", TAKE),
+        ("finish", FINISH),
+        ("explain", FINISH),
+        ("restore", RESTORE),
+    ],
 )
 def test_what_is_tried_here_is_what_the_page_says(command: str, acls: Sequence[Acl]) -> None:
     needs = needs_of_commands()[f"checkpoint {command}"]
-    topics = {one.operation.name for one in acls if one.resource is Resource.TOPIC}
-    groups = {one.operation.name for one in acls if one.resource is Resource.GROUP}
+    topics = {acl.operation.name for acl in acls if acl.resource is Resource.TOPIC}
+    groups = {acl.operation.name for acl in acls if acl.resource is Resource.GROUP}
     assert (topics, set(needs.cluster), groups) == (set(needs.topic), set(), set(needs.group))
 
 
@@ -163,6 +179,13 @@ def test_with_its_acls_a_coordinated_checkpoint_is_taken(guarded: Guarded) -> No
     with guarded.allowed(TAKE):
         ended = guarded.take("--write")
     assert ended.code == 0, ended.err
+
+
+def test_reading_is_enough_to_explain(guarded: Guarded) -> None:
+    with guarded.allowed(FINISH):
+        ended = guarded.explain()
+    assert ended.code == 0, ended.err
+    assert "strongest promise that holds: coordinated" in ended.out
 
 
 def test_without_markers_reading_is_enough(guarded: Guarded) -> None:
@@ -206,7 +229,7 @@ def test_without_changing_settings_nothing_is_held_and_the_acl_is_named(guarded:
 
 @pytest.mark.parametrize(
     "acl",
-    [one for one in TAKE if one.operation is not Operation.CREATE],
+    [acl for acl in TAKE if acl.operation is not Operation.CREATE],
     ids=named,
 )
 def test_a_take_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
@@ -240,7 +263,7 @@ def test_a_server_by_a_schedule_needs_no_more(guarded: Guarded) -> None:
 
 @pytest.mark.parametrize(
     "acl",
-    [one for one in TAKE if one.operation is not Operation.CREATE],
+    [acl for acl in TAKE if acl.operation is not Operation.CREATE],
     ids=named,
 )
 def test_a_server_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
@@ -262,7 +285,17 @@ def test_a_take_that_may_not_make_its_control_topic_names_that(guarded: Guarded)
     other = on("no-control", Operation.READ, Operation.WRITE)
     with guarded.allowed([*TAKE, *other]):
         ended = guarded.run(
-            *("take", "--topics", BANK, "--drain", "5", "--control-topic", "no-control"),
+            *(
+                "take",
+                "--topics",
+                BANK,
+                "--level",
+                "coordinated",
+                "--drain",
+                "5",
+                "--control-topic",
+                "no-control",
+            ),
             *("--write", "--consent", "write 3 markers"),
         )
     assert ended.code == 1

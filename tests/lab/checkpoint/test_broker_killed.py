@@ -23,6 +23,6 @@ def test_checkpoints_under_kill_9_conserve_the_total(
     fresh_cluster: FreshCluster, guarantee: Guarantee, tmp_path: Path
 ) -> None:
     done = list(rounds(fresh_cluster(overrides=SETTINGS), guarantee, ROUNDS, tmp_path))
-    assert all(one.consistent for one in done), done
-    assert [one.half > 0 for one in done] == [False, False, True, True], done
-    assert [one.status for one in done].count(Status.COMPLETED) >= ROUNDS - 1, done
+    assert all(round_.consistent for round_ in done), done
+    assert [round_.half > 0 for round_ in done] == [False, False, True, True], done
+    assert [round_.status for round_ in done].count(Status.COMPLETED) >= ROUNDS - 1, done

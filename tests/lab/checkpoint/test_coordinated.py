@@ -50,13 +50,13 @@ def test_h04_nothing_that_is_written_after_the_acknowledgement_is_in_it(
     with bank.working(), taking.parts(bank) as (coordinator, finisher):
         bank.order(200)
         assert coordinator.take() == 1
-        bank.put([(one, order(f"late.{one}", 1, 3)) for one in range(bank.partitions)])
+        bank.put([(number, order(f"late.{number}", 1, 3)) for number in range(bank.partitions)])
         bank.order(50)
         finisher.finish(1)
     content = held(store, 1)
     logs = [*content.prefixes.values(), *content.channels.values()]
     assert sum(map(len, logs)) > 200
-    assert not [one for log in logs for one in log if b"late" in (one.value or b"")]
+    assert not [record for log in logs for record in log if b"late" in (record.value or b"")]
 
 
 def test_a_group_that_has_stopped_with_nothing_left_holds_no_checkpoint_up(

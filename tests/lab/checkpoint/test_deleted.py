@@ -68,7 +68,7 @@ def test_what_is_copied_behind_a_deletion_does_not_stay(bank: Branch, taking: Ta
         with pytest.raises(Refused, match="checkpoint 1 was deleted"):
             replace(finisher, sources=sources, side_by_side=1).finish(1)
     root = Path(taking.store.address)
-    assert sorted(str(one.relative_to(root)) for one in root.rglob("*")) == [
+    assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == [
         "checkpoints",
         "checkpoints/1",
         "checkpoints/1/deleted.json",

@@ -14,12 +14,15 @@ from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.copying import PartitionCopier
 from breakglass.services.checkpoint.finishing import Finisher, Sources
 from breakglass.services.checkpoint.kafka.deciding import Decider
-from breakglass.services.checkpoint.kafka.epochs import read_histories
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
-from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from breakglass.services.checkpoint.kafka.topics import (
+    KafkaTopics,
+    WantedCheckpoint,
+    read_histories,
+)
 from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
-from breakglass.services.checkpoint.spark.sources import KafkaSources
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import CutDocument, Level, TakeDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -52,7 +55,7 @@ def fill(cluster: Cluster) -> None:
         produce(cluster, topic, 0, EACH)
     cluster.node(2).kill()
     for topic in STAGES:
-        cluster.wait_partition(topic, 0, lambda one: one.isr == (1,), "an ISR of b1 alone")
+        cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
         produce(cluster, topic, 0, EACH, pattern=Pattern(label="lost", start=EACH))
 
 
@@ -62,10 +65,10 @@ def rewrite(cluster: Cluster) -> None:
     cluster.node(2).start()
     cluster.wait_unfenced(2)
     for topic in STAGES:
-        cluster.wait_partition(topic, 0, lambda one: one.offline, "no leader", via=2)
+        cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
     elect_unclean(cluster, *(TopicPartition(topic, 0) for topic in STAGES))
     for topic in STAGES:
-        cluster.wait_partition(topic, 0, lambda one: one.leader == 2, "b2 leading", via=2)
+        cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
         produce(cluster, topic, 0, EACH, pattern=Pattern(label="other", start=EACH))
 
 

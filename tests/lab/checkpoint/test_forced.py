@@ -17,11 +17,11 @@ from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, N
 from breakglass.services.kafka.marker_client import MarkerClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import audited, held, stamps
 from tests.lab.checkpoint.bank import Bank, Books, order
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking
-from tests.waiting import wait_until
 
 
 class SlowMarkers(KafkaTopics):
@@ -36,7 +36,7 @@ class SlowMarkers(KafkaTopics):
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         first, *others = partitions
         answers = super().start(id, [first])
-        numbers = {one.partition for one in others}
+        numbers = {other.partition for other in others}
         wait_until(lambda: numbers <= self._forced(id), "a message in each other partition", 120)
         return {**answers, **super().start(id, others)}
 
@@ -44,7 +44,7 @@ class SlowMarkers(KafkaTopics):
         soon = Deadline.after(SECONDS)
         logs = read_logs(self._taking.client, (self._bank.topic,), soon)
         seen = scan_all(logs, logs.starts(soon), logs.stable_ends(soon))
-        return {one.partition.partition for one in seen if one.stamp.sn >= id}
+        return {record.partition.partition for record in seen if record.stamp.sn >= id}
 
 
 FORCED = 7
@@ -83,9 +83,9 @@ def test_h03_a_member_comes_to_a_checkpoint_before_it_processes_what_forces_it(
     assert caused.stamp.sn == FORCED
     control = read_control(taking.client, bank.control, Deadline.after(SECONDS))
     assert control is not None
-    came = {one.partition: one for one in control.created.values()}
+    came = {created.partition: created for created in control.created.values()}
     assert {number: one.state for number, one in came.items()} == tellers.saved
-    assert not [one for one in tellers.saved.values() if b"forcing" in one]
+    assert not [part for part in tellers.saved.values() if b"forcing" in part]
     assert came[0].position <= _forcing(bank, taking)
     assert came[caused.partition.partition].position <= caused.offset
 
@@ -99,13 +99,17 @@ def _seen(bank: Branch, taking: Taking) -> list[StampedRecord]:
 def _caused(bank: Branch, taking: Taking) -> list[StampedRecord]:
     """What the bank has written because of the message."""
     seen = _seen(bank, taking)
-    return [one for one in seen if one.stamp.cause and one.stamp.cause.group == bank.group]
+    return [
+        record for record in seen if record.stamp.cause and record.stamp.cause.group == bank.group
+    ]
 
 
 def _forcing(bank: Branch, taking: Taking) -> int:
     """Where the message lies in the first account."""
     seen = _seen(bank, taking)
-    (found,) = (one for one in seen if one.stamp.cause and one.stamp.cause.group == "others")
+    (found,) = (
+        record for record in seen if record.stamp.cause and record.stamp.cause.group == "others"
+    )
     assert found.partition.partition == 0
     return found.offset
 
@@ -121,10 +125,14 @@ def test_h01_a_message_that_comes_before_the_marker_is_not_in_the_checkpoint(
     assert found.status is Status.COMPLETED
     assert found.cut is not None
     assert found.started is not None
-    behind = [one for one in range(2, 7) if found.cut.positions[one] < found.started.positions[one]]
+    behind = [
+        number
+        for number in range(2, 7)
+        if found.cut.positions[number] < found.started.positions[number]
+    ]
     assert behind == [2, 3, 4, 5, 6]
     content = held(taking.store, 1)
-    assert {one.sn for log in content.prefixes.values() for one in stamps(log)} == {0}
+    assert {stamp.sn for log in content.prefixes.values() for stamp in stamps(log)} == {0}
     least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
     books = audited(content, bank.group, bank.topic, passes_over=least_once)
     assert books == Books(bank.total, (), ())

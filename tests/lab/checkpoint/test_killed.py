@@ -11,13 +11,13 @@ from breakglass.services.checkpoint.store.documents import Level, NumberedPartit
 from breakglass.services.errors import Refused
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
 from tests.lab.checkpoint.taking import Taking
-from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def status(store: BackupStore) -> Status:
 def test_i09_a_take_that_died_before_its_acknowledgement_fails_when_it_is_finished(
     bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
 ) -> None:
-    subjects = tuple(NumberedPartition(one + 1, bank.topic, one) for one in range(3))
+    subjects = tuple(NumberedPartition(number + 1, bank.topic, number) for number in range(3))
     assert store.reserve(TakeDocument(1, Level.COORDINATED, subjects, "nightly", 0)) is None
     ended = program("finish", "1", "--control-topic", bank.control)
     assert ended.code == 3
@@ -125,7 +125,7 @@ def test_a_server_takes_what_is_asked_for_and_goes_on_after_it_was_killed(
 def test_a_server_that_may_not_write_only_shows(
     bank: Branch, program: Program, of_bank: OfBank
 ) -> None:
-    options = [one for one in of_bank("--port", "0", serving=True) if one != "--write"]
+    options = [text for text in of_bank("--port", "0", serving=True) if text != "--write"]
     program.store.mkdir()
     with program.running("serve", *options, token=TOKEN) as server:
         address = server.wait_for(BEGINS).split()[1]

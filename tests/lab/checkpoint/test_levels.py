@@ -15,12 +15,12 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.record import Record
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import Logs, audited, held, worked
 from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ def _wrong(bank: Branch, client: ReadClient) -> Books | None:
         with suppress(AssertionError):
             wait_until(partial(_grown, bank, client, number, ends[number]), "more", PAUSE)
     prefixes: Logs = {one: _read(bank, client, one, end) for one, end in ends.items()}
-    nothing: Logs = {one: [] for one in prefixes}
+    nothing: Logs = {prefix: [] for prefix in prefixes}
     # The group goes on at the ends, as by offsets that were read with them.
     found = worked(prefixes, nothing, ends, bank.group, bank.topic, passes_over=True)
     in_order = (found.total, found.doubled, found.lost) == (bank.total, (), ())
@@ -95,5 +95,5 @@ def _end(bank: Branch, client: ReadClient, number: int) -> int:
 def _read(bank: Branch, client: ReadClient, number: int, end: int) -> list[Record]:
     logs = read_logs(client, (bank.topic,), Deadline.after(SECONDS))
     log = committed_log(logs, TopicPartition(bank.topic, number))
-    records = (one for batch in log.batches(0, end) for one in batch.records(log.where))
-    return [one for one in records if one.offset < end]
+    records = (record for batch in log.batches(0, end) for record in batch.records(log.where))
+    return [record for record in records if record.offset < end]

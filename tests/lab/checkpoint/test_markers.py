@@ -42,7 +42,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
 def started(cluster: Cluster, brokers: list[int]) -> tuple[str, int]:
     """A topic whose partitions these *brokers* lead, and in how many a checkpoint has started."""
     topic = f"markers-{uuid.uuid4().hex[:8]}"
-    create_topic(cluster, topic, [[brokers[one % len(brokers)]] for one in range(PARTITIONS)])
+    create_topic(cluster, topic, [[brokers[number % len(brokers)]] for number in range(PARTITIONS)])
     options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(options))
     with access.reading() as client:
@@ -67,4 +67,4 @@ def test_h14_of_several_brokers_each_gets_one_request(
 ) -> None:
     topic, answers = started(fresh_cluster(), [1, 2, 3])
     assert answers == PARTITIONS
-    assert [written[one, topic] for one in (1, 2, 3)] == [1, 1, 1]
+    assert [written[number, topic] for number in (1, 2, 3)] == [1, 1, 1]

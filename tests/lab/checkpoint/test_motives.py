@@ -14,10 +14,10 @@ from breakglass.services.checkpoint.participant.application import (
 )
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.model import TopicPartition
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import held, work
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +118,7 @@ def test_after_a_restore_every_message_is_correlated_once(bank: Branch, taking: 
 
     def publish(count: int) -> None:
         some = [next(messages) for _ in range(count)]
-        bank.put([(one % bank.partitions, b"publish %d" % one) for one in some])
+        bank.put([(number % bank.partitions, b"publish %d" % number) for number in some])
 
     with bank.at_work(live):
         for _ in range(TIMES):

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.checkpoints.acts import DeletePage, RestorePage, TakePage
 from breakglass.screens.guard.page import ActPage
-from breakglass.screens.widgets.consent_field import ConsentField
-from breakglass.services.checkpoint.option_text import restore_asked, take_asked
+from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.session import Power, ReadAccess
-from tests.incidents import nothing_offline
+from tests.kit.incidents import nothing_offline
 from tests.lab.checkpoint.bank import books
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.screens.consoles import console_on
@@ -56,7 +56,7 @@ def results(folder: Path) -> list[tuple[str, set[str]]]:
     for path in sorted((folder / "journal").rglob("*.jsonl")):
         entries = [json.loads(line) for line in path.read_text().splitlines()]
         items = [one for entry in entries for one in entry.get("items", ()) if "result" in one]
-        found.append((entries[-1]["result"], {one["result"] for one in items}))
+        found.append((entries[-1]["result"], {item["result"] for item in items}))
     return found
 
 
@@ -73,15 +73,17 @@ async def test_a_checkpoint_is_taken_restored_and_deleted_on_screen(
     async with console.run_test(size=(120, 40)) as pilot:
         with bank.working(1):
             bank.order(60, hops=10)
-            page = TakePage(console.context, store.address, take_asked(f"{of_bank} {control}"))
+            page = TakePage(
+                console.context, store.address, CommandText().take(f"{of_bank} {control}")
+            )
             await agreed(pilot, page, "write 3 markers")
             await shown(pilot, "checkpoint 1 is completed")
         assert sum("done: copy completed" in line for line in lines(console)) == 3
-        asked = restore_asked(f"--suffix -again {control}")
+        to = CommandText().restore(f"--suffix -again {control}")
         found = store.read(1)
         assert found is not None
         assert found.status is Status.COMPLETED
-        restoring = RestorePage(console.context, store.address, 1, asked)
+        restoring = RestorePage(console.context, store.address, 1, to)
         await console.push_screen(restoring)
         await shown(pilot, "restore checkpoint 1 with ")
         phrase = restoring.query_one(ConsentField).wanted
@@ -112,7 +114,9 @@ async def test_a_checkpoint_that_somebody_else_takes_meanwhile_takes_another_con
     console = console_on(
         nothing_offline(), access=access, power=power, state_folder=tmp_path / "state"
     )
-    asked = take_asked(f"--topics {bank.topic} --level vector --control-topic {bank.control}")
+    asked = CommandText().take(
+        f"--topics {bank.topic} --level vector --control-topic {bank.control}"
+    )
     async with console.run_test(size=(120, 40)) as pilot:
         page = TakePage(console.context, store.address, asked)
         await console.push_screen(page)
@@ -139,7 +143,7 @@ async def test_what_cannot_be_made_consistent_has_failed_with_the_reason(
         nothing_offline(), access=access, power=power, state_folder=tmp_path / "state"
     )
     of_bank = f"--topics {bank.topic} --group {bank.group}=exactly-once --drain 1"
-    asked = take_asked(f"{of_bank} --control-topic {bank.control}")
+    asked = CommandText().take(f"{of_bank} --control-topic {bank.control}")
     async with console.run_test(size=(120, 40)) as pilot:
         page = TakePage(console.context, store.address, asked)
         await agreed(pilot, page, "write 3 markers")

@@ -53,7 +53,9 @@ def test_h03_a_partition_is_noted_as_created_before_anything_behind_it_is_proces
     control = read_control(taking.client, bank.control, Deadline.after(SECONDS))
     assert control is not None
     assert found.cut is not None
-    came = {one.partition: (one.id, one.position) for one in control.created.values()}
+    came = {
+        created.partition: (created.id, created.position) for created in control.created.values()
+    }
     cuts = {number - 1: position for number, position in found.cut.positions.items()}
     assert came.keys() == cuts.keys()
     # Control records of transactions lie between the last record and the cut.
@@ -82,7 +84,7 @@ def _holding_offsets(bank: Branch) -> Iterator[None]:
     try:
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
-        offsets = [TopicPartition(bank.topic, one, 1) for one in range(bank.partitions)]
+        offsets = [TopicPartition(bank.topic, number, 1) for number in range(bank.partitions)]
         producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), SECONDS)
         yield
     finally:
@@ -98,4 +100,4 @@ def _committed_ids(bank: Branch, taking: Taking) -> set[int | None]:
 
 
 def _partitions(bank: Branch) -> list[TopicPartition]:
-    return [TopicPartition(bank.topic, one) for one in range(bank.partitions)]
+    return [TopicPartition(bank.topic, number) for number in range(bank.partitions)]

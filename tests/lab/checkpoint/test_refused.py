@@ -13,7 +13,6 @@ from breakglass.services.checkpoint.kafka.control import Created
 from breakglass.services.checkpoint.kafka.control_log import write_control
 from breakglass.services.checkpoint.kafka.log_ends import read_logs, settled
 from breakglass.services.checkpoint.kafka.stamps import (
-    OUTSIDE,
     RecordAddress,
     RecordOrigin,
     stamped,
@@ -25,12 +24,14 @@ from breakglass.services.errors import BreakglassError, Refused, TimedOut
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
+from tests.kit.commits import commit_offsets
+from tests.kit.stamps import OUTSIDE
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import held
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking, decided
-from tests.waiting import wait_until
 
 TEARING_SECONDS = 120.0
 """Within which a vector is to tear a transaction: by how quick brokers are, most do, or few."""
@@ -137,16 +138,16 @@ def test_h10_a_group_that_is_not_named_is_refused_in_a_quiet_moment_too(
         assert finisher.finish(2).status is Status.COMPLETED
 
 
-def test_h10_of_groups_that_commit_plain_offsets_one_that_has_saved_states_has_to_be_named(
+def test_h10_a_group_that_commits_plain_offsets_is_a_participant_if_it_has_saved_states(
     bank: Branch, taking: Taking
 ) -> None:
-    """As a restored one whose members have not begun yet; a reader that is no participant not."""
-    commit(bank, f"readers-of-{bank.topic}")
+    """As a restored one whose members have not begun yet."""
+    group = f"restored-{bank.topic}"
+    commit(bank, group)
     with taking.parts(bank, groups={}) as (coordinator, finisher):
         assert coordinator.take() == 1
-        assert finisher.finish(1).status is Status.COMPLETED
-        group = f"restored-{bank.topic}"
-        commit(bank, group)
+        with pytest.raises(Refused, match=rf"group {group} \(classic\) reads"):
+            finisher.finish(1)
         note(bank, taking, group)
         assert coordinator.take() == 2
         with pytest.raises(Refused, match=f"group {group} takes part"):
@@ -158,7 +159,7 @@ def commit(bank: Branch, group: str) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     with closing(Consumer({**bank.connection, "group.id": group}, logger=LOG)) as member:
-        member.commit(offsets=[TopicPartition(bank.topic, 0, 1)], asynchronous=False)
+        commit_offsets(member, [TopicPartition(bank.topic, 0, 1)])
 
 
 def note(bank: Branch, taking: Taking, group: str) -> None:
@@ -310,7 +311,7 @@ def test_h10_retention_past_what_a_group_needs_while_it_is_copied_fails_that_par
         cut = decided(taking, finisher)
         bank.delete_before({0: cut.positions[1] + 1, 1: cut.positions[2]})
         found = finisher.finish(1)
-    assert [one.status for one in found.partitions] == [
+    assert [partition.status for partition in found.partitions] == [
         Status.FAILED,
         Status.COMPLETED,
         Status.COMPLETED,

@@ -10,20 +10,23 @@ import pytest
 from breakglass.services.checkpoint.kafka.holding import HELD, RetentionHolder
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.participant.application import Guarantee
-from breakglass.services.checkpoint.promise import promise
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level
+from breakglass.services.checkpoint.wording import promise
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import Refused
-from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.session import Power, ReadAccess
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
+from breakglass.services.topic_backup.manifest import read_manifest
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +102,10 @@ def test_h10_held_back_a_compacted_topic_is_taken_and_has_its_settings_again(
     assert f"retention is suspended: {bank.topic}" in taken.err
     assert f"topic {bank.topic} has its own retention again" in taken.err
     wait_until(lambda: own(client, bank.topic) == settings, "its own settings")
+    copies = (read_manifest(LocalFolder(path.parent)) for path in program.store.rglob(MANIFEST))
+    noted = [copy.identity.config for copy in copies if copy is not None]
+    assert noted, "each copy notes the settings that a restored topic gets"
+    assert all(config == settings for config in noted), noted
 
 
 def test_h10_what_a_killed_take_has_held_back_is_let_go_by_finish(
@@ -121,7 +128,9 @@ def test_two_holders_keep_a_topic_held_until_both_have_let_it_go(
     bank: Branch, power: Power, client: ReadClient
 ) -> None:
     with power.markers(client.describe(soon()).cluster_id, holding=True) as markers:
-        first, second = (RetentionHolder(client, markers, bank.control, one) for one in ("a", "b"))
+        first, second = (
+            RetentionHolder(client, markers, bank.control, text) for text in ("a", "b")
+        )
         first.hold([bank.topic])
         second.hold([bank.topic])
         assert first.release() == ()
@@ -150,8 +159,8 @@ def test_i10_while_it_is_held_retention_removes_nothing_and_afterwards_it_does(
     )
     with access.reading() as client:
         power = Power(access)
-        for one in (held, other):
-            set_up(power, client, one.topic, {"segment.ms": "100", "retention.ms": "100"})
+        for branch in (held, other):
+            set_up(power, client, branch.topic, {"segment.ms": "100", "retention.ms": "100"})
         with power.markers(client.describe(soon()).cluster_id, holding=True) as markers:
             holder = RetentionHolder(client, markers, "control", "a")
             holder.hold([held.topic])
@@ -165,9 +174,9 @@ def test_i10_while_it_is_held_retention_removes_nothing_and_afterwards_it_does(
 def sweep(client: ReadClient, bank: Branch, *others: Branch) -> None:
     """Write into all of them, and wait until the broker has removed what *bank* got."""
     begun = starts(client, bank)
-    for one in (bank, *others):
-        one.order(3)
-        one.order(3)
+    for other in (bank, *others):
+        other.order(3)
+        other.order(3)
     wait_until(
         lambda: all(at > begun[number] for number, at in starts(client, bank).items()),
         f"{bank.topic} to be swept",

@@ -11,10 +11,10 @@ from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.session import Power
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.test_retention import COMPACTED, set_up
-from tests.waiting import wait_until
 
 RECORDS = 9_000
 """Of three partitions: more than is copied in one piece."""
@@ -39,7 +39,7 @@ def test_level_state_and_promise_are_on_stdout_and_partitions_have_their_names(
     head, promised, *_ = done.out.splitlines()
     assert head.startswith("checkpoint 1  vector  completed  3 of 3 partitions copied")
     assert "nothing is promised" in promised
-    told = [one for one in done.err.splitlines() if one.endswith("  completed")]
+    told = [line for line in done.err.splitlines() if line.endswith("  completed")]
     assert sorted(told) == [f"{bank.topic}-{number}  completed" for number in (0, 1, 2)]
 
 
@@ -103,7 +103,7 @@ def test_a_copy_under_way_says_how_far_it_is_and_one_that_is_stopped_how_to_go_o
 
         def moving() -> bool:
             details = program.whole("status", "1", cluster=False)["details"]
-            far = [one["so_far"] for one in details if one["so_far"] is not None]
+            far = [detail["so_far"] for detail in details if detail["so_far"] is not None]
             # A file that is renamed between two looks leaves unknown where the copy began.
             begun = [one for one in far if one["records"] and one["records_expected_at_most"]]
             for one in begun:

@@ -71,7 +71,7 @@ def finished(bank: Branch, taking: Taking) -> StoredCheckpoint:
 
 def nodes(found: StoredCheckpoint, status: Status) -> list[list[int]]:
     return [
-        [one.id.node for one in part.copies if one.copy.status is status]
+        [copy.id.node for copy in part.copies if copy.copy.status is status]
         for part in found.partitions
     ]
 
@@ -123,7 +123,7 @@ def copy_one(taking: Taking, finisher: Finisher, number: int) -> None:
 def failed_everywhere(taking: Taking) -> None:
     found = read(taking)
     assert found.status is Status.FAILED
-    assert [one.failure for one in found.partitions] == [OWNER_CHANGED] * 3
+    assert [partition.failure for partition in found.partitions] == [OWNER_CHANGED] * 3
 
 
 def test_h13_s4_committed_and_begun_by_the_old_node_alone_has_failed(
@@ -152,7 +152,7 @@ def test_h13_a_take_over_leaves_checkpoints_of_other_topics_alone(
     assert killed.take is not None
     assert taken_over(bank, taking, killed.take) == [1, 2, 3]
     assert read(taking).status is Status.COMPLETED
-    assert [one.number for one in read(taking).partitions] == [1, 2]
+    assert [partition.number for partition in read(taking).partitions] == [1, 2]
 
 
 def test_h13_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
@@ -190,7 +190,7 @@ def test_h13_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed
     with bank.working(1):
         found = taking.take(bank)
     assert found.status is Status.FAILED
-    assert [one.status for one in found.partitions] == [
+    assert [partition.status for partition in found.partitions] == [
         Status.COMPLETED,
         Status.FAILED,
         Status.COMPLETED,

@@ -10,7 +10,7 @@ import pytest
 from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.sources import KafkaSources
+from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.lab.cluster import Cluster

@@ -33,9 +33,9 @@ def test_damage_is_found_without_a_broker_and_keeps_it_from_being_restored(
     done = program.whole("verify", "1", cluster=False)
     assert (done["whole"], done["damage"]) == (True, {})
     held = program.store / "contents" / "1" / "2"
-    files = [one for one in held.rglob("*") if one.is_file() and not one.name.startswith(".")]
+    files = [path for path in held.rglob("*") if path.is_file() and not path.name.startswith(".")]
     assert 0 < len(files) <= done["files"]
-    (records,) = (one for one in files if one.name.endswith("_records"))
+    (records,) = (file for file in files if file.name.endswith("_records"))
     content = records.read_bytes()
     records.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     damaged = program("verify", "1", cluster=False)

@@ -10,8 +10,8 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.plan.document import Plan
-from breakglass.services.recovery.plan.file import read_plan
-from tests.program import Ended, breakglass
+from tests.kit.plans import read_plan
+from tests.kit.program import Ended, breakglass
 
 MAX_CONSENTS = 20
 
@@ -37,7 +37,7 @@ def agreeing(cluster: Cluster, *arguments: object) -> tuple[Ended, list[str]]:
 def made_plan(cluster: Cluster, folder: Path, *topics: str, more: tuple[str, ...] = ()) -> Path:
     """A plan over *topics*, with b3 declared gone."""
     path = folder / f"{'-'.join(topics)}.json"
-    named = [word for topic in topics for word in ("--topic", topic)]
+    named = [word for topic in topics for word in ("--topics", topic)]
     ended = on(cluster, "plan", "make", "--gone", 3, *named, "--out", path, *more)
     assert ended.code == 0, ended.err
     return path
@@ -50,7 +50,10 @@ def leader(cluster: Cluster, topic: str, number: int = 0) -> int | None:
 
 def results(ended: Ended) -> dict[str, str]:
     """Each partition's result, from the JSON of `recover`."""
-    return {f"{one['topic']}-{one['partition']}": one["result"] for one in partitions(ended)}
+    return {
+        f"{document['topic']}-{document['partition']}": document["result"]
+        for document in partitions(ended)
+    }
 
 
 def partitions(ended: Ended) -> list[dict[str, Any]]:
@@ -83,10 +86,10 @@ def recreate(cluster: Cluster, topic: str) -> None:
         topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)], timeout_ms=10_000
     )
     answer = cluster.command(request, DeleteTopicsResponse)
-    assert [one.error_code for one in answer.responses] == [0]
+    assert [response.error_code for response in answer.responses] == [0]
     cluster.wait_until(lambda: topic not in topics_of(cluster), f"{topic} to be gone")
     create_topic(cluster, topic, [(1, 2)])
 
 
 def topics_of(cluster: Cluster) -> set[str]:
-    return {one.partition.topic for one in cluster.partitions()}
+    return {state.partition.topic for state in cluster.partitions()}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     COURSE,
@@ -46,6 +46,9 @@ OFFLINE: dict[str, Sequence[Sequence[int]]] = {
     "replaced": (B1_FIRST,),
     "hung": (B2_FIRST,),
     "cut-off": (B1_FIRST, B2_FIRST, B1_FIRST),
+    "bundled": (B1_FIRST, B2_FIRST),
+    "outdated": (B1_FIRST, B2_FIRST),
+    "outdated-again": (B1_FIRST,),
 }
 PREFERRED = "preferred"
 """Online: led by b1, though b2 stands first in its assignment."""
@@ -63,11 +66,11 @@ def _script(stage: Stage) -> Script:
     yield B2_LOST
     stage.write(partitions, B1_ALSO)
     yield B1_LOST
-    stage.write([one for one in partitions if one.topic != PREFERRED], B3_ALONE)
+    stage.write([partition for partition in partitions if partition.topic != PREFERRED], B3_ALONE)
     yield LAST_LOST
-    for one in partitions:
-        if one.topic == PREFERRED:
-            stage.wait_isr(one, 1, 2)
+    for partition in partitions:
+        if partition.topic == PREFERRED:
+            stage.wait_isr(partition, 1, 2)
     return list[Expectation]()
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import within
 from tests.lab.console.commands import last_journal, leader, recreate
 from tests.lab.product.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment
 from tests.terminal.pty_terminal import PtyTerminal
-from tests.waiting import within
 
 PROGRAM = Path(sys.executable).parent / "breakglass"
 ASKED = "Type to confirm: "
@@ -79,7 +79,7 @@ def through(brokers: Watched) -> tuple[str, ...]:
 
 def journals(cluster: Cluster) -> list[JournalView]:
     found = list_journals(cluster.layout.cluster_id)
-    return [one for one in found if isinstance(one, JournalView)]
+    return [view for view in found if isinstance(view, JournalView)]
 
 
 def test_from_a_cold_start_to_confirmed_elections_in_twelve_keys(broken: Cluster) -> None:
@@ -171,7 +171,7 @@ def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: 
     led = [leader(broken, "cut-off", number) for number in range(3)]
     assert sorted(led, key=str) == [1, None, None], "the canary alone"
     with console(broken.bootstrap_servers, "--write") as operator:
-        operator.terminal.wait_for("An election stopped before its end.")
+        operator.terminal.wait_for("An election was interrupted.")
         operator.press("enter")
         assert operator.type_phrase() == "2 partitions lose 0 and abandon b3"
         operator.press("enter")

@@ -14,6 +14,7 @@ from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
+from tests.kit.commits import commit_offsets
 from tests.lab.console.commands import on
 
 TOPIC = "invoices"
@@ -40,9 +41,9 @@ def ahead(three_brokers: Cluster) -> Iterator[Consumer]:
     create_topic(three_brokers, TOPIC, [[1, 2, 3]])
     produce(three_brokers, TOPIC, 0, RECORDS)
     consumer = group_of(three_brokers, "billing")
-    consumer.commit(offsets=[Position(TOPIC, 0, 35)], asynchronous=False)
+    commit_offsets(consumer, [Position(TOPIC, 0, 35)])
     within = group_of(three_brokers, "reporting")
-    within.commit(offsets=[Position(TOPIC, 0, 20)], asynchronous=False)
+    commit_offsets(within, [Position(TOPIC, 0, 20)])
     within.close()
     yield consumer
     consumer.close()
@@ -51,7 +52,7 @@ def ahead(three_brokers: Cluster) -> Iterator[Consumer]:
 def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
     three_brokers: Cluster, ahead: Consumer
 ) -> None:
-    listed = on(three_brokers, "groups", "past-end", "--topic", TOPIC, "--json")
+    listed = on(three_brokers, "groups", "past-end", "--topics", TOPIC, "--json")
 
     assert listed.code == 0, listed.err
     assert [one["group"] for one in listed.document["past_end"]] == ["billing"]
@@ -61,8 +62,8 @@ def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
 def test_r19_a_reset_wants_the_write_flag_and_the_phrase_that_names_it(
     three_brokers: Cluster, ahead: Consumer
 ) -> None:
-    unarmed = on(three_brokers, "groups", "reset", "--topic", TOPIC)
-    unasked = on(three_brokers, "groups", "reset", "--topic", TOPIC, "--write")
+    unarmed = on(three_brokers, "groups", "reset", "--topics", TOPIC)
+    unasked = on(three_brokers, "groups", "reset", "--topics", TOPIC, "--write")
 
     assert (unarmed.code, unasked.code) == (3, 3)
     assert unasked.said[-1] == f"consent: billing on {TOPIC}-0 to {RECORDS}"
@@ -73,7 +74,7 @@ def test_r19_a_reset_moves_the_group_to_the_end_and_its_rollback_moves_it_back(
     three_brokers: Cluster, ahead: Consumer
 ) -> None:
     phrase = f"billing on {TOPIC}-0 to {RECORDS}"
-    reset = on(three_brokers, "groups", "reset", "--topic", TOPIC, "--write", "--consent", phrase)
+    reset = on(three_brokers, "groups", "reset", "--topics", TOPIC, "--write", "--consent", phrase)
     assert reset.code == 0, reset.err
     assert committed(ahead) == RECORDS
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.program import breakglass
 from tests.lab.console.commands import leader, on
 from tests.lab.console.test_recover_by_plan import bare_file
 from tests.lab.scenarios.damaged import damaged
-from tests.program import breakglass
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ def refused_everywhere(
 ) -> None:
     """Fail unless electing *broker* on partition 0 is refused by a plan, a bare plan and a file."""
     plan = folder / "plan.json"
-    on(cluster, "plan", "make", "--topic", topic, "--out", plan)
+    on(cluster, "plan", "make", "--topics", topic, "--out", plan)
     before = plan.read_bytes()
     ended = breakglass("plan", "set", plan, f"{topic}-0={broker}")
     assert (ended.code, ended.said) == (3, [f"b{broker} cannot lead {topic}-0: {reason}."])
@@ -45,6 +45,8 @@ def test_r16_a_replica_whose_log_directory_is_offline(tmp_path: Path) -> None:
 
 def test_r16_a_replica_that_clients_reach_and_its_controllers_do_not(tmp_path: Path) -> None:
     with damaged(tmp_path / "lab", "fenced-designee") as lab:
-        readable = [one for one in lab.truth.partition("payments", 0).replicas if one.readable]
-        assert max(readable, key=lambda one: one.log_end).broker == 3
+        readable = [
+            replica for replica in lab.truth.partition("payments", 0).replicas if replica.readable
+        ]
+        assert max(readable, key=lambda truth: truth.log_end).broker == 3
         refused_everywhere(lab.cluster, tmp_path, "payments", 3, reason="b3 is fenced")

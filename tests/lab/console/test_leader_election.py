@@ -17,7 +17,10 @@ COMMAND = "leader-election"
 def elections(folder: Path, *partitions: TopicPartition, **more: int) -> Path:
     """A file of `--path-to-json-file`; *more* is put into each entry."""
     path = folder / "elections.json"
-    entries = [{"topic": one.topic, "partition": one.partition, **more} for one in partitions]
+    entries = [
+        {"topic": partition.topic, "partition": partition.partition, **more}
+        for partition in partitions
+    ]
     path.write_text(json.dumps({"partitions": entries}))
     return path
 
@@ -29,12 +32,14 @@ def led_by_b1(broken: Cluster) -> list[TopicPartition]:
     def states() -> list[PartitionState]:
         return [broken.partition(PREFERRED, number) for number in range(3)]
 
-    broken.wait_until(lambda: all(1 in one.isr for one in states()), "b1 in sync")
+    broken.wait_until(lambda: all(1 in state.isr for state in states()), "b1 in sync")
     reassign(broken, dict.fromkeys(every, (1, 2)))
     elect_preferred(broken, *every)
     reassign(broken, dict.fromkeys(every, (2, 1)))
-    broken.wait_until(lambda: all(one.assignment == (2, 1) for one in states()), "b2 to be first")
-    assert [leader(broken, PREFERRED, one.partition) for one in every] == [1, 1, 1]
+    broken.wait_until(
+        lambda: all(state.assignment == (2, 1) for state in states()), "b2 to be first"
+    )
+    assert [leader(broken, PREFERRED, partition.partition) for partition in every] == [1, 1, 1]
     return every
 
 

@@ -11,6 +11,7 @@ import pytest
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_unclean
+from tests.kit.program import breakglass
 from tests.lab.asking import consume, list_offset
 from tests.lab.console.commands import (
     agreeing,
@@ -25,7 +26,6 @@ from tests.lab.console.commands import (
     results,
 )
 from tests.lab.console.conftest import B1_ALSO, SHARED
-from tests.program import breakglass
 
 B1_END = SHARED + B1_ALSO
 
@@ -49,15 +49,15 @@ def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path:
     assert breakglass("plan", "exclude", plan, "whole-way-3").code == 0
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 0
-    assert {one["status"] for one in partitions(checked)} == {"unchanged"}
+    assert {document["status"] for document in partitions(checked)} == {"unchanged"}
     wanted = breakglass("plan", "show", plan, "--json").document["consents"]
 
     ended, phrases = agreeing(broken, "recover", "--plan", plan, "--json")
     assert ended.code == 0, ended.err
     assert phrases == wanted
     assert results(ended) == dict.fromkeys((f"whole-way-{n}" for n in range(3)), "elected")
-    assert {one["rung"] for one in partitions(ended)} <= {"writable", "redundant"}
-    assert all(one["order_restored"] for one in partitions(ended))
+    assert {document["rung"] for document in partitions(ended)} <= {"writable", "redundant"}
+    assert all(document["order_restored"] for document in partitions(ended))
     assert [leader(broken, "whole-way", n) for n in range(4)] == [2, 1, 1, None]
     journal = last_journal(broken)
     assert journal.result == "succeeded"
@@ -101,7 +101,7 @@ def test_a_bare_file_is_elected_as_far_as_it_can_be(broken: Cluster, tmp_path: P
     plan = bare_file(tmp_path, {("bare", 1): 1, ("no-such-topic", 0): 1, ("preferred", 0): 2})
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
-    assert [one["status"] for one in partitions(checked)] == ["new", "gone", "online"]
+    assert [document["status"] for document in partitions(checked)] == ["new", "gone", "online"]
     ended, _ = agreeing(broken, "recover", "--plan", plan, "--json")
     assert ended.code == 1
     assert results(ended) == {
@@ -141,7 +141,10 @@ def test_what_changed_since_the_plan_is_skipped_with_the_reason(
 
     checked = on(broken, "plan", "check", plan, "--json")
     assert checked.code == 1
-    told = {(one["topic"], one["partition"]): one["status"] for one in partitions(checked)}
+    told = {
+        (document["topic"], document["partition"]): document["status"]
+        for document in partitions(checked)
+    }
     assert told == {
         ("moved-on", 0): "unchanged",
         ("moved-on", 1): "online",
@@ -190,7 +193,7 @@ def test_a_plan_of_another_cluster_is_refused_before_anything_is_asked_for(
 
 def test_an_unknown_topic_is_refused_by_name(broken: Cluster, tmp_path: Path) -> None:
     out = tmp_path / "new.json"
-    ended = on(broken, "plan", "make", "--topic", "no-such-topic", "--out", out)
+    ended = on(broken, "plan", "make", "--topics", "no-such-topic", "--out", out)
     assert ended.code == 2
     assert "has no topic no-such-topic: correct the name" in ended.said[-1]
     assert not out.exists()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.contents_effort import Effort
 from breakglass.services.kafka.replicas.reading_allowance import (
     PARTITION_BYTES,
     Allowance,
@@ -18,6 +17,8 @@ from breakglass.services.model import LogContents, PartitionEvidence, Unknown
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.ranking import rank
+from breakglass.services.session import Effort
+from tests.kit.program import Ended, breakglass
 from tests.lab.contents.conftest import (
     COMPRESSED,
     CORRUPT,
@@ -38,7 +39,6 @@ from tests.lab.contents.conftest import (
 )
 from tests.lab.contents.damages import HEADER_FIELDS
 from tests.lab.product.session import judgement
-from tests.program import Ended, breakglass
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -52,7 +52,7 @@ def on(lab: Lab, *arguments: object) -> Ended:
 
 def triaged(lab: Lab, topic: str, *more: str) -> dict[str, Any]:
     """What `breakglass triage --json` says of *topic*'s partition, b1 being gone."""
-    ended = on(lab, "triage", "--json", "--gone", 1, "--topic", topic, *more)
+    ended = on(lab, "triage", "--json", "--gone", 1, "--topics", topic, *more)
     assert ended.code == 0, ended.err
     (only,) = ended.document["partitions"]
     return dict(only)
@@ -71,7 +71,7 @@ def contents(lab: Lab, topic: str, broker: int, limits: ReadingLimits | None = N
         lambda _: broker,
         allowance=None if limits is None else Allowance(limits),
     )
-    unread = [_unread(one) for one in found.evidence.partitions]
+    unread = [_unread(evidence) for evidence in found.evidence.partitions]
     (evidence,) = reading.read(unread)
     told = evidence.replica(broker)
     assert told is not None
@@ -83,7 +83,7 @@ def _unread(evidence: PartitionEvidence) -> PartitionEvidence:
     from dataclasses import replace
 
     unread = Unknown("not read")
-    replicas = tuple(replace(one, contents=unread) for one in evidence.replicas)
+    replicas = tuple(replace(log, contents=unread) for log in evidence.replicas)
     return replace(evidence, replicas=replicas)
 
 
@@ -107,7 +107,7 @@ def test_the_triage_document_says_how_far_each_replica_was_read(lab: Lab) -> Non
 
 
 def test_the_table_of_replicas_says_it_too(lab: Lab) -> None:
-    ended = on(lab, "triage", "--show-replica-info", "--gone", 1, "--topic", FLIPPED)
+    ended = on(lab, "triage", "--show-replica-info", "--gone", 1, "--topics", FLIPPED)
     assert f"corrupt at {CORRUPT}" in ended.out
     assert f"whole 0..{FIRST}" in ended.out
     assert any(SENTENCE in line for line in ended.said)
@@ -164,7 +164,7 @@ def test_a_spent_budget_leaves_contents_unknown(lab: Lab) -> None:
     found = lab.judged(WHOLE)
     allowance = Allowance(ReadingLimits(0.0, 0, PARTITION_BYTES))
     reading = ContentsReading(lab.client, Effort.BUDGET, allowance=allowance)
-    (evidence,) = reading.read([_unread(one) for one in found.evidence.partitions])
+    (evidence,) = reading.read([_unread(evidence) for evidence in found.evidence.partitions])
     winner = rank(evidence).winner
     assert winner is not None
     assert isinstance(winner.replica.contents, Unknown)
@@ -209,7 +209,7 @@ def test_a_plan_made_of_a_corrupt_replica_is_priced_again_when_it_is_carried_out
 ) -> None:
     plan = tmp_path / "plan.json"
     made = on(
-        lab, "plan", "make", "--gone", 1, "--topic", FLIPPED, "--verify-contents", "off",
+        lab, "plan", "make", "--gone", 1, "--topics", FLIPPED, "--verify-contents", "off",
         "--out", plan,
     )  # fmt: skip
     assert made.code == 0, made.err
@@ -227,7 +227,7 @@ def test_the_tail_that_only_the_corrupt_one_has_is_saved_before_b3_is_elected(
     refused = designated(lab, file)
     assert refused.said[-1] == f"consent: {phrase}"
     to = tmp_path / "saved"
-    ended = designated(lab, file, "--rescue-to", to, "--consent", phrase)
+    ended = designated(lab, file, "--store", to, "--consent", phrase)
     assert ended.code == 0, ended.err
     assert "elected b3" in ended.out
     assert any(f"{MORE}" in line and "rescue" in line.lower() for line in ended.said), ended.err
@@ -239,7 +239,7 @@ def test_a_tail_that_cannot_be_saved_whole_holds_its_election_and_says_so(
 ) -> None:
     file = elections(tmp_path / "b3.json", TAIL, 3)
     phrase = f"{TAIL}-0 lose {MORE} and abandon b1"
-    ended = designated(lab, file, "--rescue-to", tmp_path / "saved", "--consent", phrase)
+    ended = designated(lab, file, "--store", tmp_path / "saved", "--consent", phrase)
     assert ended.code == 3, ended.err
     assert any("not rescued" in line and "CRC" in line for line in ended.said), ended.err
 

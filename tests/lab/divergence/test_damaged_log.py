@@ -71,8 +71,8 @@ def test_whatever_is_damaged_in_a_batch_all_others_are_read(fresh_cluster: Fresh
 
         def told(chunk_bytes: int) -> tuple[set[int], list[tuple[int, int]]]:
             items = list(source.read(0, RECORDS, Reading(chunk_bytes=chunk_bytes)))
-            damage = [(one.start, one.end) for one in items if isinstance(one, UnreadableRange)]
-            return {one.offset for one in items if isinstance(one, RecordEntry)}, damage
+            damage = [(item.start, item.end) for item in items if isinstance(item, UnreadableRange)]
+            return {item.offset for item in items if isinstance(item, RecordEntry)}, damage
 
         every = set(range(RECORDS))
         for name, damage in DAMAGES.items():

@@ -14,8 +14,7 @@ from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import NumberedPartition
 from breakglass.services.divergence.address import SourceKind, parse_address
-from breakglass.services.divergence.content import Content, Keep
-from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.entry import Content, Keep, RecordEntry
 from breakglass.services.divergence.opening import Opener
 from breakglass.services.divergence.source import Reading
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
@@ -27,8 +26,8 @@ from breakglass.services.topic_backup.batches import decode_batch
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.program import breakglass
 from tests.lab.product.session import reading
-from tests.program import breakglass
 from tests.unit.checkpoint.store.stores import manifest, take
 
 TOPIC = "many-sources"
@@ -82,7 +81,7 @@ def held(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> He
     _back_up(folder / "whole", committed)
     _rescue(three_brokers, folder / "b2")
     _checkpoint(folder / "checkpoints", committed)
-    lines = [b"%b:%b\n" % (one.key or b"", one.value or b"") for one in committed]
+    lines = [b"%b:%b\n" % (record.key or b"", record.value or b"") for record in committed]
     (folder / "commands").write_bytes(b"".join(lines))
     return Held(three_brokers, folder, committed)
 
@@ -120,7 +119,7 @@ def _committed(cluster: Cluster) -> tuple[Record, ...]:
                 break
             assert not deadline.passed, f"it ends at {source.extent.end}"
         entries = list(source.read(0, source.extent.end, whole))
-    return tuple(_record(one) for one in entries if isinstance(one, RecordEntry))
+    return tuple(_record(entry) for entry in entries if isinstance(entry, RecordEntry))
 
 
 def _record(entry: RecordEntry) -> Record:
@@ -164,7 +163,7 @@ def _checkpoint(root: Path, records: tuple[Record, ...]) -> None:
 
 
 KINDS = tuple(map(str, SourceKind))
-WITH_OFFSETS = tuple(one for one in KINDS if one != SourceKind.METASTORE)
+WITH_OFFSETS = tuple(kind for kind in KINDS if kind != SourceKind.METASTORE)
 
 
 @pytest.mark.parametrize(("left", "right"), [*combinations_with_replacement(KINDS, 2)])
@@ -180,15 +179,15 @@ def test_sources_of_one_partition_are_equal(held: Held, left: str, right: str) -
 @pytest.mark.parametrize("kind", WITH_OFFSETS)
 def test_exactly_what_was_changed_is_found_in_every_kind(held: Held, kind: str) -> None:
     dropped, changed = held.committed[7], held.committed[60]
-    kept = [one for one in held.committed if one is not dropped]
-    spoilt = [one._replace(value=b"other") if one is changed else one for one in kept]
+    kept = [record for record in held.committed if record is not dropped]
+    spoilt = [record._replace(value=b"other") if record is changed else record for record in kept]
     root = held.folder / f"changed-{kind}"
     _back_up(root, tuple(spoilt))
     code, told = held.diff(held.addresses[kind], f"backup:{root}/{TOPIC}/0")
     assert code == 1
     hunks = told["hunks"]
     assert isinstance(hunks, list)
-    assert [(one["kind"], one["from"], one["fields"]) for one in hunks] == [
+    assert [(hunk["kind"], hunk["from"], hunk["fields"]) for hunk in hunks] == [
         ("left", dropped.offset, []),
         ("different", changed.offset, ["value"]),
     ]
@@ -196,7 +195,7 @@ def test_exactly_what_was_changed_is_found_in_every_kind(held: Held, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_exactly_what_was_changed_is_found_in_a_metastore(held: Held, kind: str) -> None:
-    lines = [b"%b:%b\n" % (one.key or b"", one.value or b"") for one in held.committed]
+    lines = [b"%b:%b\n" % (record.key or b"", record.value or b"") for record in held.committed]
     lines[60] = b"k:other\n"
     changed = held.folder / f"commands-changed-{kind}"
     changed.write_bytes(b"".join(lines[:-1]))
@@ -204,7 +203,7 @@ def test_exactly_what_was_changed_is_found_in_a_metastore(held: Held, kind: str)
     hunks = told["hunks"]
     assert isinstance(hunks, list)
     assert [
-        (one["kind"], one["from"], one["fields"]) for one in hunks if one["kind"] != "equal"
+        (hunk["kind"], hunk["from"], hunk["fields"]) for hunk in hunks if hunk["kind"] != "equal"
     ] == [
         ("different", 61, ["key", "value"]),
         ("left", COMMITTED, []),

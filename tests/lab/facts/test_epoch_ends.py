@@ -10,9 +10,9 @@ from breakglass.services.kafka.replicas.epoch_ends import (
     FETCH_VERSION,
     FUTURE_REPLICA,
     PAST_EVERY_LOG,
+    EpochEnd,
     read_epoch_ends,
 )
-from breakglass.services.kafka.replicas.epoch_walk import EpochEnd
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.topics import create_topic

@@ -17,7 +17,6 @@ from breakglass.services.kafka.replicas.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from breakglass.services.kafka.wire.broker_errors import NOT_LEADER_OR_FOLLOWER
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.topics import create_topic
@@ -25,6 +24,7 @@ from breakglass.services.model import TopicPartition
 from tests.lab.facts.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 
+NOT_LEADER_OR_FOLLOWER = 6
 pytestmark = pytest.mark.slow
 
 LEDGER, ORDERS = TopicPartition("ledger", 0), TopicPartition("orders", 0)
@@ -92,7 +92,7 @@ def test_a_partition_asked_twice_in_one_request_is_refused(sender: Sender) -> No
 
     deadline = Deadline.after(SECONDS)
     answer = sender.call(1, asked_twice(LEDGER), ListOffsetsResponse, deadline, max_version=9)
-    assert {one.error_code for one in answer.topics[0].partitions} == {INVALID_REQUEST}
+    assert {partition.error_code for partition in answer.topics[0].partitions} == {INVALID_REQUEST}
 
 
 def asked_twice(partition: TopicPartition) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.errors import TimedOut
-from breakglass.services.kafka.cluster.describe_cluster import QUORUM_SECONDS, describe_quorum
-from breakglass.services.kafka.cluster.reassignments import REASSIGNMENT_SECONDS, read_reassignments
+from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
+from breakglass.services.kafka.cluster.reassignments import read_reassignments
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.layout import Listener
@@ -72,7 +73,7 @@ def test_r20_we_say_so_before_a_broker_does(headless: Cluster) -> None:
     took = time.monotonic() - began
     assert isinstance(quorum, Unknown)
     assert isinstance(moving, Unknown)
-    assert took < QUORUM_SECONDS + REASSIGNMENT_SECONDS + 1
+    assert took < patience.CONTROLLER + patience.CONTROLLER + 1
 
 
 @pytest.mark.timeout(180)

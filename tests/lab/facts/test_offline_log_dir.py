@@ -15,7 +15,7 @@ from breakglass.services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.log_dir import fail_log_dir
+from breakglass.services.lab.node import fail_log_dir
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.scenarios.failed_logdir import QUICK_CHECKPOINTS
 from breakglass.services.lab.topics import create_topic
@@ -45,7 +45,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HalfBroken]:
         produce(cluster, "readings", 0, 10)
         holder = cluster.broker(1).partition_folder("readings", 0)
         assert holder is not None
-        other = next(one for one in cluster.broker(1).layout.log_dirs if one != holder.parent)
+        other = next(dir_ for dir_ in cluster.broker(1).layout.log_dirs if dir_ != holder.parent)
         fail_log_dir(holder.parent)
         cluster.wait_partition("readings", 0, lambda state: state.offline, "no leader")
         with sender_to(cluster) as sender:

@@ -57,8 +57,8 @@ def damage(fault: Fault, lab: Lab, topic: str, disk: Path, during: Callable[[], 
     """Do *fault*, call *during* while it lasts, and undo it; each broker in turn: three times."""
 
     def each() -> None:
-        for one in BROKERS:
-            _killed(lab, topic, one, during)
+        for broker in BROKERS:
+            _killed(lab, topic, broker, during)
 
     rounds: dict[Fault, Callable[[], None]] = {
         Fault.KILL_LEADER: lambda: _killed(lab, topic, lab.leader(topic), during),
@@ -88,7 +88,7 @@ def _stopped(lab: Lab, topic: str, during: Callable[[], None]) -> None:
 def _moved(lab: Lab, topic: str, during: Callable[[], None]) -> None:
     """The assignment is turned, and its first replica elected."""
     leader = lab.leader(topic)
-    turned = [one for one in BROKERS if one != leader] + [leader]
+    turned = [broker for broker in BROKERS if broker != leader] + [leader]
     partition = TopicPartition(topic, 0)
     reassign(lab.cluster, {partition: turned})
     elect_preferred(lab.cluster, partition)

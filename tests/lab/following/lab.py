@@ -81,9 +81,9 @@ class Writer:
         def delivered(error: object, _: object) -> None:
             failed.extend([error] if error is not None else [])
 
-        for one in records:
+        for record in records:
             self._producer.produce(
-                self._topic, one.value, one.key, partition=0, on_delivery=delivered
+                self._topic, record.value, record.key, partition=0, on_delivery=delivered
             )
         left = self._producer.flush(SECONDS)
         assert (left, failed) == (0, [])

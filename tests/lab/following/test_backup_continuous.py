@@ -14,12 +14,12 @@ from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.store.form import has_manifest
 from breakglass.services.topic_backup.verification import verify_files
+from tests.kit.waiting import wait_until
 from tests.lab.following.cells import BACKUP, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab, Writer
 from tests.lab.following.programs import running
 from tests.unit.metastore.generating import Generator
-from tests.waiting import wait_until
 
 PART = 15
 SECONDS = 240
@@ -29,11 +29,11 @@ def backed_up(folder: Path) -> list[tuple[bytes | None, bytes | None]]:
     """The records that were committed, in their order."""
     if not (folder.is_dir() and has_manifest(LocalFolder(folder).names())):
         return []
-    return [(one.key, one.value) for one in partition_of(str(folder / "0")).records()]
+    return [(record.key, record.value) for record in partition_of(str(folder / "0")).records()]
 
 
 def content(records: list[CommandRecord]) -> list[tuple[bytes | None, bytes | None]]:
-    return [(one.key, one.value) for one in records]
+    return [(record.key, record.value) for record in records]
 
 
 @pytest.mark.timeout(900)
@@ -46,7 +46,7 @@ def test_a_continuous_backup_goes_on_through(
     writer, every = Writer(lab, topic), Generator(4).records(PART * 5)
     written = every[:PART]
     writer.write(written)
-    given = ("--to", str(place), "--topics", topic, "--every", "2", "--master", "local[1]")
+    given = ("--store", str(place), "--topics", topic, "--every", "2s", "--master", "local[1]")
     where = ("--bootstrap-server", lab.cluster.bootstrap_servers)
     with running(state, "backup", "run", "--continuous", *given, *where) as backup:
 
@@ -55,10 +55,10 @@ def test_a_continuous_backup_goes_on_through(
             return backed_up(place / topic) == content(written)
 
         def behind() -> bool:
-            return any("the backup is behind since" in one for one in backup.said)
+            return any("the backup is behind since" in text for text in backup.said)
 
         def behind_in_status() -> bool:
-            return any(one.job.behind for one in read_jobs(now_ms(), state / "breakglass"))
+            return any(job.job.behind for job in read_jobs(now_ms(), state / "breakglass"))
 
         def during() -> None:
             written.extend(every[len(written) : len(written) + PART])
@@ -83,7 +83,7 @@ def test_a_continuous_backup_goes_on_through(
         wait_until(copied, "all records", SECONDS, instead=lambda: backup.said)
         if behind():
             wait_until(
-                lambda: any("the backup caught up again" in one for one in backup.said),
+                lambda: any("the backup caught up again" in text for text in backup.said),
                 "that it has caught up",
                 SECONDS,
                 instead=lambda: backup.said,

@@ -14,13 +14,13 @@ import pytest
 
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.commands import Program, Running
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked
 from tests.lab.following.cells import SERVE, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab, Writer
 from tests.unit.metastore.generating import Generator
-from tests.waiting import wait_until
 
 EVERY = "2s"
 SECONDS = 240
@@ -38,7 +38,7 @@ def serving(lab: Lab, topic: str, store: Path, state: Path) -> Iterator[tuple[Ru
 def completed(store: Path) -> int:
     """The newest completed checkpoint; 0 before the first."""
     found = BackupStore(str(store)).all()
-    return next((one.id for one in found if one.status is Status.COMPLETED), 0)
+    return next((checkpoint.id for checkpoint in found if checkpoint.status is Status.COMPLETED), 0)
 
 
 def behind_since(address: str) -> float:
@@ -49,7 +49,7 @@ def behind_since(address: str) -> float:
         connection.request("GET", "/metrics", headers=headers)
         lines = connection.getresponse().read().decode().splitlines()
     name = "breakglass_checkpoint_behind_since_seconds "
-    return float(next(one.removeprefix(name) for one in lines if one.startswith(name)))
+    return float(next(line.removeprefix(name) for line in lines if line.startswith(name)))
 
 
 @pytest.mark.timeout(900)
@@ -69,7 +69,7 @@ def test_a_server_of_checkpoints_goes_on_through(
                 wait_until(lambda: completed(store) > before, "another one", SECONDS)
                 return
             wait_until(
-                lambda: any("checkpoints are behind since" in one for one in server.said),
+                lambda: any("checkpoints are behind since" in text for text in server.said),
                 "that they are behind",
                 SECONDS,
                 instead=lambda: server.said,

@@ -18,10 +18,10 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import Unknown
 from breakglass.services.session import ReadAccess
+from tests.kit.waiting import wait_until
 from tests.lab.following.cells import CONSOLE, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab
-from tests.waiting import wait_until
 
 DURATION = 5.0
 SECONDS = 180
@@ -45,9 +45,9 @@ class Watching:
     def _run(self) -> None:
         while not self._stop.wait(0.5):
             try:
-                for one in self._watch.read(self.incident):
-                    self.monitor.seen(one.snapshot)
-                    self.incident, self.failure = one, ""
+                for incident in self._watch.read(self.incident):
+                    self.monitor.seen(incident.snapshot)
+                    self.incident, self.failure = incident, ""
             except BreakglassError as error:
                 self.failure = str(error)
                 self.monitor.missed(str(error))
@@ -75,9 +75,9 @@ def said(seen: Watching, lab: Lab, fault: Fault) -> bool:
     incident = seen.incident
     if incident is None:
         return False
-    down = {one.id for one in lab.cluster.brokers if not one.awake}
+    down = {broker.id for broker in lab.cluster.brokers if not broker.awake}
     if fault in (Fault.KILL_LEADER, Fault.EACH_BROKER, Fault.STOPPED_LEADER):
-        fenced = {one.id for one in incident.snapshot.brokers if one.fenced}
+        fenced = {broker.id for broker in incident.snapshot.brokers if broker.fenced}
         return down <= fenced
     if fault is Fault.CONTROLLER:
         return isinstance(incident.snapshot.quorum, Unknown)
@@ -112,7 +112,7 @@ def test_the_consoles_watches_go_on_through(
                 not seen.failure
                 and incident is not None
                 and not isinstance(incident.snapshot.quorum, Unknown)
-                and not any(one.fenced for one in incident.snapshot.brokers)
+                and not any(broker.fenced for broker in incident.snapshot.brokers)
                 and seen.monitor.health.counts.failed is None
             )
 

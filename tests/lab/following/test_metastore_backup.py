@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.topics import elect_unclean
-from breakglass.services.metastore.names import command_topic
 from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.settings import command_topic
 from breakglass.services.model import TopicPartition
+from tests.kit.waiting import wait_until
 from tests.lab.following.cells import METASTORE, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab, Writer
 from tests.lab.metastore.commands import Follower, following
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import content
-from tests.waiting import wait_until
 
 PART = 15
 
@@ -33,7 +33,7 @@ def records(count: int) -> list[CommandRecord]:
 
 
 def words(service: str, folder: Path) -> tuple[str, ...]:
-    return ("backup", "--service-id", service, "--location", str(folder))
+    return ("backup", "--service-id", service, "--store", str(folder))
 
 
 def files(folder: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def wait_for(folder: Path, wanted: list[CommandRecord], follower: Follower) -> N
 
     def held() -> bool:
         assert follower.process.poll() is None, follower.process.communicate()
-        return [one.read_bytes() for one in files(folder)] == [content(wanted)]
+        return [file.read_bytes() for file in files(folder)] == [content(wanted)]
 
     wait_until(held, f"{len(wanted)} commands in the backup", 90, instead=lambda: follower.told)
 
@@ -106,7 +106,7 @@ def test_a_metastore_backup_goes_on_through(
             assert behind["reason"]
         follower.stop()
     assert follower.process.returncode in (0, 1)
-    assert [one.read_bytes() for one in files(folder)] == [content(written)]
+    assert [file.read_bytes() for file in files(folder)] == [content(written)]
 
 
 def test_a_folder_that_is_gone_ends_the_backup_with_a_sentence(

@@ -37,7 +37,7 @@ class Done(NamedTuple):
     @property
     def lines(self) -> list[dict[str, Any]]:
         """What it printed, line by line as JSON."""
-        return [json.loads(one) for one in self.out.splitlines()]
+        return [json.loads(line) for line in self.out.splitlines()]
 
     @property
     def last(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Done(NamedTuple):
 
     def kinds(self) -> list[str]:
         """Its events, in order."""
-        return [one["event"] for one in self.lines if "event" in one]
+        return [line["event"] for line in self.lines if "event" in line]
 
 
 def words_of(cluster: Cluster | None, words: tuple[str, ...]) -> list[str]:
@@ -71,7 +71,7 @@ def backed_up(topic: CommandTopic, folder: Path, *, fail: bool = False) -> Done:
             access_to(topic.cluster),
             {"bootstrap.servers": topic.cluster.bootstrap_servers},
             job,
-            lambda one: events.append(document(one)),
+            lambda event: events.append(document(event)),
         )
     except BreakglassError as error:
         return Done(error.exit_code, _lines(events), str(error))

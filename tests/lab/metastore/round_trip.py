@@ -9,10 +9,10 @@ from pathlib import Path
 
 from breakglass.services.metastore.log.reader import Replay
 from breakglass.services.metastore.records import CommandRecord
+from tests.kit.waiting import wait_until
 from tests.lab.metastore.commands import following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.test_live_backup import stored
-from tests.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class RoundTrip:
 def digest_of(records: Sequence[CommandRecord]) -> Replay:
     """The metastore that they are."""
     replay = Replay()
-    for one in records:
-        assert replay.take(one), replay.degraded
+    for record in records:
+        assert replay.take(record), replay.degraded
     return replay
 
 
@@ -42,7 +42,7 @@ def round_trip(
     """Go through it with *records*; with *vanish* wait until the broker has deleted them."""
     half = len(records) // 2
     written = topic.produce(records[:half], group=3)
-    words = ("backup", "--service-id", topic.service_id, "--location", str(folder))
+    words = ("backup", "--service-id", topic.service_id, "--store", str(folder))
     with following(topic.cluster, *words) as follower:
         follower.event("caught up")
         written += topic.produce(records[half:], group=3)
@@ -80,7 +80,7 @@ def wait_gone(topic: CommandTopic) -> None:
 
 def restored(topic: CommandTopic, file: Path) -> None:
     """Restore *file*, with the phrase that the refusal names."""
-    words = ("restore", "--from", str(file), "--write")
+    words = ("restore", str(file), "--write")
     refused = run(topic.cluster, *words)
     phrase = refused.err.rstrip().splitlines()[-1].removeprefix("consent: ")
     done = run(topic.cluster, *words, "--consent", phrase)

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.access import Acl, Operation, Resource, grant, revoke
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.lab.security import (
+    OPERATOR,
+)
 from breakglass.services.metastore.records import CommandRecord
-from tests.acl_page import needs_of_commands
+from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.acl_page import needs_of_commands
+from tests.kit.client_properties import write_client_properties
 from tests.lab.metastore.commands import Done, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
@@ -32,9 +35,9 @@ def acls_of(command: str, topic: CommandTopic) -> list[Acl]:
     """What the page says, with the transactional ids that it names below its table."""
     needs = needs_of_commands()[command]
     ids = (topic.service_id, f"{topic.service_id}-breakglass-pads")
-    acls = [Acl(OPERATOR, Operation[one], Resource.TOPIC, topic.name) for one in needs.topic]
-    acls += [Acl(OPERATOR, Operation[one], Resource.GROUP, "*") for one in needs.group]
-    return acls + [Acl(OPERATOR, Operation.WRITE, Resource.TRANSACTIONAL_ID, one) for one in ids]
+    acls = [Acl(OPERATOR, Operation[text], Resource.TOPIC, topic.name) for text in needs.topic]
+    acls += [Acl(OPERATOR, Operation[text], Resource.GROUP, "*") for text in needs.group]
+    return acls + [Acl(OPERATOR, Operation.WRITE, Resource.TRANSACTIONAL_ID, id_) for id_ in ids]
 
 
 def test_what_is_missing_for_a_restore_is_named_before_anything_is_deleted(
@@ -44,11 +47,11 @@ def test_what_is_missing_for_a_restore_is_named_before_anything_is_deleted(
     topic.create()
     present = topic.produce(Generator(91).records(2))
     folder = tmp_path / "backups"
-    records = [one._replace(offset=2 * one.offset) for one in Generator(92).records(4)]
+    records = [record._replace(offset=2 * record.offset) for record in Generator(92).records(4)]
     back_up(folder, records)
     (file,) = folder.glob("*.bak")
     config = str(write_client_properties(secured.layout, OPERATOR))
-    words: tuple[str, ...] = ("restore", "--from", str(file), "--command-config", config)
+    words: tuple[str, ...] = ("restore", str(file), "--command-config", config)
     words = (
         *words,
         "--write",
@@ -63,10 +66,10 @@ def test_what_is_missing_for_a_restore_is_named_before_anything_is_deleted(
 
     acls = acls_of("metastore restore", topic)
     needed = [
-        one
-        for one in acls
-        if one.resource is Resource.TRANSACTIONAL_ID
-        or one.operation in (Operation.CREATE, Operation.DELETE, Operation.READ)
+        acl
+        for acl in acls
+        if acl.resource is Resource.TRANSACTIONAL_ID
+        or acl.operation in (Operation.CREATE, Operation.DELETE, Operation.READ)
     ]
     grant(secured, *acls, Acl(OPERATOR, Operation.DESCRIBE, Resource.TOPIC, topic.name))
     for missing in needed:
@@ -82,7 +85,7 @@ def test_what_is_missing_for_a_restore_is_named_before_anything_is_deleted(
 
 
 READERS = {
-    "metastore backup": ("backup", "--location", "{folder}"),
+    "metastore backup": ("backup", "--store", "{folder}"),
     "metastore list": ("list",),
     "metastore history": ("history",),
     "metastore validate": ("validate", "DROP STREAM IF EXISTS NOT_THERE;"),
@@ -108,11 +111,11 @@ def test_a_command_needs_what_its_row_says_and_names_what_it_lacks(
     config = str(write_client_properties(secured.layout, OPERATOR))
     acls = acls_of(command, topic)
     if command != "metastore submit":
-        acls = [one for one in acls if one.resource is not Resource.TRANSACTIONAL_ID]
+        acls = [acl for acl in acls if acl.resource is not Resource.TRANSACTIONAL_ID]
 
     def done(number: int) -> Done:
         told = {"folder": tmp_path / str(number), "type": f"T{number}", "topic": topic.name}
-        words = [one.format(**told) for one in READERS[command]]
+        words = [reader.format(**told) for reader in READERS[command]]
         more = ("--service-id", topic.service_id, "--command-config", config)
         return run(secured, *words, *more)
 
@@ -122,7 +125,7 @@ def test_a_command_needs_what_its_row_says_and_names_what_it_lacks(
     describe = Acl(OPERATOR, Operation.DESCRIBE, Resource.TOPIC, topic.name)
     pads = f"{topic.service_id}-breakglass-pads"
     grant(secured, describe)
-    for missing in [one for one in acls if one.name != pads]:
+    for missing in [acl for acl in acls if acl.name != pads]:
         revoke(secured, missing)
         less = done(1)
         assert less.code == 1, (missing, less.err)

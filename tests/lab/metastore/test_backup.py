@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.metastore import topic_run, whole_fetches
+from breakglass.services.metastore import topic_reader, topic_run
 from breakglass.services.metastore.appender import side_of
 from breakglass.services.metastore.log import reader
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.topic_reader import TopicReader
+from tests.kit.waiting import wait_until, within
 from tests.lab.metastore.commands import Follower, access_to, backed_up, following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import content, stored
-from tests.waiting import wait_until, within
 
 WITHIN_SECONDS = 2.0
 
 
 def words(topic: CommandTopic, folder: Path) -> tuple[str, ...]:
-    return ("backup", "--service-id", topic.service_id, "--location", str(folder))
+    return ("backup", "--service-id", topic.service_id, "--store", str(folder))
 
 
 def files(folder: Path) -> list[Path]:
@@ -96,14 +96,14 @@ def test_whole_fetches_and_the_consumer_make_the_same_backup(
     end = written[-1].offset + 2
     folders = folder / "fetches", folder / "consumer"
     for place, worthwhile in zip(folders, (1, 10**9), strict=True):
-        monkeypatch.setattr(whole_fetches, "WORTHWHILE", worthwhile)
+        monkeypatch.setattr(topic_reader, "WORTHWHILE", worthwhile)
         assert backed_up(topic, place).last["appended"] == len(ODD) + len(written)
     assert starts == [end, None]
     by_fetches, by_consumer = (files(place)[0] for place in folders)
     assert by_fetches.read_bytes() == by_consumer.read_bytes()
     assert stored(by_fetches) == stored(by_consumer) == topic.read()
     noted = side_of(by_consumer).read_bytes()
-    monkeypatch.setattr(whole_fetches, "WORTHWHILE", 1)
+    monkeypatch.setattr(topic_reader, "WORTHWHILE", 1)
     assert backed_up(topic, folders[1]).kinds() == ["continued", "caught up"]
     assert side_of(by_consumer).read_bytes() == noted
 
@@ -115,7 +115,7 @@ def test_whole_fetches_and_the_consumer_replay_the_same(
     connection = {"bootstrap.servers": topic.cluster.bootstrap_servers}
     told: list[list[reader.AppliedCommand]] = []
     for worthwhile in (1, 10**9):
-        monkeypatch.setattr(whole_fetches, "WORTHWHILE", worthwhile)
+        monkeypatch.setattr(topic_reader, "WORTHWHILE", worthwhile)
         told.append([])
         access = access_to(topic.cluster)
         reader.read_whole(access, connection, topic.service_id, 30.0, told[-1].append)
@@ -129,7 +129,7 @@ def test_a_topic_that_does_not_exist_is_not_created(topic: CommandTopic, folder:
     done = backed_up(topic, folder)
     assert done.code == 1
     assert "does not exist, and it is not created here" in done.err
-    assert all(one.partition.topic != topic.name for one in topic.cluster.partitions())
+    assert all(partition.partition.topic != topic.name for partition in topic.cluster.partitions())
 
 
 def test_an_empty_topic_leaves_no_file(topic: CommandTopic, folder: Path) -> None:
@@ -180,7 +180,7 @@ def test_m5_a_setting_left_to_the_broker_is_judged_as_it_holds(
     written = topic.produce(records, group=40)
     done = backed_up(topic, folder)
     assert done.code == 1
-    (alarm,) = [one for one in done.lines if one.get("event") == "alarm"]
+    (alarm,) = [line for line in done.lines if line.get("event") == "alarm"]
     assert (alarm["danger"], alarm["evidence"]["value"]) == ("retention.ms", "604800000")
     assert alarm["evidence"]["source"] != "topic"
     assert stored(files(folder)[0]) == written
@@ -210,7 +210,9 @@ def test_m4_a_topic_created_anew_is_noticed_and_gets_a_file_of_its_own(
         topic.create()
         assert follower.alarm("topic recreated") - began < within(WITHIN_SECONDS)
         other = topic.produce(records[20:] + records[:20], group=40)
-        follower.wait(lambda one: one.get("event") == "begun" and bool(one.get("before")))
+        follower.wait(
+            lambda document: document.get("event") == "begun" and bool(document.get("before"))
+        )
         first, second = files(folder)
         wait_for(second, other)
         assert first.read_bytes() == content(written)
@@ -244,7 +246,7 @@ def test_a_topic_created_anew_and_empty_is_told_with_what_the_backup_holds(
     topic.create()
     done = backed_up(topic, folder)
     assert done.code == 1
-    (shorter,) = [one for one in done.lines if one.get("event") == "shorter"]
+    (shorter,) = [line for line in done.lines if line.get("event") == "shorter"]
     assert (shorter["commands"], shorter["missing"]) == (0, 40)
     assert stored(files(folder)[0]) == written
 
@@ -311,9 +313,9 @@ def test_a_servers_own_properties_name_all_that_is_needed(
         "listeners=http://0.0.0.0:8088\n"
         "ksql.enable.metastore.backup=true\n"
     )
-    done = run(None, "backup", "--config", str(config))
+    done = run(None, "backup", "--config-file", str(config))
     assert (done.code, done.out) == (0, f"{files(folder)[0].name}  40 commands, 40 of them new\n")
     config.write_text(config.read_text().replace("=true", "=false"))
-    off = run(None, "backup", "--config", str(config))
+    off = run(None, "backup", "--config-file", str(config))
     assert off.code == 0
     assert "Backups are off (ksql.enable.metastore.backup is false)" in off.err

@@ -37,16 +37,19 @@ def test_a_statement_is_validated_and_submitted_and_seen(topic: CommandTopic) ->
     )
     done, plan = told(topic, "validate", statement)
     assert done.code == 0, done.err
-    assert (plan["id"], plan["executable"]) == ("stream/`a:b`/create", False)
+    assert (plan["id"], plan["executable"]) == ("stream/`a:b`/create", True)
+    assert plan["command"]["plan"]["ddlCommand"]["schema"] == "`ID` INTEGER KEY"
     missing, _ = told(topic, "validate", statement.replace("t-", "u-"))
     assert missing.code == 2
     assert "Kafka topic does not exist: u-" in missing.err
 
     read_only, _ = told(topic, "submit", statement)
     assert (read_only.code, "add --write" in read_only.err) == (3, True)
-    planless, _ = told(topic, "submit", statement, "--write")
-    assert (planless.code, "--without-plan" in planless.err) == (3, True)
-    words = ("submit", statement, "--write", "--without-plan")
+    registered = statement.replace("JSON", "AVRO")
+    planless, _ = told(topic, "submit", registered, "--write")
+    assert (planless.code, "add --server" in planless.err) == (3, True)
+    assert "AVRO has its schema registered" in planless.err
+    words = ("submit", statement, "--write")
     refused, _ = told(topic, *words)
     phrase = f"{topic.name} stream/`a:b`/create"
     assert refused.err.rstrip().endswith(f"consent: {phrase}")
@@ -71,7 +74,7 @@ def test_a_compacted_backup_restores_the_same_metastore(
     """The blog's third wish."""
     written = topic.produce(Generator(41).records(120, gaps=True), group=4)
     file = tmp_path / "backups" / str(backed_up(topic, tmp_path / "backups").last["file"])
-    done = run(None, "compact", str(file), "--to", str(tmp_path / "small"), "--json")
+    done = run(None, "compact", str(file), "--out", str(tmp_path / "small"), "--json")
     assert done.code == 0, done.err
     told_of = json.loads(done.out)
     assert told_of["commands"] < told_of["commands_before"] == 120
@@ -81,7 +84,7 @@ def test_a_compacted_backup_restores_the_same_metastore(
     assert restored.code == 0, restored.err
     read = topic.read()
     assert metastore_of(read) == metastore_of(written)
-    offsets = {one.key: one.offset for one in written}
-    assert {one.offset for one in read} < set(offsets.values()) | {o.offset for o in written}
-    again = run(None, "compact", str(file), "--to", str(tmp_path / "small"))
+    offsets = {record.key: record.offset for record in written}
+    assert {record.offset for record in read} < set(offsets.values()) | {o.offset for o in written}
+    again = run(None, "compact", str(file), "--out", str(tmp_path / "small"))
     assert (again.code, "not empty" in again.err) == (3, True)

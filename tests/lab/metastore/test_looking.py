@@ -34,7 +34,7 @@ def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, fo
         assert len(second.entries) == 9
         topic.configure(retention_ms="0")
         topic.delete()
-        assert any("is gone" in one for one in watch.look(client).alarms)
+        assert any("is gone" in alarm for alarm in watch.look(client).alarms)
         topic.create()
         anew = watch.look(client)
         assert anew.metastore == Metastore()

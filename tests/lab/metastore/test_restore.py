@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def restore(topic: CommandTopic, file: Path, *words: str) -> Done:
-    return run(topic.cluster, "restore", "--from", str(file), *words)
+    return run(topic.cluster, "restore", str(file), *words)
 
 
 def consented(topic: CommandTopic, file: Path, *words: str) -> Done:
@@ -160,8 +160,10 @@ def test_a_backup_without_offsets_is_refused_unless_they_may_be_others(
     done = consented(topic, file, "--compact-offsets")
     assert done.code == 0, done.err
     read = topic.read()
-    assert [one.offset for one in read] == list(range(30))
-    assert [(one.key, one.value) for one in read] == [(one.key, one.value) for one in records]
+    assert [record.offset for record in read] == list(range(30))
+    assert [(record.key, record.value) for record in read] == [
+        (record.key, record.value) for record in records
+    ]
 
 
 def test_a_line_that_cannot_be_restored_is_named_before_anything_is_touched(

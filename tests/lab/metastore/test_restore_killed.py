@@ -74,7 +74,7 @@ def test_a_restore_that_is_killed_goes_on(
         left = left_of(topic)
         assert left in (None, [], other, written), point
         snapshots = list((folder / "snapshots").glob("*/*.bak"))
-        assert left == other or [stored(one) for one in snapshots] == [other], point
+        assert left == other or [stored(snapshot) for snapshot in snapshots] == [other], point
         done = restore_here(topic.cluster.bootstrap_servers, topic.service_id, file, folder)
         assert done.verified, point
         assert topic.read() == written, point
@@ -82,6 +82,6 @@ def test_a_restore_that_is_killed_goes_on(
 
 def left_of(topic: CommandTopic) -> list[CommandRecord] | None:
     """What consumers see; None where there is no topic."""
-    if all(one.partition.topic != topic.name for one in topic.cluster.partitions()):
+    if all(partition.partition.topic != topic.name for partition in topic.cluster.partitions()):
         return None
     return topic.read()

@@ -8,7 +8,7 @@ import pytest
 
 from breakglass.screens.metastore.restore import RestoreScreen
 from breakglass.services.session import Power
-from tests.incidents import incident_of
+from tests.kit.incidents import incident_of
 from tests.lab.metastore.commands import access_to, backed_up
 from tests.lab.metastore.topics import CommandTopic
 from tests.screens.consoles import console_on

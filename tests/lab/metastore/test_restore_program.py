@@ -79,12 +79,12 @@ def test_a_file_of_ksqldbs_own_gets_its_offsets(
     """Without a side file: 0, 2, 4, as a transaction a command leaves them."""
     records = Generator(73).records(5)
     file = tmp_path / f"backup_{topic.name}_1593540976000"
-    file.write_bytes(b"".join([one.line for one in records]))
+    file.write_bytes(b"".join([record.line for record in records]))
     done = program("--config-file", properties, str(file), typed="yes\n")
     assert done.code == 0, done.err
     read = topic.read()
-    assert [one.offset for one in read] == [0, 2, 4, 6, 8]
-    assert [one.line for one in read] == [one.line for one in records]
+    assert [record.offset for record in read] == [0, 2, 4, 6, 8]
+    assert [record.line for record in read] == [record.line for record in records]
 
 
 CONSOLE_PRODUCER = {
@@ -111,7 +111,7 @@ def test_the_way_of_the_klip(version: str, topic: CommandTopic, folder: Path) ->
     lines = run(None, "lines", str(file))
     assert lines.code == 0, lines.err
     main, reach, split = CONSOLE_PRODUCER[version]
-    words = [one.format(brokers=topic.cluster.lab_bootstrap) for one in (*reach, *split)]
+    words = [text.format(brokers=topic.cluster.lab_bootstrap) for text in (*reach, *split)]
     command = tool_command(distribution(version), main, ["--topic", topic.name, *words])
     done = subprocess.run(
         command,
@@ -122,8 +122,8 @@ def test_the_way_of_the_klip(version: str, topic: CommandTopic, folder: Path) ->
     )
     assert done.returncode == 0, done.stderr.decode()
     read = topic.read()
-    assert [one.line for one in read] == [one.line for one in written]
-    assert [one.offset for one in read] == list(range(12))
+    assert [record.line for record in read] == [record.line for record in written]
+    assert [record.offset for record in read] == list(range(12))
 
 
 def test_a_name_that_it_would_split_is_refused_with_a_pointer(tmp_path: Path) -> None:
@@ -132,4 +132,4 @@ def test_a_name_that_it_would_split_is_refused_with_a_pointer(tmp_path: Path) ->
     refused = run(None, "lines", str(file))
     assert (refused.code, refused.out) == (3, "")
     assert "line 2 has ':' in its name" in refused.err
-    assert "`breakglass metastore restore --from`" in refused.err
+    assert "`breakglass metastore restore`" in refused.err

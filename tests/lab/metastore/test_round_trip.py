@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import within
 from tests.lab.metastore.round_trip import round_trip
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
-from tests.waiting import within
 
 pytestmark = pytest.mark.slow
 

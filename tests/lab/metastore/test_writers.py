@@ -85,7 +85,7 @@ def writer_of(topic: CommandTopic, log: CommandLog) -> CommandWriter:
 
 
 def statements(records: Sequence[CommandRecord]) -> list[str]:
-    return [json.loads(one.value or b"{}")["statement"] for one in records]
+    return [json.loads(record.value or b"{}")["statement"] for record in records]
 
 
 def conflicts(records: Sequence[CommandRecord]) -> list[str]:
@@ -102,13 +102,13 @@ def conflicts(records: Sequence[CommandRecord]) -> list[str]:
 
 def assert_nothing_lost(records: Sequence[CommandRecord], writers: Writers) -> None:
     """Each statement that was told as committed is where it was told to be, and once."""
-    marks = [dict(one.headers)[MARK] for one in records]
+    marks = [dict(record.headers)[MARK] for record in records]
     assert len(set(marks)) == len(marks)
-    by_offset = dict(zip([one.offset for one in records], statements(records), strict=True))
+    by_offset = dict(zip([record.offset for record in records], statements(records), strict=True))
     committed = writers.results("committed")
-    for one in committed:
-        assert by_offset[one["offset"]] == one["text"]
-    offsets = [one["offset"] for one in committed]
+    for document in committed:
+        assert by_offset[document["offset"]] == document["text"]
+    offsets = [document["offset"] for document in committed]
     assert len(set(offsets)) == len(offsets)
     untold = len(records) - len(offsets)
     assert untold <= writers.killed + len(writers.results("unknown"))
@@ -144,7 +144,7 @@ def test_m7_eight_writers_that_are_killed_and_stopped_while_brokers_restart(
     assert_nothing_lost(records, writers)
     assert_all_rebuild_the_same(replicated)
     a_minute = len(writers.results("committed")) / CHAOS_SECONDS * 60
-    kinds = Counter(one["result"] for one in writers.told)
+    kinds = Counter(document["result"] for document in writers.told)
     print(f"{a_minute:.0f} a minute; killed {writers.killed}, stopped {writers.stopped}; {kinds}")
     assert writers.killed
     assert writers.stopped
@@ -160,7 +160,7 @@ def test_the_protocol_before_transactions_writes_conflicting_commands(
         writers.wait(90)
     records = replicated.read()
     assert len(records) == len(writers.results("committed"))
-    assert len({one["writer"] for one in writers.results("committed")}) == WRITERS
+    assert len({result["writer"] for result in writers.results("committed")}) == WRITERS
     print(f"{len(conflicts(records))} of {len(records)} commands lost their conflict")
     assert conflicts(records), len(records)
 

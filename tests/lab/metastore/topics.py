@@ -11,8 +11,8 @@ from confluent_kafka.admin._config import ConfigResource, ConfigSource
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import configure_topic, create_topic
-from breakglass.services.metastore.names import command_topic
 from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.settings import command_topic
 from tests.lab.asking import NO_LOG
 
 SECONDS = 30.0
@@ -86,14 +86,14 @@ class CommandTopic:
             assert error is None, error
             offsets.append(message.offset())  # type: ignore[attr-defined]
 
-        for one in records:
+        for record in records:
             producer.produce(
                 self.name,
-                key=one.key,
-                value=one.value,
+                key=record.key,
+                value=record.value,
                 partition=0,
-                timestamp=one.timestamp_ms or 0,
-                headers=list(one.headers),
+                timestamp=record.timestamp_ms or 0,
+                headers=list(record.headers),
                 on_delivery=delivered,
             )
         producer.flush(SECONDS)
@@ -140,9 +140,9 @@ class CommandTopic:
         (told,) = admin.describe_configs([asked]).values()
         entries = told.result(SECONDS).values()
         return {
-            one.name: one.value
-            for one in entries
-            if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+            entry.name: entry.value
+            for entry in entries
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         }
 
     def delete(self) -> None:
@@ -151,7 +151,9 @@ class CommandTopic:
         admin.delete_topics([self.name])[self.name].result(SECONDS)
 
         def gone() -> bool:
-            return all(one.partition.topic != self.name for one in self.cluster.partitions())
+            return all(
+                partition.partition.topic != self.name for partition in self.cluster.partitions()
+            )
 
         self.cluster.wait_until(gone, f"{self.name} to be gone")
 

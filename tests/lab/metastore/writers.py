@@ -82,7 +82,7 @@ class Writers:
 
     def results(self, result: str) -> list[dict[str, Any]]:
         """What the writers told of statements that came to this."""
-        return [one for one in self.told if one["result"] == result]
+        return [document for document in self.told if document["result"] == result]
 
 
 @contextmanager

@@ -54,7 +54,9 @@ class Alone:
         assert differences(found.last, truth, truth.partitions) == []
 
     def test_triage_says_what_is_left_once_the_broker_to_start_is_gone(self, found: Found) -> None:
-        offline = [one for one in found.lab.truth.partitions if one.expectation.verdict]
+        offline = [
+            partition for partition in found.lab.truth.partitions if partition.expectation.verdict
+        ]
         assert differences_without(found.without, offline) == []
 
     def test_nothing_was_changed(self, found: Found) -> None:
@@ -78,7 +80,9 @@ def _find(lab: Damaged, behind: Watched, client: ReadClient) -> Found:
     for found in triage(client, DURATION_SECONDS):
         yielded.append(found)
         seconds.append(time.monotonic() - began)
-    gone = {one.expectation.broker for one in lab.truth.partitions} - {None}
-    awaited = [one for one in gone if one is not None and not lab.cluster.broker(one).running]
+    gone = {partition.expectation.broker for partition in lab.truth.partitions} - {None}
+    awaited = [
+        number for number in gone if number is not None and not lab.cluster.broker(number).running
+    ]
     *_, without = triage(client, DURATION_SECONDS, gone=awaited)
     return Found(lab, behind, client, tuple(yielded), tuple(seconds), without)

@@ -18,13 +18,16 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.proxy.frames import SeenRequest
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.prepare import target_of
 from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
 from breakglass.services.recovery.execution.run import Recovery
-from breakglass.services.recovery.execution.target import ElectionTarget, PartitionOutcome
+from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    target_of,
+)
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.triage import Triage, triage
-from tests.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 ANSWER_SECONDS = 30.0
 """--recovery-duration-ms, as it is by default."""
@@ -71,7 +74,11 @@ def recommendations(found: Triage) -> list[ElectionTarget]:
 
     Automation may leave one: where a high watermark was lost in a crash, say (R9).
     """
-    chosen = {one.partition: one.designee for one in found.assessments if one.designee is not None}
+    chosen = {
+        assessment.partition: assessment.designee
+        for assessment in found.assessments
+        if assessment.designee is not None
+    }
     return targets(found, chosen)
 
 
@@ -84,17 +91,19 @@ class Watched(NamedTuple):
     @property
     def sent(self) -> list[SeenRequest]:
         """Every request so far, in the order in which they came."""
-        requests = (one for proxy in self.proxies.values() for one in proxy.seen)
-        return sorted(requests, key=lambda one: one.at)
+        requests = (request for proxy in self.proxies.values() for request in proxy.seen)
+        return sorted(requests, key=lambda request: request.at)
 
     def requests(self, api_key: int, request_class: Any) -> list[Any]:
         """The requests of one kind, decoded."""
-        return [one.decode(request_class) for one in self.sent if one.api_key == api_key]
+        return [
+            request.decode(request_class) for request in self.sent if request.api_key == api_key
+        ]
 
     @property
     def changes(self) -> list[int]:
         """The api keys of requests that change a cluster."""
-        return [one.api_key for one in self.sent if one.api_key in CHANGES]
+        return [request.api_key for request in self.sent if request.api_key in CHANGES]
 
     def recover(
         self,
@@ -110,7 +119,7 @@ class Watched(NamedTuple):
             self.connection.armed().power("a test").elections(cluster_id) as armed,
         ):
             recovery = Recovery(armed, journal, route)
-            return [one for batch in recovery.run(list(wanted)) for one in batch]
+            return [outcome for batch in recovery.run(list(wanted)) for outcome in batch]
 
 
 @contextmanager

@@ -21,15 +21,21 @@ from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.guard.journal import Journal, list_journals, read
 from breakglass.services.incident.watch import IncidentWatch
-from breakglass.services.lab.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
 from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.lab.security import (
+    OPERATOR,
+)
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.routes import ELECT
-from tests.acl_page import needs_of_commands
+from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from tests.kit.acl_page import needs_of_commands
+from tests.kit.client_properties import write_client_properties
+from tests.kit.commits import commit_offsets
+from tests.kit.program import Ended, breakglass
 from tests.lab.scenarios.damaged import Damaged
-from tests.program import Ended, breakglass
+from tests.lab.settings.asking import own
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -107,7 +113,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         lab = Damaged(cluster, play(cluster, scenarios, {"partitions": str(PARTITIONS)}))
         commit_far_past_the_end(lab)
         config = write_client_properties(cluster.layout, OPERATOR)
-        unused = iter([one.partition for one in lab.truth.partitions])
+        unused = iter([partition.partition for partition in lab.truth.partitions])
         yield Guarded(lab, config, folder, unused)
 
 
@@ -119,7 +125,7 @@ def commit_far_past_the_end(lab: Damaged) -> None:
         logger=logging.getLogger("tests.acls"),
     )
     try:
-        consumer.commit(offsets=positions, asynchronous=False)
+        commit_offsets(consumer, positions)
     finally:
         consumer.close()
 
@@ -139,7 +145,7 @@ def plan_check(guarded: Guarded, partition: TopicPartition) -> Ended:
 def rescue(guarded: Guarded, partition: TopicPartition) -> Ended:
     """b1 holds one record more than b2."""
     plan = guarded.elections(partition, 2)
-    return guarded.run("rescue", "--plan", plan, "--to", guarded.folder / "rescued")
+    return guarded.run("rescue", "--plan", plan, "--store", guarded.folder / "rescued")
 
 
 def price_of(partition: TopicPartition) -> str:
@@ -175,13 +181,20 @@ def console(guarded: Guarded, _: TopicPartition) -> Ended:
     options = ConnectionOptions(guarded.lab.cluster.bootstrap_servers, str(guarded.config))
     with closing(IncidentWatch(Connection(options).access())) as watch:
         incident = list(watch.read())[-1]
-    return Ended(0, "", "\n".join(f"missing ACL: {one}" for one in incident.missing_acls))
+    return Ended(0, "", "\n".join(f"missing ACL: {acl}" for acl in incident.missing_acls))
+
+
+def capture(guarded: Guarded, _: TopicPartition) -> Ended:
+    path = guarded.folder / "bundle.tar.gz"
+    path.unlink(missing_ok=True)
+    return guarded.run("capture", "--out", path)
 
 
 Run = Callable[[Guarded, TopicPartition], Ended]
 READING: dict[str, Run] = {
     "console": console,
     "triage": triage,
+    "capture": capture,
     "plan make": plan_make,
     "plan check": plan_check,
     "rescue": rescue,
@@ -251,9 +264,38 @@ def test_r22_an_election_has_all_it_needs(guarded: Guarded, command: str) -> Non
     assert "missing ACL" not in ended.err
 
 
+HOLD, RELEASE = ("hold", "--topic", TOPIC, "--write"), ("hold", "--release", "--write")
+
+
+def without_leaders(guarded: Guarded) -> str:
+    """How a release names what is offline."""
+    asked = guarded.run(*RELEASE)
+    return asked.said[-1].removeprefix("consent: ")
+
+
+def test_r22_a_hold_that_lacks_alter_configs_names_it_and_changes_nothing(guarded: Guarded) -> None:
+    acl = Acl(OPERATOR, Operation.ALTER_CONFIGS, Resource.TOPIC, TOPIC)
+    assert acl in acls_of("hold")
+    with guarded.allowed(*all_but("hold", acl)):
+        ended = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
+    assert ended.code == 1
+    assert f"grant {named(acl)} to this user" in ended.err
+    assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) is None
+
+
+def test_r22_a_hold_and_its_release_have_all_they_need(guarded: Guarded) -> None:
+    with guarded.allowed(*acls_of("hold")):
+        held = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
+        assert held.code == 0, held.err
+        assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) == "false"
+        released = guarded.run(*RELEASE, "--consent", without_leaders(guarded))
+        assert released.code == 0, released.err
+    assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) is None
+
+
 def test_r22_a_topic_that_is_named_and_may_not_be_described_is_an_error(guarded: Guarded) -> None:
     with guarded.allowed(Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)):
-        ended = guarded.run("triage", "--topic", TOPIC)
+        ended = guarded.run("triage", "--topics", TOPIC)
     assert ended.code == 1
     assert f"grant DESCRIBE on topic {TOPIC}" in ended.err
 
@@ -308,6 +350,20 @@ def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartiti
         )
         assert ended.code == 0, ended.err
         assert recovered.partition in past_end(guarded)
+
+
+@pytest.mark.parametrize("weaker", [False, True])
+def test_r22_a_ledger_is_confirmed_by_who_may_read_the_topic(
+    guarded: Guarded, recovered: TopicPartition, weaker: bool
+) -> None:
+    (needed,) = acls_of("recover report")
+    with guarded.allowed(*(all_but("recover report", needed) if weaker else [needed])):
+        ended = guarded.run("recover", "report", "--json")
+    assert ended.code == 0, ended.err
+    (one,) = ended.document["partitions"]
+    assert (one["topic"], one["partition"]) == (recovered.topic, recovered.partition)
+    confirmed = one["confirmed"]
+    assert confirmed == {"unknown": confirmed["unknown"]} if weaker else confirmed is True
 
 
 @pytest.fixture

@@ -10,16 +10,19 @@ import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.lab.access import Acl, Operation, Resource, grant, revoke
 from breakglass.services.lab.scenarios import find_scenarios
 from breakglass.services.lab.scenarios.play import play, raise_lab
-from breakglass.services.lab.security import OPERATOR, write_client_properties
+from breakglass.services.lab.security import (
+    OPERATOR,
+)
 from breakglass.services.model import Denied, TopicPartition, known
 from breakglass.services.recovery.triage import Triage
+from tests.kit.access import Acl, Operation, Resource, grant, revoke
+from tests.kit.client_properties import write_client_properties
+from tests.kit.program import Ended, breakglass
 from tests.lab.product.session import judged, judgement
 from tests.lab.product.truths import differences
 from tests.lab.scenarios.damaged import Damaged
-from tests.program import Ended, breakglass
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -89,9 +92,9 @@ def test_r22_describe_on_topics_shows_the_ends_but_no_written_epochs(
     lab: Damaged, config: Path
 ) -> None:
     said = judgement(triaged(lab, config, [SHOW]), ORDERS)
-    answered = [one for one in said.evidence.replicas if one.reachable]
-    assert {one.broker: one.log_end for one in answered} == {1: 125, 2: 100}
-    assert {one.epochs for one in answered} == {
+    answered = [replica for replica in said.evidence.replicas if replica.reachable]
+    assert {log.broker: log.log_end for log in answered} == {1: 125, 2: 100}
+    assert {log.epochs for log in answered} == {
         Denied("not allowed: needs READ on topic orders", "READ on topic orders")
     }
     assert not said.automatable
@@ -103,7 +106,7 @@ def test_r22_with_all_its_acls_triage_says_the_truth(lab: Damaged, config: Path)
     said = judgement(found, ORDERS)
     assert known(found.snapshot.quorum)
     assert known(said.evidence.settings.min_insync_replicas)
-    assert all(known(one.log_dir) for one in said.evidence.replicas if one.reachable)
+    assert all(known(replica.log_dir) for replica in said.evidence.replicas if replica.reachable)
 
 
 def test_r22_without_describe_on_the_cluster_what_it_would_show_names_it(
@@ -111,7 +114,7 @@ def test_r22_without_describe_on_the_cluster_what_it_would_show_names_it(
 ) -> None:
     found = triaged(lab, config, [READ, CONFIGS])
     said = judgement(found, ORDERS).evidence
-    answered = [one.log_dir for one in said.replicas if one.reachable]
+    answered = [replica.log_dir for replica in said.replicas if replica.reachable]
     for unread in (found.snapshot.quorum, said.state.reassignment, *answered):
         assert isinstance(unread, Denied)
         assert unread.needs == "DESCRIBE on CLUSTER"
@@ -142,4 +145,4 @@ def test_r22_an_election_without_alter_on_the_cluster_names_it_and_changes_nothi
 def test_r22_an_election_with_all_its_acls_succeeds(lab: Damaged, config: Path) -> None:
     ended = recovered(lab, config, ELECTION)
     assert ended.code == 0, ended.err
-    assert [one.leader for one in lab.cluster.partitions("orders")] == [1, 1, 1]
+    assert [partition.leader for partition in lab.cluster.partitions("orders")] == [1, 1, 1]

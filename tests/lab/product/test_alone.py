@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.model import EpochHistory, TopicPartition, Unknown, known
-from breakglass.services.recovery.choice import recommended
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.summary import summarize
-from breakglass.services.recovery.plan.elections_file import write_elections
-from breakglass.services.recovery.plan.partition_file import Election
-from breakglass.services.recovery.triage import triage
+from breakglass.services.recovery.plan.partition_file import Election, write_elections
+from breakglass.services.recovery.triage import recommended, triage
+from tests.kit.program import breakglass
 from tests.lab.product.alone import DURATION_SECONDS, Alone, Found, found_on
 from tests.lab.product.session import targets
-from tests.program import breakglass
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -61,7 +59,7 @@ class TestBadUncleanBefore(Alone):
     def test_r09_a_fork_is_not_automated(self, found: Found) -> None:
         choice = recommended(found.last)
         assert choice.targets == ()
-        assert [one.partition for one in choice.left] == [self.BALANCES]
+        assert [left.partition for left in choice.left] == [self.BALANCES]
 
 
 class TestMinIsr(Alone):
@@ -217,7 +215,7 @@ class TestControllerDown(Alone):
         plan = tmp_path / "plan.json"
         write_elections([Election(self.ORDERS, 2)], plan)
         servers = ["--bootstrap-server", found.lab.cluster.bootstrap_servers]
-        ended = breakglass("rescue", "--plan", plan, "--to", tmp_path / "rescued", *servers)
+        ended = breakglass("rescue", "--plan", plan, "--store", tmp_path / "rescued", *servers)
         assert ended.code == 0, ended.err
         assert ended.said[-1] == "25 records of 1 of 1 partitions saved"
 

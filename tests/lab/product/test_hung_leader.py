@@ -9,7 +9,9 @@ import pytest
 
 from breakglass.services.backup_watch import live_ends
 from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.marker_client import Small
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -28,8 +30,11 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
+from breakglass.services.session import Power, ReadAccess
+from tests.kit.waiting import wait_until
 from tests.lab.conftest import FreshCluster
 from tests.lab.product.session import reading
+from tests.unit.pipeline.test_stream import handed_out
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -76,7 +81,9 @@ def test_a_stopped_leader_hides_the_log_ends_of_no_other_leader(
 
         wanted = WantedTopics(("orders",))
         (topic,) = read_sources(client, wanted, Deadline.after(ASK_SECONDS), partial=True)
-        assert [(one.partition, one.stable_end) for one in topic.partitions] == [(LED, RECORDS)]
+        assert [(partition.partition, partition.stable_end) for partition in topic.partitions] == [
+            (LED, RECORDS)
+        ]
         assert set(topic.unread) == {HUNG.partition}
 
         led = Logs(client, (by_partition[LED],))
@@ -103,8 +110,29 @@ def test_a_stopped_leader_hides_the_log_ends_of_no_other_leader(
         assert isinstance(confirmed[HUNG], Unknown)
 
         waiting = [
-            PartitionOutcome(one, RecoveryResult.ELECTED, "", one.designee, 0, Rung.SERVING)
-            for one in targets
+            PartitionOutcome(target, RecoveryResult.ELECTED, "", target.designee, 0, Rung.SERVING)
+            for target in targets
         ]
         seen = seen_in(Observer(client), waiting, by_partition, Deadline.after(ASK_SECONDS))
         assert set(seen) == {LED}
+
+
+def test_a_stopped_leader_delays_no_stream_and_no_marker_of_other_leaders(
+    fresh_cluster: FreshCluster,
+) -> None:
+    cluster = fresh_cluster(brokers=2)
+    with hung_leader(cluster) as client:
+        with handed_out(client, {HUNG: 0, LED: 0}) as batches:
+            wait_until(lambda: batches, "a batch of the leader that answers", 3 * ASK_SECONDS)
+        assert batches == [{LED: (0, RECORDS)}]
+
+        states = client.partitions(("orders",), Deadline.after(ASK_SECONDS))
+        power = Power(ReadAccess(connection_settings(ConnectionOptions(cluster.bootstrap_servers))))
+        with power.markers(client.describe(Deadline.after(ASK_SECONDS)).cluster_id) as markers:
+            # The leader that is stopped comes first.
+            written = markers.write(
+                sorted(states, key=lambda state: state.partition != HUNG),
+                Small(b"marker", b""),
+                Deadline.after(ASK_SECONDS),
+            )
+        assert written == {LED: RECORDS}

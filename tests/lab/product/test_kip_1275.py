@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.damage import lose, lose_last
-from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume
@@ -43,11 +42,11 @@ def recover(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess
 
 
 def isrs(cluster: Cluster) -> list[set[int]]:
-    return [set(one.isr) for one in cluster.partitions("test")]
+    return [set(partition.isr) for partition in cluster.partitions("test")]
 
 
 def leaders(cluster: Cluster) -> list[int | None]:
-    return [one.leader for one in cluster.partitions("test")]
+    return [partition.leader for partition in cluster.partitions("test")]
 
 
 @pytest.mark.timeout(300)
@@ -66,7 +65,7 @@ def test_kip_1275_system_test(cluster: Cluster, tmp_path: Path) -> None:
     first = recover(cluster, "--automated-recovery", "--all-offline-partitions")
     assert first.returncode == 0, first.stderr
     assert leaders(cluster) == [1, 1, 1]
-    assert all(len(consume(cluster, one)) == 120 for one in PARTITIONS)
+    assert all(len(consume(cluster, partition)) == 120 for partition in PARTITIONS)
 
     again = recover(cluster, "--automated-recovery", "--all-offline-partitions")
     assert again.returncode == 0, again.stderr

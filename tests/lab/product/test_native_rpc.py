@@ -21,14 +21,18 @@ from breakglass.services.kafka.wire.api_keys import (
     ELECT_LEADERS,
     LIST_OFFSETS,
 )
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY
-from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from breakglass.services.lab.proxy import Native, Proxy
+from breakglass.services.kafka.wire.messages.kip1275 import (
+    DEFAULT_API_KEY,
+    ElectLeadersRequest,
+    LogInfoSchema,
+    replica_log_info,
+)
+from breakglass.services.lab.proxy import Proxy
 from breakglass.services.lab.proxy.rewriting import Offers
 from breakglass.services.model import TopicPartition
+from tests.kit.native_rpc.native import Native
+from tests.kit.program import Ended, breakglass
 from tests.lab.scenarios.damaged import Damaged, damaged
-from tests.program import Ended, breakglass
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -53,7 +57,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
 @pytest.fixture(scope="module")
 def unused(lab: Damaged) -> Iterator[TopicPartition]:
     """Offline partitions, each handed out once."""
-    return iter([one.partition for one in lab.truth.partitions if one.partition != LAST])
+    return iter(
+        [partition.partition for partition in lab.truth.partitions if partition.partition != LAST]
+    )
 
 
 @dataclass(frozen=True)
@@ -82,34 +88,37 @@ class Behind:
 
     def recover(self, partitions: list[TopicPartition], *more: object) -> Ended:
         path = self.folder / "partitions.json"
-        entry = {"topic": TOPIC, "partitions": [one.partition for one in partitions]}
+        entry = {"topic": TOPIC, "partitions": [partition.partition for partition in partitions]}
         path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
         command = ["unclean-recovery", "--automated-recovery", "--path-to-json-file", path]
         phrase = f"{len(partitions)} partitions lose 0 and abandon b3"
         return self.run(*command, "--gone", 3, "--write", "--consent", phrase, *more)
 
     def leaders(self, partitions: list[TopicPartition]) -> set[int | None]:
-        states = {one.partition: one.leader for one in self.lab.cluster.partitions(TOPIC)}
-        return {states[one] for one in partitions}
+        states = {
+            partition.partition: partition.leader
+            for partition in self.lab.cluster.partitions(TOPIC)
+        }
+        return {states[partition] for partition in partitions}
 
     def asked(self, api_key: int) -> list[int]:
         """The versions of an api that were asked for."""
         return [
-            one.api_version
+            request.api_version
             for proxy in self.proxies.values()
-            for one in proxy.seen
-            if one.api_key == api_key
+            for request in proxy.seen
+            if request.api_key == api_key
         ]
 
     def sizes(self, broker: int, form: LogInfoSchema) -> list[int]:
         """How many partitions each GetReplicaLogInfo request to *broker* named."""
         request_class = replica_log_info(form).request_class
         requests = [
-            one.decode(request_class)
-            for one in self.proxies[broker].seen
-            if one.api_key == DEFAULT_API_KEY
+            request.decode(request_class)
+            for request in self.proxies[broker].seen
+            if request.api_key == DEFAULT_API_KEY
         ]
-        return [sum(len(t.partitions) for t in one.topic_partitions) for one in requests]
+        return [sum(len(t.partitions) for t in request.topic_partitions) for request in requests]
 
 
 @contextmanager
@@ -154,12 +163,14 @@ def replicas(document: Mapping[str, Any]) -> dict[tuple[TopicPartition, int], An
 
 def readable(lab: Damaged) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
     """Log end and last written epoch of each live replica of an offline partition, from disk."""
-    offline = {one.partition for one in lab.cluster.partitions(TOPIC) if one.offline}
+    offline = {
+        partition.partition for partition in lab.cluster.partitions(TOPIC) if partition.offline
+    }
     return {
-        (one.partition, replica.broker): (replica.log_end, replica.epochs[-1].epoch)
-        for one in lab.truth.partitions
-        for replica in one.replicas
-        if replica.readable and one.partition in offline
+        (partition.partition, replica.broker): (replica.log_end, replica.epochs[-1].epoch)
+        for partition in lab.truth.partitions
+        for replica in partition.replicas
+        if replica.readable and partition.partition in offline
     }
 
 
@@ -214,7 +225,9 @@ def test_designated_leaders_are_elected_without_a_reorder(
 ) -> None:
     """Every other one stands last in the assignment."""
     some = list(islice(unused, 14))
-    orders = {one.partition: one.assignment for one in lab.cluster.partitions(TOPIC)}
+    orders = {
+        partition.partition: partition.assignment for partition in lab.cluster.partitions(TOPIC)
+    }
     with behind(lab, tmp_path, form) as brokers:
         ended = brokers.recover(some)
         assert ended.code == 0, ended.err
@@ -222,15 +235,17 @@ def test_designated_leaders_are_elected_without_a_reorder(
         assert set(brokers.asked(ELECT_LEADERS)) == {3}
         assert brokers.asked(ALTER_PARTITION_REASSIGNMENTS) == []
         designated = [
-            one.decode(ElectLeadersRequest)
+            request.decode(ElectLeadersRequest)
             for proxy in brokers.proxies.values()
-            for one in proxy.seen
-            if one.api_key == ELECT_LEADERS
+            for request in proxy.seen
+            if request.api_key == ELECT_LEADERS
         ]
         topics = [topic for one in designated for topic in one.topic_partitions]
         assert {leader for topic in topics for leader in topic.designated_leaders} == {1}
-    now = {one.partition: one.assignment for one in lab.cluster.partitions(TOPIC)}
-    assert {one: now[one] for one in some} == {one: orders[one] for one in some}
+    now = {partition.partition: partition.assignment for partition in lab.cluster.partitions(TOPIC)}
+    assert {partition: now[partition] for partition in some} == {
+        partition: orders[partition] for partition in some
+    }
 
 
 def test_a_leader_designated_by_hand_is_the_one_elected(
@@ -283,7 +298,7 @@ def test_r22_where_it_is_not_allowed_the_stock_requests_do_it_and_the_acl_is_nam
     with behind(lab, tmp_path, form, deny_cluster_action=True) as brokers:
         document = brokers.triage()
         assert "needs CLUSTER_ACTION on CLUSTER" in document["native_rpc"]
-        assert {one["source"] for one in replicas(document).values()} == {STOCK}
+        assert {replica["source"] for replica in replicas(document).values()} == {STOCK}
         ended = brokers.recover(some)
         assert ended.code == 0, ended.err
         assert brokers.leaders(some) == {1}
@@ -309,7 +324,7 @@ def test_switched_off_only_stock_requests_are_sent(
     some = list(islice(unused, 2))
     with behind(lab, tmp_path) as brokers:
         document = brokers.triage("--native-rpc", "off")
-        assert {one["source"] for one in replicas(document).values()} == {STOCK}
+        assert {replica["source"] for replica in replicas(document).values()} == {STOCK}
         ended = brokers.recover(some, "--native-rpc", "off")
         assert ended.code == 0, ended.err
         assert brokers.leaders(some) == {1}
@@ -323,7 +338,7 @@ def test_under_a_key_of_its_own_it_is_used_when_that_is_given(lab: Damaged, tmp_
         assert brokers.triage()["native_rpc"] == "the brokers do not advertise api key 93"
         assert brokers.asked(OTHER_KEY) == []
         document = brokers.triage("--native-rpc", str(OTHER_KEY))
-        assert {one["source"] for one in replicas(document).values()} == {NATIVE}
+        assert {replica["source"] for replica in replicas(document).values()} == {NATIVE}
         assert brokers.asked(OTHER_KEY) != []
 
 
@@ -342,5 +357,5 @@ def test_what_is_only_advertised_is_not_used(
     with behind(lab, tmp_path, offers=offers) as brokers:
         document = brokers.triage()
         assert document["native_rpc"] == reason
-        assert {one["source"] for one in replicas(document).values()} == {STOCK}
+        assert {replica["source"] for replica in replicas(document).values()} == {STOCK}
         assert set(replicas(document)) == set(readable(lab))

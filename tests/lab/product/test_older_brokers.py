@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.demo_check import wrong_leaders
+from breakglass.console.truth import wrong_leaders
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import RecoveryResult
@@ -77,7 +77,10 @@ def test_r02_it_is_an_alarm_here_too(found: Triage) -> None:
 
 def test_r08_written_epochs_are_read_and_rank_here_too(found: Triage) -> None:
     said = judgement(found, LEDGER)
-    ranked = [(one.broker, one.replica.last_written_epoch) for one in said.ranking.candidates[:2]]
+    ranked = [
+        (candidate.broker, candidate.replica.last_written_epoch)
+        for candidate in said.ranking.candidates[:2]
+    ]
     assert ranked == [(1, 2), (2, 1)]
 
 

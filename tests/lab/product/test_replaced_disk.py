@@ -28,9 +28,9 @@ def test_r02_left_to_itself_the_cluster_elects_the_empty_replica_and_loses_every
     unattended: Damaged,
 ) -> None:
     truths = unattended.truth.partitions
-    assert all(sum(len(one.keys) for one in truth.written) == 150 for truth in truths)
-    assert [unattended.state(one.partition).leader for one in truths] == [4, 4, 4]
-    nothing = {one.partition: {1: 0, 2: 0, 4: 0} for one in truths}
+    assert all(sum(len(written.keys) for written in truth.written) == 150 for truth in truths)
+    assert [unattended.state(truth.partition).leader for truth in truths] == [4, 4, 4]
+    nothing = {truth.partition: {1: 0, 2: 0, 4: 0} for truth in truths}
     assert ends_told(unattended) == ends_on_disk(unattended) == nothing
     for truth in truths:
         assert consume(unattended.cluster, truth.partition) == {}

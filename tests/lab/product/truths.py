@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from breakglass.console.demo_check import wrong_verdicts
+from breakglass.console.truth import wrong_verdicts
 from breakglass.services.lab.truth import PartitionTruth, ReplicaTruth, TrueVerdict, Truth
 from breakglass.services.model import EpochHistory, ReplicaLog, TopicPartition, known
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb
@@ -16,10 +16,14 @@ ELECTIONS = (TrueVerdict.SAFE, TrueVerdict.LOSS)
 def differences(found: Triage, truth: Truth, partitions: Iterable[PartitionTruth]) -> list[str]:
     """A sentence for everything that *found* says of *partitions* and *truth* does not."""
     chosen = tuple(partitions)
-    names = {one.partition for one in chosen}
-    said = {one.partition: one for one in found.assessments if one.partition in names}
+    names = {truth.partition for truth in chosen}
+    said = {
+        assessment.partition: assessment
+        for assessment in found.assessments
+        if assessment.partition in names
+    }
     apart = [*_wrong_presence(said.keys(), chosen)]
-    offline = tuple(one for one in chosen if one.partition in said)
+    offline = tuple(truth for truth in chosen if truth.partition in said)
     for one in offline:
         apart += _of_partition(said[one.partition], one)
     return [*apart, *wrong_verdicts(said.values(), _of_these(truth, offline))]
@@ -27,12 +31,13 @@ def differences(found: Triage, truth: Truth, partitions: Iterable[PartitionTruth
 
 def differences_without(found: Triage, partitions: Iterable[PartitionTruth]) -> list[str]:
     """The same of the words alone, once the brokers to start are known never to return."""
-    said = {one.partition: one for one in found.assessments}
+    said = {assessment.partition: assessment for assessment in found.assessments}
     return [
-        f"{one.partition}: said {said[one.partition].verdict} {said[one.partition].action}, true "
-        f"is {_last_word(one)} b{one.expectation.designee} ({one.expectation.why})"
-        for one in partitions
-        if not _says_last_word(said[one.partition], one)
+        f"{partition.partition}: said {said[partition.partition].verdict} "
+        f"{said[partition.partition].action}, true is {_last_word(partition)} "
+        f"b{partition.expectation.designee} ({partition.expectation.why})"
+        for partition in partitions
+        if not _says_last_word(said[partition.partition], partition)
     ]
 
 
@@ -51,10 +56,10 @@ def _wrong_presence(
     said: Iterable[TopicPartition], truths: tuple[PartitionTruth, ...]
 ) -> Iterator[str]:
     judged = set(said)
-    for one in truths:
-        offline = one.expectation.verdict is not None
-        if offline != (one.partition in judged):
-            yield f"{one.partition}: {'not judged' if offline else 'judged'}"
+    for truth in truths:
+        offline = truth.expectation.verdict is not None
+        if offline != (truth.partition in judged):
+            yield f"{truth.partition}: {'not judged' if offline else 'judged'}"
 
 
 def _of_these(truth: Truth, partitions: tuple[PartitionTruth, ...]) -> Truth:

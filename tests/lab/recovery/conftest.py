@@ -35,7 +35,7 @@ def evidence(lab: Damaged) -> dict[TopicPartition, PartitionEvidence]:
     """Everything that is read of every partition, before any of them is elected."""
     with reading(lab.cluster) as client:
         *_, last = read_all(client)
-    return {one.partition: one for one in last.partitions}
+    return {partition.partition: partition for partition in last.partitions}
 
 
 def read_all(client: ReadClient) -> Iterator[Evidence]:
@@ -49,4 +49,4 @@ def unused(
     lab: Damaged, evidence: dict[TopicPartition, PartitionEvidence]
 ) -> Iterator[TopicPartition]:
     """Offline partitions of `events`, each handed out once: b1 holds 3 records of each, b2 2."""
-    return iter([one.partition for one in lab.truth.of("many")])
+    return iter([truth.partition for truth in lab.truth.of("many")])

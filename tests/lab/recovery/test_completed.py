@@ -23,7 +23,6 @@ from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.topics import reassign
 from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.execution.prepare import target_of
 from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.routes import (
     ELECT,
@@ -38,14 +37,15 @@ from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
+    target_of,
 )
+from tests.kit.waiting import wait_until
 from tests.lab.console.commands import on
 from tests.lab.product.session import Watched, watched
 from tests.lab.recovery.test_elections import Change, around_election, session
 from tests.lab.recovery.test_killed import AT_ONCE, TOGETHER, Interrupted
 from tests.lab.scenarios.damaged import Damaged
 from tests.terminal.pty_terminal import PtyTerminal
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -64,15 +64,15 @@ def wanted(
     unused: Iterator[TopicPartition], evidence: dict[TopicPartition, PartitionEvidence]
 ) -> list[ElectionTarget]:
     """Offline partitions of `events`; b1 is to lead."""
-    return [target_of(evidence[one], DESIGNEE) for one in islice(unused, BATCHES)]
+    return [target_of(evidence[batch], DESIGNEE) for batch in islice(unused, BATCHES)]
 
 
 def by_partition(
     outcomes: list[PartitionOutcome], wanted: list[ElectionTarget]
 ) -> list[PartitionOutcome]:
     """In the order of *wanted*."""
-    told = {one.partition: one for one in outcomes}
-    return [told[one.partition] for one in wanted]
+    told = {outcome.partition: outcome for outcome in outcomes}
+    return [told[target.partition] for target in wanted]
 
 
 def before_step(name: str, change: Change, *, at: int) -> RouteChoice:
@@ -81,7 +81,7 @@ def before_step(name: str, change: Change, *, at: int) -> RouteChoice:
 
     def choose(client: ElectionClient) -> Route:
         route = stock_route(client)
-        (step,) = [one for one in route.steps if one.name == name]
+        (step,) = [step for step in route.steps if step.name == name]
 
         def send(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
             sent.append(name)
@@ -105,7 +105,7 @@ class TestTheBadPartitionComesFirst:
         with session(lab, tmp_path) as opened:
             first, *others = by_partition(opened.run([stale, *wanted[1:]]), wanted)
         assert (first.result, first.order_restored) == (RecoveryResult.REFUSED, None)
-        assert [(one.result, one.leader) for one in others] == [
+        assert [(other.result, other.leader) for other in others] == [
             (RecoveryResult.ELECTED, DESIGNEE)
         ] * (BATCHES - 1)
         assert lab.state(wanted[0].partition).assignment == wanted[0].assignment
@@ -119,7 +119,7 @@ class TestTheBadPartitionComesFirst:
             first, *others = by_partition(opened.run([odd, *wanted[1:]]), wanted)
         assert (first.result, first.order_restored) == (RecoveryResult.FAILED, None)
         assert "includes broker 99" in first.reason
-        assert {one.result for one in others} == {RecoveryResult.ELECTED}
+        assert {other.result for other in others} == {RecoveryResult.ELECTED}
 
 
 class TestTheJournalFillsInTheMiddle:
@@ -141,7 +141,7 @@ class TestTheJournalFillsInTheMiddle:
         self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         with session(lab, tmp_path) as opened, self.full(opened.journal) as fill:
-            items = {one.partition: described_with_price(one) for one in wanted}
+            items = {target.partition: described_with_price(target) for target in wanted}
             opened.journal.plan("", "", items)
             opened.journal.consent(f"{BATCHES} partitions lose 0")
             route = before_step(REORDER, fill, at=2)
@@ -165,10 +165,10 @@ class TestTheJournalFillsInTheMiddle:
         assert lab.state(last.partition).assignment == last.target.assignment
         told = on(lab.cluster, "recover", "resume", "--journal", path, "--write")
         assert told.code == 0, told.err
-        for one in wanted:
+        for target in wanted:
             lab.cluster.wait_partition(
-                one.partition.topic,
-                one.partition.partition,
+                target.partition.topic,
+                target.partition.partition,
                 lambda state: state.leader == DESIGNEE and state.assignment[0] == 3,
                 "the designee to lead in the order that was",
             )
@@ -176,7 +176,7 @@ class TestTheJournalFillsInTheMiddle:
     def test_without_room_for_the_journal_nothing_is_sent(
         self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
-        before = [lab.state(one.partition) for one in wanted]
+        before = [lab.state(target.partition) for target in wanted]
         with watched(lab.cluster) as seen, session(lab, tmp_path) as opened:
             with self.full(opened.journal) as fill:
                 fill()
@@ -185,7 +185,7 @@ class TestTheJournalFillsInTheMiddle:
                 ):
                     opened.run(wanted)
             assert seen.changes == []
-        assert [lab.state(one.partition) for one in wanted] == before
+        assert [lab.state(target.partition) for target in wanted] == before
 
 
 def described_with_price(target: ElectionTarget) -> dict[str, object]:
@@ -218,7 +218,7 @@ class TestTwoOperators:
                 Journal.open(lab.truth.cluster_id, folder) as journal,
             ):
                 (batch,) = Recovery(armed, journal, stock_route).run([theirs])
-                assert [one.result for one in batch] == [RecoveryResult.ELECTED]
+                assert [outcome.result for outcome in batch] == [RecoveryResult.ELECTED]
 
         return recover
 

@@ -24,6 +24,7 @@ from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from breakglass.services.recovery.resume import Resume, ended_as, survey
 from breakglass.services.recovery.unfinished import consented
+from tests.kit.waiting import wait_until
 from tests.lab.product.session import (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,
@@ -31,7 +32,6 @@ from tests.lab.product.session import (
     watched,
 )
 from tests.lab.scenarios.damaged import Damaged
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -51,7 +51,7 @@ def partitions(unused: Iterator[TopicPartition]) -> list[TopicPartition]:
 
 @pytest.fixture
 def before(lab: Damaged, partitions: list[TopicPartition]) -> list[PartitionState]:
-    return [lab.state(one) for one in partitions]
+    return [lab.state(partition) for partition in partitions]
 
 
 class Interrupted:
@@ -62,12 +62,15 @@ class Interrupted:
         self._partitions = partitions
         self._folder = folder
         self._named = folder / "partitions.json"
-        topic = {"topic": partitions[0].topic, "partitions": [one.partition for one in partitions]}
+        topic = {
+            "topic": partitions[0].topic,
+            "partitions": [partition.partition for partition in partitions],
+        }
         self._named.write_text(json.dumps({"partitions": [topic]}))
 
     def arguments(self, watched: Watched) -> list[str]:
         options = watched.connection.options
-        addresses = [f"--broker-address={one}" for one in options.broker_address]
+        addresses = [f"--broker-address={text}" for text in options.broker_address]
         return [
             "unclean-recovery",
             f"--bootstrap-server={options.bootstrap_server}",
@@ -253,7 +256,7 @@ def test_killed_before_a_step_was_sent_resume_finishes_the_plan(
     with resumed(lab, view) as resume:
         outcomes = finished(resume)
     assert len(outcomes) == TOGETHER
-    assert all(one.succeeded for one in outcomes)
+    assert all(outcome.succeeded for outcome in outcomes)
     assert_as_planned(lab, before, killed.journal)
 
 
@@ -278,9 +281,9 @@ def test_killed_before_a_step_was_answered_resume_finds_out_and_finishes(
             for proxy in session.proxies.values():
                 proxy.delay(0.1)
         view = killed.killed_without_answer(session, step, api_key, after=after)
-    assert [one.name for one in view.unsettled] == [step]
+    assert [step.name for step in view.unsettled] == [step]
     with resumed(lab, view) as resume:
-        assert all(one.succeeded for one in finished(resume))
+        assert all(outcome.succeeded for outcome in finished(resume))
     assert_as_planned(lab, before, killed.journal)
 
 
@@ -291,7 +294,7 @@ def test_killed_between_reorder_and_election_it_can_be_undone(
         view = killed.killed_at(session, "request", "elect", 1)
     with resumed(lab, view) as resume:
         outcomes = undone(resume)
-    assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
+    assert {outcome.result for outcome in outcomes} == {RecoveryResult.UNDONE}
     lab.cluster.wait_until(
         lambda: all(is_as_it_was(lab.state(was.partition), was) for was in before),
         "the order that was, and no leader",
@@ -305,11 +308,11 @@ def test_an_election_that_was_held_is_not_undone_and_is_named(
     with watched(lab.cluster) as session:
         view = killed.killed_at(session, "request", "restore order", 1)
     with resumed(lab, view) as resume:
-        outcomes = {one.partition: one for one in undone(resume)}
+        outcomes = {outcome.partition: outcome for outcome in undone(resume)}
     held = outcomes.pop(partitions[0])
     assert (held.result, held.reason) == (
         RecoveryResult.REFUSED,
         "b1 leads it: an election cannot be undone",
     )
-    assert {one.result for one in outcomes.values()} == {RecoveryResult.UNDONE}
+    assert {outcome.result for outcome in outcomes.values()} == {RecoveryResult.UNDONE}
     assert killed.journal.result == "partly failed"

@@ -13,9 +13,9 @@ import pytest
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.model import TopicPartition
 from scripts import cli_reference
+from tests.kit.program import Ended, breakglass
 from tests.lab.product.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
-from tests.program import Ended, breakglass
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -47,22 +47,30 @@ READING: dict[str, Words] = {
     "plan make": lambda folder: ["--out", folder / "plan.json"],
     "plan check": lambda folder: [elections(folder)],
     "plan prefer": lambda folder: [elections(folder), "--rack", "r1"],
-    "rescue": lambda folder: ["--plan", elections(folder), "--to", folder / "rescued"],
+    "rescue": lambda folder: ["--plan", elections(folder), "--store", folder / "rescued"],
     "unclean-recovery": lambda folder: [
         *("--all-offline-partitions", "--show-replica-info"),
         *("--manual-recovery-output-file", folder / "leaders.json"),
     ],
+    "doctor": lambda _: [],
+    "exporter": lambda folder: ["--once", "--out", folder / "breakglass.prom"],
+    "checkpoint explain": lambda _: ["--topics", ORDERS.topic],
+    "capture": lambda folder: ["--to", folder / "bundle.tar.gz"],
     "recover resume": lambda _: [],
     "journal list": lambda _: [],
     "groups past-end": lambda _: [],
+    "hold": lambda _: [],
+    "internal-topics": lambda _: [],
+    "recover min-isr": lambda _: [],
+    "transactions list": lambda _: [],
     "diff": lambda _: [f"replica:1/{ORDERS.topic}/0", f"replica:2/{ORDERS.topic}/0"],
-    "metastore backup": lambda folder: [*SERVICE, "--location", folder],
+    "metastore backup": lambda folder: [*SERVICE, "--store", folder],
     "metastore list": lambda _: SERVICE,
     "metastore history": lambda _: SERVICE,
     "metastore validate": lambda _: ["DROP STREAM A;", *SERVICE],
     "metastore submit": lambda _: ["DROP STREAM A;", *SERVICE],
     "metastore restore": lambda folder: [
-        *("--from", metastore_backup(folder), "--compact-offsets", *SERVICE)
+        *(metastore_backup(folder), "--compact-offsets", *SERVICE)
     ],
 }
 WRITING: dict[str, Words] = {
@@ -70,6 +78,7 @@ WRITING: dict[str, Words] = {
     "recover": lambda folder: ["--plan", elections(folder)],
     "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
     "groups reset": lambda _: [],
+    "transactions finish": lambda _: ["--abort"],
     "groups rollback": lambda folder: ["--journal", folder / "none.jsonl"],
     "checkpoint take": lambda folder: [
         *("--store", folder, "--topics", "orders", "--level", "coordinated")
@@ -77,8 +86,10 @@ WRITING: dict[str, Words] = {
 }
 ON_A_TERMINAL = {"console", "serve"}
 """They are proved by every key of theirs: test_read_only_console."""
-OF_A_JOURNAL = {"journal check", "journal show", "journal timeline"}
+OF_A_JOURNAL = {"journal check", "journal show", "journal timeline", "recover report"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
+OF_LOG_FOLDERS = {"return"}
+"""It needs the log folder of a dead broker: it is proved by tests/lab/rescue/test_return.py."""
 OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
 """They need a backup, and Spark's own clients: they are proved under tests/pipeline."""
 OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "checkpoint serve"}
@@ -106,11 +117,11 @@ def run(brokers: Watched, command: str, *words: object) -> Ended:
 
 def test_no_command_that_asks_a_cluster_is_left_out() -> None:
     asking = {
-        one.command_path.removeprefix("breakglass ")
-        for one in cli_reference.commands()
-        if any(option.name == "bootstrap_server" for option in one.command.params)
+        command.command_path.removeprefix("breakglass ")
+        for command in cli_reference.commands()
+        if any(option.name == "bootstrap_server" for option in command.command.params)
     }
-    elsewhere = ON_A_TERMINAL | OF_A_JOURNAL | OF_BACKUPS | OF_CHECKPOINTS
+    elsewhere = ON_A_TERMINAL | OF_A_JOURNAL | OF_LOG_FOLDERS | OF_BACKUPS | OF_CHECKPOINTS
     assert asking == READING.keys() | WRITING.keys() | elsewhere
 
 
@@ -119,7 +130,7 @@ def test_a_command_that_reads_sends_reads_alone(
     brokers: Watched, tmp_path: Path, command: str
 ) -> None:
     run(brokers, command, *READING[command](tmp_path))
-    sent = {one.api_key for one in brokers.sent}
+    sent = {request.api_key for request in brokers.sent}
     assert sent - {api_keys.API_VERSIONS}
     assert sent <= READS
 
@@ -129,7 +140,7 @@ def test_kip_1275s_own_command_sends_reads_alone(brokers: Watched) -> None:
     command = [str(PROGRAM), *wanted, *ways_to(brokers)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS)
     assert f"{ORDERS} " in done.stdout
-    assert {one.api_key for one in brokers.sent} <= READS
+    assert {request.api_key for request in brokers.sent} <= READS
 
 
 @pytest.mark.parametrize("command", WRITING)

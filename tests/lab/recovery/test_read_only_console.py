@@ -48,6 +48,6 @@ async def test_a_read_only_console_sends_reads_alone_whatever_is_pressed(brokers
         pressed = await press_every_key(pilot)
         context.close()
     assert len(pressed) > len(MODES)
-    sent = {one.api_key for one in brokers.sent}
+    sent = {request.api_key for request in brokers.sent}
     assert sent - {api_keys.API_VERSIONS}
     assert sent <= READS

@@ -64,7 +64,7 @@ def test_r09_the_high_watermark_is_that_on_disk_and_unknown_where_it_was_lost(
 def test_every_replica_that_can_be_read_is_read(
     lab: Damaged, evidence: dict[TopicPartition, PartitionEvidence]
 ) -> None:
-    assert set(evidence) == {one.partition for one in lab.truth.partitions}
+    assert set(evidence) == {partition.partition for partition in lab.truth.partitions}
     for truth in lab.truth.partitions:
         for replica in truth.replicas:
             told = evidence[truth.partition].replica(replica.broker)
@@ -102,13 +102,13 @@ def test_a_stopped_broker_hides_nobody_and_is_named_in_time(
     servers = [f"{without_b2.broker(one).address()}" for one in (first, 3 - first)]
     began = time.monotonic()
     with Connection(ConnectionOptions(",".join(servers))).reading() as client:
-        yielded = [(time.monotonic() - began, one) for one in read_all(client)]
+        yielded = [(time.monotonic() - began, evidence) for evidence in read_all(client)]
     first_after, healthy = yielded[0]
     last_after, last = yielded[-1]
     assert first_after < HEALTHY_SECONDS
     assert last_after < DURATION + GRACE_SECONDS
-    for one in (healthy, last):
-        told = {partition.partition: partition for partition in one.partitions}
+    for evidence in (healthy, last):
+        told = {partition.partition: partition for partition in evidence.partitions}
         assert [log_end(told[partition], 1) for partition in (*ORDERS, LEDGER)] == [
             lab.truth_of(partition).replica(1).log_end for partition in (*ORDERS, LEDGER)
         ]

@@ -18,8 +18,7 @@ from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.damage import lose_last, wait_left
-from breakglass.services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose_last, wait_left
 from breakglass.services.lab.scenarios.logs import wait_high_watermark, wait_log_end
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, Shape, alone
@@ -29,13 +28,16 @@ from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.guarded.election_quote import frozen, groups_of
 from breakglass.services.recovery.judgement.assessment import Verdict
+from tests.kit.program import Ended, breakglass
 from tests.lab.console.commands import last_journal, leader, on
-from tests.program import Ended, breakglass
 
 SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
 PAY = TopicPartition("pay", 0)
 ORDERS = tuple(TopicPartition("orders", number) for number in range(3))
-DO_NOT_START = "do not start b{0} before its log folder is copied: breakglass rescue --from log:DIR"
+DO_NOT_START = (
+    "do not start b{0} before its log folder is copied: breakglass rescue --source log:DIR"
+)
+SAFE_WHEN = "; breakglass return --source log:DIR says when it is safe"
 
 
 def _break(stage: Stage) -> list[Expectation]:
@@ -70,22 +72,22 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def judged(cluster: Cluster, topic: str, *more: object) -> dict[str, Any]:
     """The first partition of *topic*, as triage has it."""
-    found: list[dict[str, Any]] = on(cluster, "triage", "--json", "--topic", topic, *more).document[
-        "partitions"
-    ]
+    found: list[dict[str, Any]] = on(
+        cluster, "triage", "--json", "--topics", topic, *more
+    ).document["partitions"]
     return found[0]
 
 
 def told(cluster: Cluster) -> list[int]:
     """Brokers that tell what they hold of `orders`."""
     replicas = judged(cluster, "orders")["replicas"]
-    return [one["broker"] for one in replicas if isinstance(one["log_end"], int)]
+    return [replica["broker"] for replica in replicas if isinstance(replica["log_end"], int)]
 
 
 def made(cluster: Cluster, folder: Path, topic: str, *more: object) -> tuple[Path, list[str]]:
     """A plan over *topic*, and the phrases that it takes."""
     path = folder / "plan.json"
-    ended = on(cluster, "plan", "make", "--topic", topic, "--out", path, *more)
+    ended = on(cluster, "plan", "make", "--topics", topic, "--out", path, *more)
     assert ended.code == 0, ended.err
     return path, breakglass("plan", "show", path, "--json").document["consents"]
 
@@ -114,7 +116,7 @@ class TestAStaleReplicaThatIsDown:
         assert found["reasons"][0] == (
             "b2 is down and may hold more than b3: start it (or declare it gone)"
         )
-        shown = on(broken, "triage", "--topic", "pay", "--gone", 1)
+        shown = on(broken, "triage", "--topics", "pay", "--gone", 1)
         assert "Start b2: it may hold more of 1 partition." in shown.said
 
     def test_every_phrase_names_it(self, broken: Cluster, tmp_path: Path) -> None:
@@ -142,7 +144,9 @@ class TestAStaleReplicaThatIsDown:
         assert ended.code == 0, ended.err
         assert leader(broken, "pay") == 3
         for broker in (1, 2):
-            assert f"{DO_NOT_START.format(broker)} (1 partition would be cut)" in ended.said
+            assert (
+                f"{DO_NOT_START.format(broker)} (1 partition would be cut){SAFE_WHEN}" in ended.said
+            )
         assert [one["broker"] for one in ended.document["given_up"]] == [1, 2]
         timeline = breakglass("journal", "timeline").out
         assert "Loses    0 records, abandons b1, b2, unread >= 0, as agreed to" in timeline
@@ -160,8 +164,8 @@ class TestAReplicaThatFellSilentInFrontOfTheConsole:
         access = Connection(ConnectionOptions(broken.bootstrap_servers)).access()
         with closing(IncidentWatch(access, gone=[1])) as watched:
             *_, before = watched.read()
-            b2 = [evidence_of(before, one).replica(2) for one in ORDERS]
-            assert {one.log_end for one in b2 if one is not None} == {SHARED}
+            b2 = [evidence_of(before, order).replica(2) for order in ORDERS]
+            assert {log.log_end for log in b2 if log is not None} == {SHARED}
             broken.broker(2).stop()
             broken.wait_fenced(2)
             *_, after = watched.read(before)
@@ -200,10 +204,10 @@ class TestALastLeaderThatIsPassedOver:
     def test_each_partition_takes_a_phrase_that_names_it(
         self, broken: Cluster, tmp_path: Path
     ) -> None:
-        assert [end_on_disk(broken, 1, one) - SHARED for one in ORDERS] == [ON_B1, ON_B1, 0]
+        assert [end_on_disk(broken, 1, order) - SHARED for order in ORDERS] == [ON_B1, ON_B1, 0]
         assert judged(broken, "orders")["action"] == "start b1"
         plan, phrases = made(broken, tmp_path, "orders")
-        assert phrases == [f"{one} lose 0 and abandon b1" for one in ORDERS]
+        assert phrases == [f"{order} lose 0 and abandon b1" for order in ORDERS]
         refused = recover(broken, plan, "3 partitions lose 0")
         assert (refused.code, refused.said[-1]) == (3, f"consent: {phrases[0]}")
         assert any(
@@ -218,7 +222,7 @@ class TestALastLeaderThatIsPassedOver:
         assert phrases == ["3 partitions lose 0 and abandon b1"]
         ended = recover(broken, plan, *phrases)
         assert ended.code == 0, ended.err
-        assert f"{DO_NOT_START.format(1)} (3 partitions would be cut)" in ended.said
+        assert f"{DO_NOT_START.format(1)} (3 partitions would be cut){SAFE_WHEN}" in ended.said
 
         self.shows_what_was_unread(broken)
 

@@ -16,7 +16,7 @@ from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios import diverged
-from breakglass.services.lab.scenarios.last_leaders import (
+from breakglass.services.lab.scenarios.damage import (
     B1_LOST,
     B2_LOST,
     COURSE,
@@ -47,6 +47,9 @@ REFUNDS = TopicPartition("refunds", 0)
 AGED = TopicPartition("aged", 0)
 BY_PLAN = (TopicPartition("by-plan", 0), TopicPartition("by-plan", 1))
 BY_LOG = (TopicPartition("by-log", 0), TopicPartition("by-log", 1))
+ACCOUNTED = tuple(TopicPartition("accounted", number) for number in range(3))
+"""For the ledger: b2 missed the transactions of the first and records of the last; the front of
+the second is trimmed."""
 FULL = TopicPartition("full", 0)
 SAFE = TopicPartition("full", 1)
 WITHOUT = TopicPartition("without", 0)
@@ -58,15 +61,18 @@ def _script(stage: Stage) -> Script:
     stage.create("__transaction_state", [(COORDINATOR,)] * transactions)
     for topic in ("by-plan", "by-log", "full"):
         stage.create(topic, [(3, 1, 2)] * 2)
+    stage.create("accounted", [(3, 1, 2)] * 3)
     for topic in ("without", "payments", "refunds", "aged"):
         stage.create(topic, [(3, 1, 2)])
-    everywhere = [*PLAIN, PAYMENTS, REFUNDS, AGED]
+    everywhere = [*PLAIN, PAYMENTS, REFUNDS, AGED, *ACCOUNTED]
     stage.write(everywhere, SHARED)
     yield B2_LOST
-    stage.write(PLAIN, B1_ALSO)
+    stage.write([*PLAIN, ACCOUNTED[2]], B1_ALSO)
     _transactions(stage, PAYMENTS)
     _transactions(stage, REFUNDS)
+    _transactions(stage, ACCOUNTED[0])
     _trim(stage, AGED)
+    _trim(stage, ACCOUNTED[1])
     yield B1_LOST
     yield LAST_LOST
     return list[Expectation]()
@@ -111,7 +117,7 @@ def _trim(stage: Stage, partition: TopicPartition) -> None:
         topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
     )
     answer = stage.cluster.read(lambda node: node.ask(request, DeleteRecordsResponse), via=3)
-    assert [one.error_code for told in answer.topics for one in told.partitions] == [0]
+    assert [partition.error_code for told in answer.topics for partition in told.partitions] == [0]
 
     def trimmed() -> bool:
         folder = stage.cluster.broker(1).partition_folder(partition.topic, partition.partition)

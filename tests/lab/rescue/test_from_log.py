@@ -1,4 +1,4 @@
-"""`rescue --from log:DIR`: the disk of a dead broker is saved whole, a running one is refused."""
+"""`rescue --source log:DIR`: the disk of a dead broker is saved whole, a running one is refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from breakglass.services.lab.segments import read_log
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import read_manifest
+from tests.kit.program import Ended, breakglass
 from tests.lab.rescue.conftest import (
     AGED,
     B1_ALSO,
@@ -20,7 +21,6 @@ from tests.lab.rescue.conftest import (
 )
 from tests.lab.rescue.test_rescue import cat, elect, elections, states
 from tests.lab.scenarios.damaged import Damaged
-from tests.program import Ended, breakglass
 from tests.unit.recovery.rescue.test_from_log import everything
 
 DEAD, ALIVE, OTHER = 3, 1, 2
@@ -34,7 +34,7 @@ def folder_of(lab: Damaged, broker: int) -> Path:
 
 
 def rescue(folder: Path, to: Path, *more: object) -> Ended:
-    return breakglass("rescue", "--from", f"log:{folder}", "--to", to, *more)
+    return breakglass("rescue", "--source", f"log:{folder}", "--store", to, *more)
 
 
 def path_of(ended: Ended, partition: TopicPartition) -> Path:
@@ -69,19 +69,19 @@ def test_all_of_a_dead_broker_is_saved_and_its_disk_is_as_it_was(
 
 
 def markers(path: Path) -> int:
-    return sum(one.marker is not None for one in states(path))
+    return sum(state.marker is not None for state in states(path))
 
 
 def test_transactions_keep_their_state_and_a_trimmed_head_is_none(
     lab: Damaged, tmp_path: Path
 ) -> None:
     ended = rescue(
-        folder_of(lab, DEAD), tmp_path, "--topic", "payments", "--topic", "aged", "--json"
+        folder_of(lab, DEAD), tmp_path, "--topics", "payments", "--topics", "aged", "--json"
     )
     assert ended.code == 0, ended.err
-    told = [one.marker for one in states(path_of(ended, PAYMENTS)) if one.marker is not None]
+    told = [state.marker for state in states(path_of(ended, PAYMENTS)) if state.marker is not None]
     assert told == ["commit", "abort"]
-    kept = [one["offset"] for one in cat(path_of(ended, AGED))]
+    kept = [document["offset"] for document in cat(path_of(ended, AGED))]
     assert kept == list(range(kept[0], kept[-1] + 1))
     assert kept[0] <= TRIMMED
 
@@ -93,13 +93,13 @@ def test_with_a_cluster_only_what_the_leader_does_not_hold_is_saved(
     elected = elect(lab.cluster, elections(tmp_path, by_log_0=OTHER), "--without-rescue")
     assert elected.code == 0, elected.err
     server = ("--bootstrap-server", lab.cluster.bootstrap_servers)
-    topics = ("--topic", "by-log", "--topic", "by-plan")
+    topics = ("--topics", "by-log", "--topics", "by-plan")
     ended = rescue(folder_of(lab, DEAD), tmp_path, *topics, *server, "--json")
     assert ended.code == 0, ended.err
     first, second = (path_of(ended, TopicPartition("by-log", number)) for number in range(2))
-    assert [one["offset"] for one in cat(first)] == list(range(SHARED, SHARED + B1_ALSO))
+    assert [document["offset"] for document in cat(first)] == list(range(SHARED, SHARED + B1_ALSO))
     whole = read_log(folder_of(lab, DEAD) / "by-log-1").batches
-    assert [one["offset"] for one in cat(second)] == list(range(whole[-1].last + 1))
+    assert [document["offset"] for document in cat(second)] == list(range(whole[-1].last + 1))
     assert "by-log-1  saved whole: nobody leads it" in ended.err
 
 
@@ -109,6 +109,6 @@ def test_a_running_brokers_folder_is_refused(lab: Damaged, tmp_path: Path) -> No
     assert ended.code == 3
     assert f"a broker runs on {source} (process " in ended.err
     assert list(tmp_path.iterdir()) == []
-    told = rescue(source, tmp_path, "--while-running", "--topic", "ledger", "--json")
+    told = rescue(source, tmp_path, "--while-running", "--topics", "ledger", "--json")
     assert told.code == 0, told.err
     assert len(cat(path_of(told, LEDGER))) > 0

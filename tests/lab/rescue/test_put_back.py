@@ -46,10 +46,12 @@ def records(cluster: Cluster) -> list[tuple[bytes | None, int]]:
 @pytest.mark.timeout(300)
 def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None:
     plan = elections(tmp_path, refunds_0=2)
-    ended = elect(lab.cluster, plan, "--rescue-to", tmp_path / "saved")
+    ended = elect(lab.cluster, plan, "--store", tmp_path / "saved")
     assert ended.code == 0, ended.err
     place = only_place(lab.cluster, REFUNDS)
-    saved = [(one["key"].encode(), one["timestamp"]) for one in cat(place)[:COMMITTED]]
+    saved = [
+        (document["key"].encode(), document["timestamp"]) for document in cat(place)[:COMMITTED]
+    ]
     again, stamp = saved[2]
     producer = Producer({"bootstrap.servers": lab.cluster.bootstrap_servers}, logger=LOG)
     for key in SINCE:
@@ -57,7 +59,7 @@ def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None
     producer.produce(REFUNDS.topic, partition=0, key=again, value=again, timestamp=stamp)
     assert producer.flush(SECONDS) == 0
 
-    words = ["backup", "restore", "--tail-of", plan, "--from", place.parents[2]]
+    words = ["backup", "restore", "--tail-of", plan, "--store", place.parents[2]]
     words += ["--state", tmp_path / "state", "--json"]
     ended, phrases = agreeing(lab.cluster, *words)
     assert ended.code == 0, ended.err

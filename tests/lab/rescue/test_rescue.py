@@ -17,6 +17,7 @@ from breakglass.services.state_folder import state_folder
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
+from tests.kit.program import Ended, breakglass
 from tests.lab.asking import list_offset
 from tests.lab.console.commands import agreeing, last_journal, leader, on
 from tests.lab.product.session import watched
@@ -36,7 +37,6 @@ from tests.lab.rescue.conftest import (
     WITHOUT,
 )
 from tests.lab.scenarios.damaged import Damaged
-from tests.program import Ended, breakglass
 
 FETCH = 1
 
@@ -62,7 +62,7 @@ def elect(cluster: Cluster, path: Path, *more: object) -> Ended:
 
 def rescue_step(cluster: Cluster) -> JournalStep:
     """The rescue in the newest journal."""
-    (step,) = [one for one in last_journal(cluster).steps if one.name == "rescue"]
+    (step,) = [step for step in last_journal(cluster).steps if step.name == "rescue"]
     return step
 
 
@@ -83,7 +83,7 @@ def cat(path: Path) -> list[dict[str, Any]]:
 
 
 def keys(path: Path) -> list[str]:
-    return [one["key"] for one in cat(path)]
+    return [document["key"] for document in cat(path)]
 
 
 def manifest(path: Path) -> TopicManifest:
@@ -108,7 +108,11 @@ def on_disk(lab: Damaged, broker: int, partition: TopicPartition) -> DiskLog:
 
 def lost_keys(lab: Damaged) -> Sequence[str]:
     """Of the ledger: what b2 took with acks=1 and b1 never had."""
-    (alone,) = [one for one in lab.truth_of(LEDGER).written if one.broker == 2 and one.acks == "1"]
+    (alone,) = [
+        written
+        for written in lab.truth_of(LEDGER).written
+        if written.broker == 2 and written.acks == "1"
+    ]
     return alone.keys
 
 
@@ -118,7 +122,7 @@ def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it
     named = tmp_path / "ledger.json"
     named.write_text('{"partitions": [{"topic": "ledger", "partitions": [0]}]}')
     recovery = ("unclean-recovery", "--automated-recovery", "--path-to-json-file", named)
-    ended, phrases = agreeing(lab.cluster, *recovery, "--rescue-to", tmp_path / "saved")
+    ended, phrases = agreeing(lab.cluster, *recovery, "--store", tmp_path / "saved")
     assert ended.code == 0, ended.err
     assert phrases == ["ledger-0 lose 50 and abandon b3"]
     path = only_place(lab.cluster, LEDGER)
@@ -129,19 +133,19 @@ def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it
         lambda: list_offset(lab.cluster, 2, LEDGER).offset == 125, "b2 to have truncated"
     )
     assert keys(path) == list(lost_keys(lab))
-    assert [one["offset"] for one in cat(path)] == list(range(100, 150))
+    assert [document["offset"] for document in cat(path)] == list(range(100, 150))
     held = manifest(path)
     (partition,) = held.partitions
     (epoch,) = partition.segments[0].epochs
     assert held.identity.cluster_id == lab.truth.cluster_id
     assert held.identity.topic_id == lab.state(LEDGER).topic_id
-    lost = [one for one in lab.truth_of(LEDGER).written if one.keys == lost_keys(lab)]
-    assert [(one.epoch, one.start) for one in lost] == [(epoch.epoch, epoch.offset)]
+    lost = [written for written in lab.truth_of(LEDGER).written if written.keys == lost_keys(lab)]
+    assert [(written.epoch, written.start) for written in lost] == [(epoch.epoch, epoch.offset)]
 
 
 def test_transactions_keep_their_state(lab: Damaged, tmp_path: Path) -> None:
     """Committed, aborted and open ones, by the producer ids that are on b1's disk."""
-    lost = [one for one in on_disk(lab, 1, PAYMENTS).batches if one.first >= SHARED]
+    lost = [batch for batch in on_disk(lab, 1, PAYMENTS).batches if batch.first >= SHARED]
     ended = elect(lab.cluster, elections(tmp_path, payments_0=2))
     assert ended.code == 0, ended.err
     path = only_place(lab.cluster, PAYMENTS)
@@ -152,22 +156,22 @@ def test_transactions_keep_their_state(lab: Damaged, tmp_path: Path) -> None:
         *(f"third-{number}" for number in range(OPEN)),
     ]
     told = states(path)
-    assert [(one.base_offset, one.last_offset, one.leader_epoch) for one in told] == [
-        (one.first, one.last, one.epoch) for one in lost
+    assert [(state.base_offset, state.last_offset, state.leader_epoch) for state in told] == [
+        (batch.first, batch.last, batch.epoch) for batch in lost
     ]
-    assert [one.producer_id for one in told] == [one.producer_id for one in lost]
-    assert len({one.producer_id for one in told}) == 3
-    assert all(one.transactional for one in told)
-    ended_by = {one.producer_id: one.marker for one in told if one.marker is not None}
-    producers = list(dict.fromkeys(one.producer_id for one in told))
-    assert [ended_by.get(one) for one in producers] == ["commit", "abort", None]
+    assert [state.producer_id for state in told] == [batch.producer_id for batch in lost]
+    assert len({state.producer_id for state in told}) == 3
+    assert all(state.transactional for state in told)
+    ended_by = {state.producer_id: state.marker for state in told if state.marker is not None}
+    producers = list(dict.fromkeys(state.producer_id for state in told))
+    assert [ended_by.get(producer) for producer in producers] == ["commit", "abort", None]
 
 
 def test_r10_the_head_that_a_follower_gives_up_is_saved(lab: Damaged, tmp_path: Path) -> None:
     ended = elect(lab.cluster, elections(tmp_path, aged_0=1))
     assert ended.code == 0, ended.err
     path = only_place(lab.cluster, AGED)
-    assert [one["offset"] for one in cat(path)] == list(range(TRIMMED))
+    assert [document["offset"] for document in cat(path)] == list(range(TRIMMED))
 
 
 def test_a_full_folder_holds_that_election_and_the_others_go_on(
@@ -176,14 +180,14 @@ def test_a_full_folder_holds_that_election_and_the_others_go_on(
     no_folder = tmp_path / "a-file"
     no_folder.write_text("")
     both = elections(tmp_path, full_0=2, full_1=1)
-    ended = elect(lab.cluster, both, "--rescue-to", no_folder)
+    ended = elect(lab.cluster, both, "--store", no_folder)
     assert ended.code == 1
     assert f"full-0  refused: not rescued: {no_folder}" in ended.err
     assert (leader(lab.cluster, "full", 0), leader(lab.cluster, "full", 1)) == (None, 1)
     assert set(rescue_step(lab.cluster).items) == {FULL}
     assert rescue_step(lab.cluster).outcomes[FULL].result == "not saved"
 
-    ended = elect(lab.cluster, both, "--rescue-to", tmp_path / "a-folder")
+    ended = elect(lab.cluster, both, "--store", tmp_path / "a-folder")
     assert ended.code == 0, ended.err
     assert leader(lab.cluster, "full", 0) == 2
     assert len(keys(only_place(lab.cluster, FULL))) == B1_ALSO
@@ -191,7 +195,7 @@ def test_a_full_folder_holds_that_election_and_the_others_go_on(
 
 
 def test_without_rescue_nothing_is_read_or_written(lab: Damaged, tmp_path: Path) -> None:
-    more = ("--without-rescue", "--rescue-to", tmp_path / "saved")
+    more = ("--without-rescue", "--store", tmp_path / "saved")
     ended = elect(lab.cluster, elections(tmp_path, without_0=2), *more)
     assert ended.code == 0, ended.err
     assert leader(lab.cluster, WITHOUT.topic) == 2
@@ -208,8 +212,8 @@ def bare_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_rescue_by_plan_changes_nothing_and_needs_no_write(
     lab: Damaged, bare_plan: Path, tmp_path: Path
 ) -> None:
-    before = [lab.state(one) for one in BY_PLAN]
-    ended = on(lab.cluster, "rescue", "--plan", bare_plan, "--to", tmp_path, "--json")
+    before = [lab.state(partition) for partition in BY_PLAN]
+    ended = on(lab.cluster, "rescue", "--plan", bare_plan, "--store", tmp_path, "--json")
     assert ended.code == 0, ended.err
     first, second = ended.document["partitions"]
     (saved,) = first["saved"]
@@ -217,7 +221,7 @@ def test_a_rescue_by_plan_changes_nothing_and_needs_no_write(
     assert saved["spans"] == [{"start": SHARED, "end": SHARED + B1_ALSO}]
     assert (second["rescued"], second["saved"]) == (True, [])
     assert keys(Path(saved["path"])) == [f"r-{SHARED + number}" for number in range(B1_ALSO)]
-    assert [lab.state(one) for one in BY_PLAN] == before
+    assert [lab.state(partition) for partition in BY_PLAN] == before
 
 
 def test_a_rescue_has_its_own_client_id_and_reads_as_a_future_replica(
@@ -228,17 +232,19 @@ def test_a_rescue_has_its_own_client_id_and_reads_as_a_future_replica(
     with watched(lab.cluster) as session:
         servers = session.connection.options.bootstrap_server
         addresses = session.connection.options.broker_address
-        named = [word for one in addresses for word in ("--broker-address", one)]
+        named = [word for address in addresses for word in ("--broker-address", address)]
         ended = breakglass(
-            "rescue", "--plan", bare_plan, "--to", tmp_path, "--rate-limit", "20000",
+            "rescue", "--plan", bare_plan, "--store", tmp_path, "--max-rate", "20kB/s",
             "--bootstrap-server", servers, *named,
         )  # fmt: skip
         assert ended.code == 0, ended.err
         records = [
-            one for one in session.sent if one.api_key == FETCH and one.client_id != "breakglass"
+            request
+            for request in session.sent
+            if request.api_key == FETCH and request.client_id != "breakglass"
         ]
-        assert {one.client_id for one in records} == {"breakglass-rescue"}
-        assert {one.decode(FetchRequest).replica_id for one in records} == {-3}
+        assert {record.client_id for record in records} == {"breakglass-rescue"}
+        assert {record.decode(FetchRequest).replica_id for record in records} == {-3}
         assert session.changes == []
     row = ended.out.splitlines()[1].split()
     assert row[:4] == ["by-plan-0", "b1", f"{SHARED}-{SHARED + B1_ALSO - 1}", str(B1_ALSO)]
@@ -250,7 +256,7 @@ def test_r16_what_an_unread_designee_may_cut_off_is_saved_whole(
 ) -> None:
     """b1 cannot be reached from here: it has no share, and whatever b2 holds it may cut off."""
     away = ("--broker-address", "1=127.0.0.1:1", "--recovery-duration-ms", "1000")
-    ended = on(lab.cluster, "rescue", "--plan", bare_plan, "--to", tmp_path, *away, "--json")
+    ended = on(lab.cluster, "rescue", "--plan", bare_plan, "--store", tmp_path, *away, "--json")
     assert ended.code == 0, ended.err
     first, second = ended.document["partitions"]
     assert first["saved"] == []

@@ -47,20 +47,20 @@ def damaged(
 def ends_told(lab: Damaged) -> dict[TopicPartition, dict[int, int]]:
     """Where the replicas end that can be read, as their brokers tell."""
     return {
-        one.partition: {
-            replica.broker: list_offset(lab.cluster, replica.broker, one.partition).offset
-            for replica in one.replicas
+        partition.partition: {
+            replica.broker: list_offset(lab.cluster, replica.broker, partition.partition).offset
+            for replica in partition.replicas
             if replica.readable
         }
-        for one in lab.truth.partitions
+        for partition in lab.truth.partitions
     }
 
 
 def ends_on_disk(lab: Damaged) -> dict[TopicPartition, dict[int, int]]:
     """The same, as the truth has it."""
     return {
-        one.partition: {
-            replica.broker: replica.log_end for replica in one.replicas if replica.readable
+        partition.partition: {
+            replica.broker: replica.log_end for replica in partition.replicas if replica.readable
         }
-        for one in lab.truth.partitions
+        for partition in lab.truth.partitions
     }

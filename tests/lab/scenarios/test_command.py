@@ -15,7 +15,11 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.play import perform
 from breakglass.services.lab.scenarios.scenario import Scenario, alone
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.truth import Expectation, from_json, load_truth
+from breakglass.services.lab.truth import (
+    Expectation,
+    from_json,
+)
+from tests.kit.truth import load_truth
 
 
 def run(*words: str) -> None:
@@ -26,7 +30,7 @@ def test_without_a_name_the_scenarios_are_listed(capsys: pytest.CaptureFixture[s
     run()
     assert "stale-replicas" in capsys.readouterr().out
     run("--json")
-    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    listed = {load["name"]: load for load in json.loads(capsys.readouterr().out)}
     assert listed["many"]["options"] == {"partitions": "2000"}
 
 

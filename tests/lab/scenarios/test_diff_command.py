@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from breakglass.services.model import TopicPartition
+from tests.kit.program import breakglass
 from tests.lab.scenarios.damaged import Damaged
-from tests.program import breakglass
 
 LEDGER = TopicPartition("ledger", 0)
 BROKERS = (1, 2, 3)

@@ -33,7 +33,10 @@ def test_they_part_at_100_and_the_shorter_log_is_of_the_later_epoch(
 
 def test_what_b2_took_alone_was_never_committed(three_losses: Damaged) -> None:
     truth = three_losses.truth_of(LEDGER)
-    assert [(one.broker, one.acks, one.committed, len(one.keys)) for one in truth.written] == [
+    assert [
+        (written.broker, written.acks, written.committed, len(written.keys))
+        for written in truth.written
+    ] == [
         (3, "all", True, 100),
         (2, "1", False, 50),
         (1, "all", True, 25),

@@ -11,10 +11,8 @@ from breakglass.console import app
 from breakglass.console.wiring import Connection
 from breakglass.screens.messages import DiffAsked
 from breakglass.services.connection.sources import ConnectionOptions
-from breakglass.services.divergence.align import PairKind, RecordPair
-from breakglass.services.divergence.content import Content
-from breakglass.services.divergence.entry import Item, RecordEntry, RecordField
-from breakglass.services.divergence.hunks import hunks
+from breakglass.services.divergence.align import PairKind, RecordPair, hunks
+from breakglass.services.divergence.entry import Content, Item, RecordEntry, RecordField
 from breakglass.services.divergence.replicas import comparison_of, default_pair, face
 from breakglass.services.divergence.search import next_difference, previous_difference
 from breakglass.services.divergence.source import Reading
@@ -56,7 +54,7 @@ def pairs_of(
 def told(pairs: list[RecordPair], *, left: bool) -> dict[int, RecordEntry]:
     """One side's records, by offset."""
     items: list[Item | None] = [pair.left if left else pair.right for pair in pairs]
-    return {one.offset: one for one in items if isinstance(one, RecordEntry)}
+    return {item.offset: item for item in items if isinstance(item, RecordEntry)}
 
 
 def key_of(entry: RecordEntry) -> str:
@@ -70,19 +68,21 @@ def test_two_replicas_differ_exactly_where_the_truth_says(
     evidence = judgement(found, LEDGER).evidence
     pairs = pairs_of(client, evidence, 1, 2)
     shared, alone, later = three_losses.truth_of(LEDGER).written
-    assert [(one.kind, one.start, one.end) for one in hunks(pairs)] == [
+    assert [(hunk.kind, hunk.start, hunk.end) for hunk in hunks(pairs)] == [
         (PairKind.EQUAL, 0, shared.end),
         (PairKind.DIFFERENT, later.start, later.end),
         (PairKind.RIGHT, later.end, alone.end),
     ]
     expected = {RecordField.EPOCH, RecordField.KEY, RecordField.VALUE}
-    assert all(expected <= set(one.fields) for one in pairs if one.kind is PairKind.DIFFERENT)
+    assert all(expected <= set(pair.fields) for pair in pairs if pair.kind is PairKind.DIFFERENT)
     keys: dict[int, Mapping[int, str]] = {
         1: {offset: key_of(one) for offset, one in told(pairs, left=True).items()},
         2: {offset: key_of(one) for offset, one in told(pairs, left=False).items()},
     }
     for broker, writings in ((1, (shared, later)), (2, (shared, alone))):
-        written = {one.start + at: key for one in writings for at, key in enumerate(one.keys)}
+        written = {
+            writing.start + at: key for writing in writings for at, key in enumerate(writing.keys)
+        }
         assert keys[broker] == written
 
 
@@ -92,7 +92,7 @@ def test_every_record_on_disk_is_compared_with_its_epoch(
     compared = 0
     for truth in three_losses.truth.partitions:
         evidence = judgement(found, truth.partition).evidence
-        readable = [one.broker for one in truth.replicas if one.readable]
+        readable = [replica.broker for replica in truth.replicas if replica.readable]
         for left, right in combinations(readable, 2):
             pairs = pairs_of(client, evidence, left, right)
             sides = told(pairs, left=True), told(pairs, left=False)
@@ -103,7 +103,7 @@ def test_every_record_on_disk_is_compared_with_its_epoch(
             for side, disk in zip(sides, disks, strict=True):
                 assert {(one.epoch, offset) for offset, one in side.items()} == disk
             same = {offset for _, offset in disks[0] & disks[1]}
-            assert {one.offset for one in pairs if one.kind is PairKind.EQUAL} == same
+            assert {pair.offset for pair in pairs if pair.kind is PairKind.EQUAL} == same
             compared += 1
     assert compared >= 3
 

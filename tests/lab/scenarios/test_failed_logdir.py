@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.log_dir import repair_log_dir
 from breakglass.services.lab.segments import read_log
 from breakglass.services.model import TopicPartition
+from tests.kit.log_dir import repair_log_dir
 from tests.lab.asking import list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 

@@ -45,7 +45,7 @@ def test_it_holds_78_records_under_a_high_watermark_of_0(lab: Damaged) -> None:
 
 def test_the_records_of_the_last_leader_alone_were_not_committed(lab: Damaged) -> None:
     truth = lab.truth_of(ACCOUNTS)
-    assert [(len(one.keys), one.committed) for one in truth.written] == [
+    assert [(len(written.keys), written.committed) for written in truth.written] == [
         (78, True),
         (12, True),
         (4, False),

@@ -36,12 +36,12 @@ def test_the_replicas_end_where_their_brokers_were_lost(three_losses: Damaged) -
 
 def test_all_of_it_was_acknowledged_by_all_in_sync(three_losses: Damaged) -> None:
     first = three_losses.truth_of(ORDERS[0])
-    assert [(one.start, one.end, one.broker) for one in first.written] == [
+    assert [(written.start, written.end, written.broker) for written in first.written] == [
         (0, 100, 3),
         (100, 125, 3),
         (125, 135, 3),
     ]
-    assert all(one.acks == "all" and one.committed for one in first.written)
+    assert all(written.acks == "all" and written.committed for written in first.written)
     assert first.written[2].keys == tuple(f"r-{number}" for number in range(125, 135))
     assert first.replica(1).epochs == (EpochRange(0, 0, 125),)
 

@@ -23,6 +23,7 @@ from breakglass.services.pipeline.batches.reader import BatchReader
 from breakglass.services.pipeline.part_writer import RecordChunk
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.compression import Compression
+from tests.kit.waiting import wait_until
 from tests.lab.conftest import FreshCluster
 from tests.pipeline.producing import (
     FOR_EVER,
@@ -33,7 +34,6 @@ from tests.pipeline.producing import (
     put,
     shapes,
 )
-from tests.waiting import wait_until
 
 SECONDS = 30.0
 FIVE_BATCHES = 10_000
@@ -163,7 +163,9 @@ def test_a_topic_that_is_created_again_while_it_is_read_is_not_read_on(
         operator = admin(three_brokers)
         operator.delete_topics([topic], operation_timeout=SECONDS)[topic].result(SECONDS)
         three_brokers.wait_until(
-            lambda: topic not in {one.partition.topic for one in three_brokers.partitions()},
+            lambda: (
+                topic not in {partition.partition.topic for partition in three_brokers.partitions()}
+            ),
             f"{topic} to be gone",
         )
         make(three_brokers, topic)

@@ -24,13 +24,17 @@ from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.topic_backup.batch_header import read_headers
-from breakglass.services.topic_backup.batches import ControlType, RecordBatch, decode_batches
+from breakglass.services.topic_backup.batches import (
+    ControlType,
+    RecordBatch,
+)
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.batches import decode_batches
 
 pytestmark = pytest.mark.slow
 
@@ -87,8 +91,8 @@ def produce(client: Producer, topic: str, values: Iterator[Values]) -> None:
         if error is not None:
             failed.append(error)
 
-    for one in values:
-        client.produce(topic, partition=0, on_delivery=delivered, **one)
+    for value in values:
+        client.produce(topic, partition=0, on_delivery=delivered, **value)
     assert client.flush(SECONDS) == 0
     assert failed == []
 
@@ -185,7 +189,7 @@ def _fetch(node: Conversation, cluster: Cluster, topic: str, offset: int, max_by
 
 
 def data_records(batches: list[RecordBatch]) -> list[Record]:
-    return [one for batch in batches if not batch.header.control for one in batch.records]
+    return [record for batch in batches if not batch.header.control for record in batch.records]
 
 
 @pytest.mark.parametrize("codec", Compression)
@@ -196,10 +200,10 @@ def test_batches_a_producer_compressed(
     client = producer(three_brokers, compression_type=codec.name.lower())
     produce(client, topic, shapes(300))
     batches = fetched(three_brokers, topic)
-    assert {one.header.compression for one in batches} == {codec}
+    assert {batch.header.compression for batch in batches} == {codec}
     assert data_records(batches) == consumed(three_brokers, topic)
     epoch = three_brokers.partition(topic, 0).leader_epoch
-    assert {one.header.leader_epoch for one in batches} == {epoch}
+    assert {batch.header.leader_epoch for batch in batches} == {epoch}
 
 
 @pytest.mark.parametrize("codec", list(Compression)[1:])
@@ -211,7 +215,7 @@ def test_batches_a_broker_compressed_anew(
     make(three_brokers, topic, {"compression.type": name})
     produce(producer(three_brokers), topic, shapes(300))
     batches = fetched(three_brokers, topic)
-    assert {one.header.compression for one in batches} == {codec}
+    assert {batch.header.compression for batch in batches} == {codec}
     assert data_records(batches) == consumed(three_brokers, topic)
 
 
@@ -220,7 +224,7 @@ def test_batches_under_log_append_time(three_brokers: Cluster, topic: str) -> No
     produce(producer(three_brokers), topic, shapes(50))
     records = data_records(fetched(three_brokers, topic))
     assert records == consumed(three_brokers, topic)
-    assert {one.timestamp_type for one in records} == {TimestampType.LOG_APPEND}
+    assert {record.timestamp_type for record in records} == {TimestampType.LOG_APPEND}
 
 
 def test_transactions_with_their_markers(three_brokers: Cluster, topic: str) -> None:
@@ -235,9 +239,9 @@ def test_transactions_with_their_markers(three_brokers: Cluster, topic: str) -> 
     three_brokers.wait_until(lambda: log_end(three_brokers, topic) == 12, "both markers")
     batches = fetched(three_brokers, topic)
     assert data_records(batches) == consumed(three_brokers, topic)
-    assert all(one.header.transactional for one in batches)
-    assert len({one.header.producer_id for one in batches} - {-1}) == 1
-    markers = [one.marker.type for one in batches if one.marker is not None]
+    assert all(batch.header.transactional for batch in batches)
+    assert len({batch.header.producer_id for batch in batches} - {-1}) == 1
+    markers = [batch.marker.type for batch in batches if batch.marker is not None]
     assert markers == [ControlType.COMMIT, ControlType.ABORT]
     first = batches[0].header
     assert [first.sequence(first.base_offset + number) for number in range(2)] == [0, 1]

@@ -18,11 +18,11 @@ from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.verification import verify_files
+from tests.kit.waiting import wait_until
 from tests.pipeline.independent import Content, committed, delivered, stored
 from tests.pipeline.producing import make, numbered, produce
 from tests.pipeline.test_restore import without_offsets
 from tests.pipeline.watching import jvms
-from tests.waiting import wait_until
 
 DEADLINE_SECONDS = 150.0
 
@@ -81,21 +81,21 @@ def test_a_backup_and_a_restore_whose_drivers_are_killed_lose_and_double_nothing
     make(broker, topic)
     produce_many(broker, topic, 0, 30_000, pattern=Pattern(value_bytes=1000))
     folder = tmp_path / "backup" / topic
-    run = ["run", "--topics", topic, "--to", str(tmp_path / "backup")]
+    run = ["run", "--topics", topic, "--store", str(tmp_path / "backup")]
 
     def writing() -> bool:
         parts = list(folder.glob(".breakglass-*-records.tmp"))
-        return any(one.stat().st_size > 1_000_000 for one in parts)
+        return any(part.stat().st_size > 1_000_000 for part in parts)
 
     kill_when(broker, *run, condition=writing)
     code, out, err = finish(broker, *run, "--json")
     assert (code, last_line(out)["records"]) == (0, 30_000), err
     assert verify_files(LocalFolder(folder)).whole
-    assert [one for one in folder.iterdir() if one.name.startswith(".")] == []
+    assert [path for path in folder.iterdir() if path.name.startswith(".")] == []
 
     target, state = f"{topic}-back", tmp_path / "state"
-    back = ["restore", "--from", str(tmp_path / "backup"), "--map", f"{topic}={target}"]
-    back += ["--state", str(state), "--write", "--batch-records", "500"]
+    back = ["restore", "--store", str(tmp_path / "backup"), "--map", f"{topic}={target}"]
+    back += ["--progress", str(state), "--write", "--batch-records", "500"]
     back += ["--consent", f"restore 30,000 records into {target}"]
     log = state / target / "partition-0.jsonl"
     kill_when(broker, *back, condition=lambda: log.exists() and log.stat().st_size > 500)
@@ -114,7 +114,7 @@ def test_a_stream_that_is_killed_is_gone_on_with_and_ends_well_when_asked_to(
     broker: Cluster, topic: str, tmp_path: Path, victim: str
 ) -> None:
     make(broker, topic)
-    words = ["run", "--topics", topic, "--to", str(tmp_path), "--continuous", "--json"]
+    words = ["run", "--topics", topic, "--store", str(tmp_path), "--continuous", "--json"]
 
     def held() -> list[tuple[int, Content]]:
         return committed(tmp_path / topic, 0)
@@ -155,23 +155,23 @@ def test_a_stream_that_is_killed_is_gone_on_with_and_ends_well_when_asked_to(
 def test_the_last_line_sums_up(broker: Cluster, topic: str, tmp_path: Path) -> None:
     make(broker, topic, partitions=2)
     produce(broker, topic, numbered(5))
-    code, out, _ = finish(broker, "run", "--topics", topic, "--to", str(tmp_path), "--json")
+    code, out, _ = finish(broker, "run", "--topics", topic, "--store", str(tmp_path), "--json")
     summary = last_line(out)
     assert code == 0
     figures = {name: summary[name] for name in ("records", "partitions", "gaps", "whole")}
     assert figures == {"records": 5, "partitions": 2, "gaps": {}, "whole": True}
     assert 0 < summary["seconds"] < DEADLINE_SECONDS
     assert summary["bytes"] == sum(
-        one.stat().st_size for one in (tmp_path / topic).glob("*_partition_000_*_records")
+        path.stat().st_size for path in (tmp_path / topic).glob("*_partition_000_*_records")
     )
-    code, out, _ = finish(broker, "status", "--from", str(tmp_path), "--live", "--json")
+    code, out, _ = finish(broker, "status", "--store", str(tmp_path), "--live", "--json")
     (held,) = json.loads(out)["topics"]
     assert [one["lag"] for one in held["partitions"]] == [0, 0]
 
 
 @pytest.mark.slow
 def test_a_topic_that_does_not_exist_is_a_usage_error(broker: Cluster, tmp_path: Path) -> None:
-    code, _, err = finish(broker, "run", "--topics", "nowhere", "--to", str(tmp_path))
+    code, _, err = finish(broker, "run", "--topics", "nowhere", "--store", str(tmp_path))
     assert (code, err.strip()) == (2, "There is no topic nowhere: check the spelling.")
 
 
@@ -182,11 +182,11 @@ def test_a_restore_that_is_not_armed_is_refused_and_makes_no_topic(
 ) -> None:
     make(broker, topic)
     produce(broker, topic, numbered(5))
-    finish(broker, "run", "--topics", topic, "--to", str(tmp_path))
+    finish(broker, "run", "--topics", topic, "--store", str(tmp_path))
     target = f"{topic}-back"
-    words = ["restore", "--from", str(tmp_path), "--map", f"{topic}={target}"]
+    words = ["restore", "--store", str(tmp_path), "--map", f"{topic}={target}"]
     code, _, err = finish(broker, *words, "--consent", f"restore 5 records into {target}")
     assert code == 3
     assert "add --write" in err
-    code, _, err = finish(broker, "run", "--topics", target, "--to", str(tmp_path))
+    code, _, err = finish(broker, "run", "--topics", target, "--store", str(tmp_path))
     assert "There is no topic" in err

@@ -127,7 +127,9 @@ def test_tasks_reach_brokers_by_the_listener_that_is_named(place: Place, tmp_pat
         options = ConnectionOptions(cluster.bootstrap_servers, listener=Listener.LAB.value)
         report = place.back_up(connection_settings(options, {}))
         assert (report.whole, place.holds()) == (True, RECORDS), report.topics
-        fetches = [one.decode(FetchRequest) for one in relay.seen if one.api_key == FETCH]
+        fetches = [
+            request.decode(FetchRequest) for request in relay.seen if request.api_key == FETCH
+        ]
         topics = [topic for fetch in fetches for topic in fetch.topics]
         places = {partition.fetch_offset for topic in topics for partition in topic.partitions}
         assert 0 not in places, "epochs are asked for past every log, by the run itself"

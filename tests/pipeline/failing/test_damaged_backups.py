@@ -18,12 +18,12 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import encode
+from tests.kit.program import breakglass
 from tests.pipeline.backups import BackUp
 from tests.pipeline.failing.test_commands import finish
 from tests.pipeline.producing import make, numbered, produce
 from tests.pipeline.restores import Restore
 from tests.pipeline.test_restore import without_offsets
-from tests.program import breakglass
 
 RESUMED = Path(__file__).parents[2] / "golden" / "topic_backup_resumed"
 COUNT = 300
@@ -110,8 +110,8 @@ def test_every_command_says_of_the_same_backup_that_it_is_damaged(
     damage(records[1])
     folder = back_up.folder(topic).path
     ended = {
-        "status": breakglass("backup", "status", "--from", back_up.root),
-        "verify": breakglass("backup", "verify", "--from", back_up.root),
+        "status": breakglass("backup", "status", "--store", back_up.root),
+        "verify": breakglass("backup", "verify", "--store", back_up.root),
         "cat": breakglass("backup", "cat", f"{folder}/0"),
         "diff": breakglass("diff", f"backup:{folder}/0", f"backup:{folder}/0"),
     }
@@ -164,8 +164,8 @@ def test_the_command_refuses_then_restores_the_rest_and_ends_with_1(
     gap = f"{topic}-0 {lost.start}..{lost.stop - 1}"
     records[1].unlink()
     target = f"{topic}-back"
-    words = ["restore", "--from", str(back_up.root), "--map", f"{topic}={target}", "--write"]
-    words += ["--state", str(tmp_path / "state")]
+    words = ["restore", "--store", str(back_up.root), "--map", f"{topic}={target}", "--write"]
+    words += ["--progress", str(tmp_path / "state")]
     words += ["--consent", f"restore {COUNT - len(lost)} records into {target}"]
     code, out, err = finish(broker, *words)
     assert (code, out) == (3, "")

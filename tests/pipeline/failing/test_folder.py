@@ -81,7 +81,7 @@ def test_a_folder_that_may_not_be_written_midway_leaves_the_last_commit(
     back_up.topic(topic)
     produce_many(broker, topic, 0, 30_000, pattern=Pattern(value_bytes=1000))
     folder: Path = back_up.root / topic
-    words = ["run", "--topics", topic, "--to", str(back_up.root), "--json"]
+    words = ["run", "--topics", topic, "--store", str(back_up.root), "--json"]
     words += ["--max-segment-bytes", "1000000"]
     before = AS_ANYBODY if os.geteuid() == 0 else []
     with started(broker, *words, before=before) as process:
@@ -99,4 +99,4 @@ def test_a_folder_that_may_not_be_written_midway_leaves_the_last_commit(
     code, _, err = finish(broker, *words)
     assert code == 0, err
     assert stored(folder, 0) == truth
-    assert [one for one in folder.iterdir() if one.name.startswith(".")] == []
+    assert [path for path in folder.iterdir() if path.name.startswith(".")] == []

@@ -41,7 +41,7 @@ def test_a_full_disk_leaves_the_last_commit(
     produce_many(broker, topic, 0, 8_000, pattern=Pattern(value_bytes=1000))
     (report,) = back_up(topic).topics
     assert "No space left on device; free space" in report.error
-    assert [one.offset for one in back_up.records(topic)] == list(range(10))
+    assert [record.offset for record in back_up.records(topic)] == list(range(10))
     assert verify_files(back_up.folder(topic)).whole
     subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
     assert back_up.topic(topic).partitions[0].records == 8_000

@@ -23,6 +23,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.pipeline.java import find_java
+from tests.kit.waiting import wait_until
 from tests.pipeline.failing.test_commands import finish
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.killed_jobs import PARTITIONS, KilledBackup, KilledRestore
@@ -38,7 +39,6 @@ from tests.pipeline.kills import (
 from tests.pipeline.producing import SECONDS, make, numbered, producer, put, shapes
 from tests.pipeline.spark_cluster import SparkCluster
 from tests.pipeline.watching import writers_in
-from tests.waiting import wait_until
 
 KILL_SECONDS = 600.0
 SOAK_KILLS = int(os.environ.get("SOAK_KILLS", "0"))
@@ -77,7 +77,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         }
         scene = Scene(broker, spark, folder, TOPICS, truth)
         names = ",".join(TOPICS)
-        code, _, err = finish(broker, "run", "--topics", names, "--to", str(scene.whole))
+        code, _, err = finish(broker, "run", "--topics", names, "--store", str(scene.whole))
         assert code == 0, err
         yield scene
 
@@ -134,12 +134,12 @@ def test_a_second_attempt_of_a_task_leaves_one_copy(
     stopped: list[psutil.Process] = []
 
     def stop_one() -> bool:
-        for one in writers_in(root / TOPICS[0])[: 1 - len(stopped)]:
-            one.suspend()
-            stopped.append(one)
+        for writer in writers_in(root / TOPICS[0])[: 1 - len(stopped)]:
+            writer.suspend()
+            stopped.append(writer)
         return bool(stopped)
 
-    words = ["run", "--topics", TOPICS[0], "--to", str(root), "--json"]
+    words = ["run", "--topics", TOPICS[0], "--store", str(root), "--json"]
     with scene.started(words) as process:
         wait_until(stop_one, "a task to be stopped", COMMAND_SECONDS)
         ended = end_of(process)

@@ -59,7 +59,7 @@ def write_over(cluster: Cluster, topic: str) -> None:
             (log_dir / name).unlink(missing_ok=True)
     node.start()
     cluster.wait_unfenced(1)
-    cluster.wait_partition(topic, 0, lambda one: one.leader == 1, "b1 to lead")
+    cluster.wait_partition(topic, 0, lambda state: state.leader == 1, "b1 to lead")
 
 
 def test_records_in_older_message_formats_are_backed_up_and_verified(

@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from breakglass.services.errors import Refused, UsageError
-from breakglass.services.kafka.cluster.coordinators import find_coordinator
-from breakglass.services.kafka.cluster.topic_config import read_topic_configs
+from breakglass.services.kafka.cluster.group_offsets import find_coordinator
+from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
@@ -124,7 +124,7 @@ def test_a_lost_state_is_told_and_nothing_is_doubled(
     assert state is not None
     state.log_of(0).unlink()
     done = restore(restore.plan(backed_up, target, resume=True))
-    assert "--state" in done.error
+    assert "--progress" in done.error
     assert len(without_offsets(broker, target)) == 10
 
 
@@ -216,9 +216,9 @@ def test_without_transactions_a_kill_may_double_records_and_that_is_told(
 
     def kill(now: CopyProgress) -> None:
         if 0 < now.done < now.total and len(killed) < 2:
-            for one in python_workers():
-                one.kill()
-                killed.append(one.pid)
+            for worker in python_workers():
+                worker.kill()
+                killed.append(worker.pid)
 
     plan = restore.plan(topic, f"{topic}-back")
     how: dict[str, Any] = {"records_a_transaction": 50, "transactional": False}

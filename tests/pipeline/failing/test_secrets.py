@@ -19,11 +19,11 @@ from breakglass.services.lab.security import (
     SUPER_USER,
     lab_password,
     security_folder,
-    write_client_properties,
 )
+from tests.kit.client_properties import write_client_properties
+from tests.kit.waiting import wait_until
 from tests.pipeline.failing.test_commands import DEADLINE_SECONDS, started
 from tests.pipeline.producing import make
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * DEADLINE_SECONDS)]
 
@@ -71,12 +71,14 @@ def stopped_midway(process: subprocess.Popen[str], folder: Path) -> Iterator[lis
 
     def writing() -> bool:
         assert process.poll() is None, process.communicate()
-        return any(one.is_file() and one.stat().st_size > 1 for one in folder.rglob("*records*"))
+        return any(path.is_file() and path.stat().st_size > 1 for path in folder.rglob("*records*"))
 
     wait_until(writing, "the backup to write", DEADLINE_SECONDS, every=0.002)
     whole = psutil.Process(process.pid)
     # Of Spark's scripts a shell may be left that has ended, and that nobody waits for.
-    below = [one for one in whole.children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    below = [
+        child for child in whole.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE
+    ]
     processes = [whole, *below]
     for one in processes:
         one.suspend()
@@ -104,10 +106,13 @@ def test_secrets_that_go_to_tasks_are_in_no_file_and_no_list_of_processes(
         "the key of the backup, in bytes": bytes.fromhex(ENCRYPTION_KEY),
     }
     backup = tmp_path / "backup"
-    words = ["run", "--topics", topic, "--to", str(backup), "--encrypt-key", str(key)]
+    words = ["run", "--topics", topic, "--store", str(backup), "--key", str(key)]
     words += ["--command-config", str(login), "--max-segment-bytes", "5000000"]
     with started(secured, *words) as process, stopped_midway(process, backup) as processes:
-        seen = {f"{one.pid}": " ".join(one.cmdline()) + str(one.environ()) for one in processes}
+        seen = {
+            f"{process.pid}": " ".join(process.cmdline()) + str(process.environ())
+            for process in processes
+        }
         for path in kept.rglob("*"):
             if path.is_file():
                 seen[str(path)] = path.read_bytes().decode("latin-1")

@@ -11,10 +11,12 @@ import pytest
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.guard.journal import Journal
-from breakglass.services.lab.access import Acl, Operation, Resource, grant
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
-from breakglass.services.lab.security import OPERATOR, SUPER_USER, write_client_properties
+from breakglass.services.lab.security import (
+    OPERATOR,
+    SUPER_USER,
+)
 from breakglass.services.pipeline.backup import back_up
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from breakglass.services.pipeline.report import BackupReport
@@ -26,6 +28,8 @@ from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.session import Power, ReadAccess
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.store.store import LocalStore
+from tests.kit.access import Acl, Operation, Resource, grant
+from tests.kit.client_properties import write_client_properties
 from tests.pipeline.backups import unheard
 from tests.pipeline.producing import make
 
@@ -99,10 +103,10 @@ def test_a_restore_that_is_not_allowed_says_what_it_lacks_and_goes_on_with_it(
     User.named(SUPER_USER, secured, spark, tmp_path).back_up(topic)
     operator, target = User.named(OPERATOR, secured, spark, tmp_path), f"{topic}-back"
     reading = (Operation.READ, Operation.DESCRIBE_CONFIGS)
-    grant(secured, *(allowing(one, Resource.TOPIC) for one in reading))
+    grant(secured, *(allowing(operation, Resource.TOPIC) for operation in reading))
     assert "grant CREATE on topic" in operator.restore(topic, target).error
     making = (Operation.CREATE, Operation.ALTER_CONFIGS)
-    grant(secured, *(allowing(one, Resource.TOPIC) for one in making))
+    grant(secured, *(allowing(operation, Resource.TOPIC) for operation in making))
     steps = [
         (allowing(Operation.WRITE, Resource.TRANSACTIONAL_ID), "WRITE on transactional ids"),
         (allowing(Operation.READ, Resource.GROUP), "READ on groups"),

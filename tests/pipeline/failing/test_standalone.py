@@ -35,11 +35,11 @@ def test_a_backup_and_a_restore_through_two_workers(
     for partition in (0, 1):
         produce_many(broker, topic, partition, 5_000, pattern=Pattern(value_bytes=500))
     backup, on = str(tmp_path / "backup"), ["--master", spark_cluster]
-    code, out, err = finish(broker, "run", "--topics", topic, "--to", backup, "--json", *on)
+    code, out, err = finish(broker, "run", "--topics", topic, "--store", backup, "--json", *on)
     assert (code, last_line(out)["records"]) == (0, 10_000), err
     assert verify_files(LocalFolder(tmp_path / "backup" / topic)).whole
     target = f"{topic}-back"
-    back = ["restore", "--from", backup, "--map", f"{topic}={target}", "--write", "--json"]
+    back = ["restore", "--store", backup, "--map", f"{topic}={target}", "--write", "--json"]
     consent = ["--consent", f"restore 10,000 records into {target}"]
     code, out, err = finish(broker, *back, *consent, *on)
     assert code == 0, err

@@ -26,7 +26,7 @@ def fill(cluster: Cluster, topic: str) -> None:
     create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
     produce(cluster, topic, 0, 10)
     cluster.node(2).kill()
-    cluster.wait_partition(topic, 0, lambda one: one.isr == (1,), "an ISR of b1 alone")
+    cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
     produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))
 
 
@@ -35,9 +35,9 @@ def lose_to_b2(cluster: Cluster, topic: str) -> None:
     cluster.node(1).kill()
     cluster.node(2).start()
     cluster.wait_unfenced(2)
-    cluster.wait_partition(topic, 0, lambda one: one.offline, "no leader", via=2)
+    cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
     elect_unclean(cluster, TopicPartition(topic, 0))
-    cluster.wait_partition(topic, 0, lambda one: one.leader == 2, "b2 leading", via=2)
+    cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
 
 
 @pytest.mark.parametrize("written_after", [5, 30], ids=["shorter", "longer"])
@@ -60,7 +60,7 @@ def test_a_log_that_was_cut_begins_a_new_generation(
             assert report.generation == 2
             assert "unclean election" in report.new_generation
             assert back_up.manifest(topic) == before
-            keys = [one.key for one in back_up.records(f"{topic}~2")]
+            keys = [record.key for record in back_up.records(f"{topic}~2")]
 
             power = Power(ReadAccess(connection_settings(options, {})))
             restore = Restore(cluster, back_up, power, tmp_path / "restores")
@@ -71,7 +71,7 @@ def test_a_log_that_was_cut_begins_a_new_generation(
             assert (done.error, done.verified) == ("", True)
             assert restore.tail_plan(TopicPartition(topic, 0)).records == 0
             back_up.topic(topic)
-            put_back = [one.key for one in back_up.records(f"{topic}~2")][len(keys) :]
+            put_back = [record.key for record in back_up.records(f"{topic}~2")][len(keys) :]
     assert put_back == [b"lost-%d" % number for number in range(10, 20)]
     assert keys == [b"r-%d" % number for number in range(10)] + [
         b"new-%d" % number for number in range(written_after)

@@ -18,7 +18,7 @@ from breakglass.services.errors import StorageError
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.topic_backup.status import PartitionStatus, TopicStatus
 from breakglass.services.topic_backup.verified import Verified
-from tests.incidents import CLUSTER, nothing_offline
+from tests.kit.incidents import CLUSTER, nothing_offline
 from tests.screens.consoles import console_on
 
 NOW_MS = 1_700_000_000_000
@@ -82,7 +82,9 @@ def every_state() -> LocationHeld:
         topic("clicks", partition(0), checked=verified(whole=False)),
         topic("orders", partition(0), hole, newest=False, checked=verified("content")),
         topic("orders", partition(0, 50), generation=2, checked=verified("content")),
-        topic("payments", *(partition(one, 3_000_000) for one in range(3)), checked=verified()),
+        topic(
+            "payments", *(partition(number, 3_000_000) for number in range(3)), checked=verified()
+        ),
         topic("refunds", partition(0), checked=verified(commit=2), age_ms=49 * HOUR),
         TopicHeld("torn", 1, True, None, unread),
     )

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,20 @@ import pytest
 from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
+from breakglass.screens.backups.facts import line_facts
 from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import BrowseAsked
 from breakglass.services.backup_watch.job import Life, announced, read_jobs
-from breakglass.services.backup_watch.location import LocationHeld
+from breakglass.services.backup_watch.lines import TopicLine
+from breakglass.services.backup_watch.location import BackupState, LocationHeld
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.errors import ClusterError, StorageError
+from breakglass.services.model import Unknown
 from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.originals import FoundFiles, FoundPartition
+from tests.kit.waiting import within
 from tests.screens.backups.conftest import SetEnds
 from tests.screens.backups.held import (
     ENDS,
@@ -43,7 +49,6 @@ from tests.screens.test_journal import heard
 from tests.screens.turns import lines, text, until
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
-from tests.waiting import within
 
 pytestmark = pytest.mark.usefixtures("live_ends")
 
@@ -226,7 +231,7 @@ async def test_what_was_read_stays_marked_as_stale(
         await pilot.press("ctrl+r", "home")
         await until(pilot, lambda: "STALE" in line_with(console, f"▾{MAIN}"), "the mark")
         assert "refunds" in text(console)
-        await until(pilot, shows(console, "not since: /mnt/far: Stale"), "the reason")
+        await until(pilot, shows(console, "since then: /mnt/far: Stale"), "the reason")
 
 
 async def test_lags_that_cannot_be_counted_have_a_reason(
@@ -242,7 +247,7 @@ async def test_lags_that_cannot_be_counted_have_a_reason(
         await until(pilot, lambda: " 500 " in line_with(console, "refunds"), "the lags")
         live_ends(ClusterError("b1 hangs: look at it"))
         await pilot.press("ctrl+r")
-        await until(pilot, shows(console, "not since: b1 hangs"), "the mark")
+        await until(pilot, shows(console, "since then: b1 hangs"), "the mark")
         assert " 500 " in line_with(console, "refunds")
 
 
@@ -251,7 +256,7 @@ async def test_a_job_that_died_or_fell_silent_is_told_so(watch: CannedBackups) -
     console = console_with(watch)
     async with console.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
-        assert "DEAD: process 4711 was gone at 60% of 2,000,000 offsets" in text(console)
+        assert "DEAD: process 4711 died at 60% of 2,000,000 offsets" in text(console)
         assert "SILENT for 1 s" in text(console)
         watch.jobs = ()
         await until(pilot, lambda: "DEAD" not in text(console), "the end of the jobs")
@@ -356,3 +361,19 @@ async def test_thousands_of_topics_stay_fluid(many: CannedBackups) -> None:
         assert time.monotonic() - began < within(4.0)
         await pilot.press("slash", *"4999")
         await until(pilot, lambda: rows(console) == [MAIN, "topic-4999"], "one of them")
+
+
+@pytest.mark.parametrize(("records", "shown"), [(30, "40"), (Unknown("no index"), "?")])
+def test_a_folder_of_kafka_backup_shows_what_its_files_say(
+    records: int | Unknown, shown: str
+) -> None:
+    parts = (
+        FoundPartition(0, 0, 9, 10, 400, 1, ()),
+        FoundPartition(1, 0, 29, records, 1_200, 2, ()),
+    )
+    bare = topic("audit", commit=None)
+    assert bare.status is not None
+    held = replace(bare, status=replace(bare.status, found=FoundFiles(parts, 0)))
+    line = TopicLine(MAIN, held, BackupState.BARE, None, opened=False)
+    said = "".join(part.text for part in next(line_facts(line, 0)).parts)
+    assert said.endswith(f"no manifest; 2 partitions, {shown} records, 1.6 kB in 3 segments")

@@ -30,7 +30,7 @@ from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType
-from tests.incidents import nothing_offline
+from tests.kit.incidents import nothing_offline
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest, stopped_clock
 from tests.screens.turns import text, until
@@ -75,9 +75,9 @@ def edited(root: Path) -> tuple[SourceAddress, SourceAddress]:
     """Two backups: the right one lacks 150, has other values at 100 and 101, and 10 more."""
     left = orders(0, 300)
     right = [
-        order(one.offset, value=b'{"id": 1}') if one.offset in (100, 101) else one
-        for one in left
-        if one.offset != 150
+        order(record.offset, value=b'{"id": 1}') if record.offset in (100, 101) else record
+        for record in left
+        if record.offset != 150
     ]
     return pair(root, left, [*right, *orders(300, 310)])
 

@@ -68,7 +68,7 @@ def a_backup(folder: Path) -> tuple[SourceAddress, list[Path]]:
     """Without a manifest, and its files."""
     topic = back_up(folder, orders(0, END), max_segment_bytes=9_000)
     as_the_originals(topic)
-    files = [one for one in topic.iterdir() if one.name.startswith("segment")]
+    files = [path for path in topic.iterdir() if path.name.startswith("segment")]
     return parse_address(f"backup:{topic}/0"), sorted(files)
 
 
@@ -112,12 +112,12 @@ async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
     async with browser().run_test(size=(100, 30)) as pilot:
         await shown(pilot, address)
         seen = await _all_of_it(pilot)
-        offsets = [one.offset for one in seen]
+        offsets = [pair.offset for pair in seen]
         assert offsets == sorted(set(offsets))
-        damages = [one.left for one in seen if isinstance(one.left, UnreadableRange)]
-        for one in damages:
-            assert "byte " in one.reason or str(spoilt.parent) in one.reason, one
-            await fill(pilot, "g", str(one.start))
+        damages = [pair.left for pair in seen if isinstance(pair.left, UnreadableRange)]
+        for damage in damages:
+            assert "byte " in damage.reason or str(spoilt.parent) in damage.reason, damage
+            await fill(pilot, "g", str(damage.start))
             await idle(pilot)
             assert "cannot be read" in text(pilot.app)
         await pilot.press("escape")
@@ -134,11 +134,11 @@ async def _all_of_it(pilot: Pilot[None]) -> list[RecordPair]:
     for _ in range(3 * END):
         await idle(pilot)
         pairs = pilot.app.screen.query_one(PairList)
-        found |= {one.offset: one for one in pairs.window.pairs}
+        found |= {pair.offset: pair for pair in pairs.window.pairs}
         before = at_offset(pilot.app)
         await pilot.press("pagedown")
         await idle(pilot)
         if at_offset(pilot.app) == before:
             break
-    assert all(one.kind in (PairKind.EQUAL, PairKind.UNREAD) for one in found.values())
+    assert all(pair.kind in (PairKind.EQUAL, PairKind.UNREAD) for pair in found.values())
     return [found[at] for at in sorted(found)]

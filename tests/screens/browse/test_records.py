@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.browse.one_record import OneRecordScreen
+from breakglass.screens.browse.paged_records import OneRecordScreen
 from breakglass.screens.browse.records import RecordsScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.messages import CopyAsked
@@ -22,7 +22,7 @@ from breakglass.screens.screenshot import hide_records
 from breakglass.services.browse.schemas import Schemas
 from breakglass.services.divergence.address import parse_address
 from breakglass.services.divergence.entry import RecordEntry
-from breakglass.services.divergence.window import around
+from breakglass.services.divergence.pages import around
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.segment_index import SegmentIndex
@@ -121,7 +121,9 @@ async def test_the_field_is_left_though_the_answer_takes_its_time(
     async with reading(tmp_path, orders(0, 2_000)) as pilot:
         monkeypatch.setattr("breakglass.screens.diff.reader.around", hang)
         await fill(pilot, "g", "1999")
-        await until(pilot, shows(pilot, "Reading about offset 1,999. Esc ends it."), "the reading")
+        await until(
+            pilot, shows(pilot, "Reading around offset 1,999. Esc stops it."), "the reading"
+        )
         assert pilot.app.focused is pilot.app.screen.query_one(PairList)
         answered.set()
         await to(pilot, 1_999)
@@ -153,12 +155,12 @@ async def test_a_search_leads_from_find_to_find_and_back(tmp_path: Path) -> None
         await to(pilot, 700)
         await idle(pilot)
         await pilot.press("n")
-        await until(pilot, shows(pilot, "Nothing fits after this one."), "the end")
+        await until(pilot, shows(pilot, "Nothing matches after this record."), "the end")
         await pilot.press("N")
         await to(pilot, 400)
         await idle(pilot)
         await fill(pilot, "slash", "header:trace=t5")
-        await until(pilot, shows(pilot, "Nothing fits after"), "nothing")
+        await until(pilot, shows(pilot, "Nothing matches after"), "nothing")
         await fill(pilot, "slash", "offset:x")
         await until(pilot, shows(pilot, "is no offset"), "what is wrong")
         await fill(pilot, "slash", "")
@@ -175,7 +177,7 @@ async def test_a_search_can_be_given_up(tmp_path: Path, monkeypatch: pytest.Monk
     async with reading(tmp_path, orders(0, 10)) as pilot:
         monkeypatch.setattr("breakglass.screens.browse.reader.next_match", endless)
         await fill(pilot, "slash", "x")
-        await until(pilot, shows(pilot, "at offset 77. Esc ends it."), "the progress")
+        await until(pilot, shows(pilot, "at offset 77. Esc stops it."), "the progress")
         await pilot.press("escape")
         await until(pilot, shows(pilot, "Given up."), "the answer")
         await idle(pilot)
@@ -190,13 +192,13 @@ async def test_marked_records_are_exported_as_lines_and_as_a_backup(tmp_path: Pa
         target = tmp_path / "some.jsonl"
         await fill(pilot, "x", str(target))
         await until(pilot, shows(pilot, "3 records written"), "the word on it")
-        kept = [one["offset"] for one in lines_of(target)]
+        kept = [line["offset"] for line in lines_of(target)]
         assert kept == [0, 1, 4]
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
         folder = tmp_path / "some"
         await fill(pilot, "x", str(folder))
         await until(pilot, lambda: (folder / "orders").is_dir() and not pilot.app.screen.busy, "it")  # type: ignore[attr-defined]
-        assert [one.offset for one in read(folder / "orders")] == [0, 1, 4]
+        assert [record.offset for record in read(folder / "orders")] == [0, 1, 4]
         await fill(pilot, "x", str(target))
         await until(pilot, shows(pilot, "is there already"), "the refusal")
         await pilot.press("u")
@@ -337,5 +339,5 @@ def test_the_clock_of_these_records_is_known() -> None:
 
 async def test_lines_say_offset_time_key_and_value(tmp_path: Path) -> None:
     async with reading(tmp_path, orders(5, 8)) as pilot:
-        line = next(one for one in lines(pilot.app) if " 6 " in one)
+        line = next(line for line in lines(pilot.app) if " 6 " in line)
         assert line.split()[:4] == ["6", "-", "22:19:20", "user-6"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.screens.browse.one_record import OneRecordScreen
+from breakglass.screens.browse.paged_records import OneRecordScreen
 from breakglass.services.divergence.address import parse_address
 from tests.screens.browse.opened import at_offset, browser, edited, idle, orders, pair, shown
 from tests.screens.turns import lines, text, until
@@ -57,7 +57,7 @@ async def test_all_differences_are_counted_and_led_to(tmp_path: Path) -> None:
             await to(pilot, offset)
             assert words in told(pilot)
         await pilot.press("n")
-        await until(pilot, shows(pilot, "Nothing differs after this one."), "the end")
+        await until(pilot, shows(pilot, "Nothing differs after this record."), "the end")
         await pilot.press("N")
         await to(pilot, 150)
 
@@ -65,7 +65,7 @@ async def test_all_differences_are_counted_and_led_to(tmp_path: Path) -> None:
 async def test_the_map_shows_where_they_differ(tmp_path: Path) -> None:
     async with comparing(tmp_path) as pilot:
         await until(pilot, shows(pilot, "! 2 offsets hold"), "the totals")
-        line = next(one for one in lines(pilot.app) if one.count("─") > 50)
+        line = next(line for line in lines(pilot.app) if line.count("─") > 50)
         assert line.index("!") < line.index("<") < line.index(">")
         assert abs(line.index("!") - 120 * 100 / 310) < 4
 

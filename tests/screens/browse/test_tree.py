@@ -15,11 +15,11 @@ from breakglass.console.app import BreakglassApp
 from breakglass.screens.browse import RecordsScreen
 from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import BrowseAsked, CopyAsked
-from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.browse.tree import TopicNode
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from tests import waiting
+from tests.kit import waiting
 from tests.screens.browse.opened import a_place, browser, idle, orders, under, within
 from tests.screens.every_key import press_every_key
 from tests.screens.test_journal import heard, notices
@@ -44,7 +44,7 @@ def shows(console: Any, words: str) -> Callable[[], bool]:
 
 def under_cursor(console: Any) -> str:
     """The name on the line of the cursor."""
-    line = next((one for one in lines(console) if one.startswith(">")), "")
+    line = next((line for line in lines(console) if line.startswith(">")), "")
     words = line.removeprefix(">").replace("▸", " ").replace("▾", " ").split()
     return " ".join(words[:2]) if words[:1] in (["partition"], ["from"]) else "".join(words[:1])
 
@@ -186,8 +186,8 @@ async def test_a_key_leads_here_and_the_help_names_the_others(console: Breakglas
         assert console.current_mode == "browse"
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(console.screen, HelpScreen), "the help")
-        for words in ("Mark to compare with", "Open a source by its address"):
-            assert words in text(console)
+        for words in ("Mark a partition; on a second one", "Open a source by its address"):
+            await until(pilot, shows(console, words), words)
 
 
 async def test_a_partition_of_the_backups_leads_to_its_records(place: Path) -> None:

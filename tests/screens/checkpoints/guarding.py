@@ -43,7 +43,7 @@ FROZEN: Frozen[None] = Frozen(
     TARGETS,
     ("group tellers lags: bank-0 at 55 of 60; it has 60 s",),
 )
-DONE = tuple(TargetOutcome(one, TargetResult.DONE, "started at 110") for one in TARGETS)
+DONE = tuple(TargetOutcome(target, TargetResult.DONE, "started at 110") for target in TARGETS)
 JOURNAL = Path("/state/journal/6.jsonl")
 
 

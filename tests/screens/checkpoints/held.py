@@ -24,7 +24,7 @@ from breakglass.services.checkpoint.store.documents import (
 )
 from breakglass.services.checkpoint.watch import CheckpointWatch, SeenStore
 from breakglass.services.model import Unknown
-from tests.incidents import nothing_offline
+from tests.kit.incidents import nothing_offline
 from tests.screens.consoles import console_on
 
 NOW_MS = 1_700_000_000_000
@@ -65,8 +65,8 @@ def taken(store: BackupStore, id: int, level: Level) -> None:
     at_ms = NOW_MS - 30 * MINUTE + id * MINUTE
     take = TakeDocument(id, level, SUBJECTS, f"request {id}", at_ms, groups=GROUPS)
     assert store.reserve(take) is None
-    store.start(id, {one.number: 110 for one in SUBJECTS})
-    positions = {one.number: 100 + one.number for one in SUBJECTS}
+    store.start(id, {subject.number: 110 for subject in SUBJECTS})
+    positions = {subject.number: 100 + subject.number for subject in SUBJECTS}
     groups = {"tellers": GroupCut(GroupPolicy.EXACTLY_ONCE, positions)}
     store.decide(id, CutDocument(at_ms, positions, groups, {2: (105, 107)}, {1: 4}))
 

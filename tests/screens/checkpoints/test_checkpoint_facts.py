@@ -6,6 +6,13 @@ from pathlib import Path
 
 from breakglass.screens.checkpoints.columns import columns
 from breakglass.screens.checkpoints.facts import line_facts
+from breakglass.services.checkpoint.protocol.evidence import (
+    CheckpointEvidence,
+    Committing,
+    GroupEvidence,
+    TopicEvidence,
+    WriterKind,
+)
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import CutDocument
@@ -24,14 +31,14 @@ from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, reserved
 
 def failed(line: Line) -> list[str]:
     """Its reasons."""
-    facts = (one for one in line_facts(line) if one.label == "Failed")
-    return ["".join(part.text for part in one.parts) for one in facts]
+    facts = (fact for fact in line_facts(line) if fact.label == "Failed")
+    return ["".join(part.text for part in fact.parts) for fact in facts]
 
 
 def test_equal_reasons_are_said_once_by_the_names_of_partitions(tmp_path: Path) -> None:
     store = reserved(BackupStore(str(tmp_path)), 1)
-    for one in SUBJECTS:
-        store.copies.fail(CopyId(1, one.number, 0), "disk full")
+    for subject in SUBJECTS:
+        store.copies.fail(CopyId(1, subject.number, 0), "disk full")
     found = store.read(1)
     assert found is not None
     line = CheckpointLine(store.address, found, opened=False)
@@ -49,10 +56,29 @@ def test_a_partition_that_was_under_way_says_why_the_whole_has_failed(tmp_path: 
     ]
 
 
+def test_who_wrote_the_topics_and_what_a_better_promise_lacks_are_said(tmp_path: Path) -> None:
+    store = reserved(BackupStore(str(tmp_path)), 1)
+    topic = TopicEvidence(
+        "orders", 3, 9, (WriterKind.IDEMPOTENT,), stamped=False, unstamped="orders-0 at offset 2"
+    )
+    group = GroupEvidence("billing", "classic", "Empty", ("orders",), Committing.PLAIN)
+    positions = {subject.number: POSITION for subject in SUBJECTS}
+    store.decide(1, CutDocument(1, positions, evidence=CheckpointEvidence((topic,), (group,))))
+    found = store.read(1)
+    assert found is not None
+    said = [
+        (fact.label, "".join(part.text for part in fact.parts))
+        for fact in line_facts(CheckpointLine(store.address, found, opened=False))
+    ]
+    assert ("Written by", "orders: idempotent") in said
+    assert ("Commits", "billing commits: plain") in said
+    assert [text for label, text in said if label == "For more" and "billing" in text]
+
+
 def test_a_copy_under_way_says_how_far_it_is(tmp_path: Path) -> None:
     store = reserved(BackupStore(str(tmp_path)), 1)
-    store.copies.begin_all({CopyId(1, one.number, 0): None for one in SUBJECTS})
-    store.decide(1, CutDocument(1, {one.number: POSITION for one in SUBJECTS}))
+    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
+    store.decide(1, CutDocument(1, {subject.number: POSITION for subject in SUBJECTS}))
     segments = tmp_path / "contents" / "1" / "1" / "0" / "segments" / "orders"
     segments.mkdir(parents=True)
     records, index = part_names("run", 0, 0, 0)
@@ -61,7 +87,7 @@ def test_a_copy_under_way_says_how_far_it_is(tmp_path: Path) -> None:
     (segments / index).write_bytes(MAGIC + b"".join(entries))
     (seen,) = CheckpointWatch((store.address,)).look()
     _, _, first, *_ = lines([seen], frozenset({(store.address, 1)}))
-    told = ["".join(part.text for part in one.parts) for one in line_facts(first)]
+    told = ["".join(part.text for part in fact.parts) for fact in line_facts(first)]
     assert told[0] == "20 of <= 80 records so far, 1.0 kB of ~4.0 kB; cut at 100, 0 in transit"
-    cells = {one.title: one.cell(first).text for one in columns(0)}
+    cells = {column.title: column.cell(first).text for column in columns(0)}
     assert (cells["Copied"], cells["Size"], cells["Records"]) == ("25%", "1.0 kB", "20")

@@ -43,8 +43,8 @@ async def test_the_newest_comes_first_with_its_state_and_level(watch: Canned) ->
     console = checkpoints_of(watch)
     async with console.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        shown = [one.split() for one in lines(console) if one.lstrip().startswith("▸")]
-        assert [one[:4] for one in shown] == [
+        shown = [line.split() for line in lines(console) if line.lstrip().startswith("▸")]
+        assert [group[:4] for group in shown] == [
             ["▸5", "ongoing", "coordinated", "1/3"],
             ["▸4", "failed", "coordinated", "1/3"],
             ["▸3", "completed", "vector", "3/3"],
@@ -68,7 +68,7 @@ async def test_a_checkpoint_opens_to_its_partitions_and_closes(watch: Canned) ->
         await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
         await pilot.press("down", "enter", "down", "down")
         await until(pilot, lambda: "bank-2" in text(console), "the partitions")
-        await until(pilot, lambda: "tellers goes on at 102" in text(console), "the group")
+        await until(pilot, lambda: "tellers resumes at 102" in text(console), "the group")
         await pilot.press("left")
         await until(pilot, lambda: "bank-2" not in text(console), "them closed")
         await pilot.press("right")
@@ -103,7 +103,7 @@ async def test_what_was_verified_is_in_a_column_of_its_own(
     console = checkpoints_of(watch)
     async with console.run_test(size=size) as pilot:
         await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        shown = {one.split()[0]: one for one in lines(console) if one.lstrip().startswith("▸")}
+        shown = {line.split()[0]: line for line in lines(console) if line.lstrip().startswith("▸")}
         assert " 5 min" in shown["▸1"]
         assert "damaged" in shown["▸3"]
         assert "never" in shown["▸6"]
@@ -144,7 +144,7 @@ async def test_a_checkpoint_is_copied_as_json(watch: Canned) -> None:
 async def test_without_a_store_it_says_how_to_name_one() -> None:
     console = checkpoints_of(canned())
     async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "--checkpoints URL" in text(console), "how")
+        await until(pilot, lambda: "--store checkpoint:URL" in text(console), "how")
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -155,6 +155,6 @@ async def test_the_checkpoints_look_as_before(
     async with console.run_test(size=look.size) as pilot:
         await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
         await pilot.press("down", "right", "down", "down")
-        await until(pilot, lambda: "tellers goes on" in text(console), "the partition")
+        await until(pilot, lambda: "tellers resumes at" in text(console), "the partition")
         await at_rest(pilot)
         drawn_as_before(console)

@@ -18,9 +18,8 @@ from breakglass.console.app import BreakglassApp
 from breakglass.screens.checkpoints.acts import DeletePage, RestorePage, TakePage
 from breakglass.screens.guard.page import ActPage
 from breakglass.screens.messages import CopyAsked, MutationBegan, MutationEnded
-from breakglass.screens.widgets.cancel import Cancel
-from breakglass.screens.widgets.consent_field import ConsentField
-from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.consent import Cancel, ConsentField
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.errors import (
     AlreadyRunning,
@@ -223,7 +222,9 @@ async def test_a_failure_is_told_as_one(act: CannedAct) -> None:
     [OutcomeUnknown("no answer: look at the topic"), StorageError("no answer: look at the store")],
 )
 async def test_no_answer_is_unknown_and_never_failed(act: CannedAct, error: Exception) -> None:
-    act.events = tuple(TargetOutcome(one, TargetResult.UNKNOWN, "no answer") for one in TARGETS)
+    act.events = tuple(
+        TargetOutcome(target, TargetResult.UNKNOWN, "no answer") for target in TARGETS
+    )
     act.failure = error
     async with asked(act) as pilot:
         await agree(pilot)
@@ -264,9 +265,9 @@ async def test_what_is_given_up_while_it_is_read_again_is_not_done(act: CannedAc
         await agree(pilot)
         await until(pilot, held.come.is_set, "it to be read again")
         await pilot.press("escape")
-        await shown(pilot, "giving up")
+        await shown(pilot, "cancelling: nothing is done")
         held.go.set()
-        await shown(pilot, "Given up: nothing was done.")
+        await shown(pilot, "Cancelled: nothing was done.")
     assert "carry out" not in act.calls
 
 
@@ -290,9 +291,15 @@ async def test_x_deletes_the_checkpoint_under_the_cursor(
     assert store.ids() == [1, 2, 3, 4, 5]
     (path,) = (tmp_path / "state").rglob("*.jsonl")
     entries = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [one["kind"] for one in entries] == ["opened", "consent", "request", "outcome", "closed"]
+    assert [entry["kind"] for entry in entries] == [
+        "opened",
+        "consent",
+        "request",
+        "outcome",
+        "closed",
+    ]
     assert entries[1]["phrase"] == "delete checkpoint 1 completed"
-    assert [one["result"] for one in entries[3]["items"]] == ["done"] * 3
+    assert [entry["result"] for entry in entries[3]["items"]] == ["done"] * 3
     assert entries[4]["result"] == "succeeded"
 
 
@@ -351,9 +358,9 @@ async def test_t_asks_what_of_as_the_command_does_and_opens_the_page(watch: Cann
         await shown(pilot, "--topics bank --group tellers=exactly-once --level coordinated")
         assert isinstance(console.screen, Prompt)
         await pilot.press(*" --level", "enter")
-        await shown(pilot, "--level has no value")
+        await shown(pilot, "'--level' requires an argument")
         await pilot.press("ctrl+u", *"--group a=b", "enter")
-        await shown(pilot, "No topic is named")
+        await shown(pilot, "Missing option '--topics'")
         await pilot.press("ctrl+u", *"--topics bank", "enter")
         await until(pilot, lambda: isinstance(console.screen, TakePage), "the page")
 
@@ -418,9 +425,11 @@ async def test_on_a_store_there_is_nothing_to_delete_or_restore(watch: Canned, k
 async def test_without_a_store_nothing_can_be_taken() -> None:
     console = armed_on(canned())
     async with console.run_test(size=SIZE, notifications=True) as pilot:
-        await shown(pilot, "--checkpoints URL")
+        await shown(pilot, "--store checkpoint:URL")
         await pilot.press("t")
-        await until(pilot, lambda: text(console).count("--checkpoints URL") == 2, "the sentence")
+        await until(
+            pilot, lambda: text(console).count("--store checkpoint:URL") == 2, "the sentence"
+        )
 
 
 async def test_a_look_that_fails_unexpectedly_is_told_and_keeps_what_was_known(

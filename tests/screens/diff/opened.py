@@ -14,13 +14,13 @@ from textual.pilot import Pilot
 from breakglass.screens.diff import DiffScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.diff.reader import Compare
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.entry import Item
 from breakglass.services.divergence.replicas import Facing
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
-from tests.incidents import diverged_incident
+from tests.kit.incidents import diverged_incident
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 from tests.unit.divergence.streams import ListSource, entries

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
-from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.screens.diff.record_page import RecordScreen
 from breakglass.screens.help import HelpScreen
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.errors import TimedOut
 from breakglass.services.model import TopicPartition
-from tests.incidents import LEDGER, incident_of, nothing_offline, unread
+from tests.kit.incidents import LEDGER, incident_of, nothing_offline, unread
 from tests.screens.diff.opened import LEDGER_LOGS, opened
 from tests.screens.turns import lines
 from tests.unit.divergence.streams import entries
@@ -112,14 +112,14 @@ async def test_only_digits_are_taken_for_an_offset() -> None:
         assert shown.screen.query_one(Input).value == "12"
 
 
-async def test_the_last_difference_says_that_there_is_none_behind_it() -> None:
+async def test_the_last_difference_says_that_there_is_none_after_it() -> None:
     async with opened() as shown:
         await shown.press("n")
         await shown.at_offset(125)
         await shown.press("n")
-        await shown.until(lambda: "No difference after this one." in shown.told, "the answer")
+        await shown.until(lambda: "No difference after this record." in shown.told, "the answer")
         await shown.press("d", "N")
-        await shown.until(lambda: "No difference before this one." in shown.told, "the answer")
+        await shown.until(lambda: "No difference before this record." in shown.told, "the answer")
         await shown.press("down")
         await shown.until(lambda: "offset 101: different" in shown.told, "the record")
 
@@ -212,7 +212,7 @@ async def test_escape_leaves_and_ends_the_connection() -> None:
 async def test_while_it_reads_it_says_so_and_escape_gives_up() -> None:
     async with opened(held_back=True) as shown:
         await shown.until(
-            lambda: "Reading about offset 100. Esc ends it." in shown.told, "what it does"
+            lambda: "Reading around offset 100. Esc stops it." in shown.told, "what it does"
         )
         await shown.until(shown.replicas.gate.waiting.is_set, "the reading")
         await shown.press("escape")
@@ -289,11 +289,11 @@ async def test_totals_that_were_known_stay_when_a_broker_stops_answering() -> No
         gone = UnreadableRange(0, 150, "b2 did not answer in time: check it")
         shown.replicas.logs = {**LEDGER_LOGS, 2: [gone]}
         await shown.press("c")
-        await shown.until(lambda: "the totals are those of before" in shown.told, "the warning")
+        await shown.until(lambda: "the totals are from the last count" in shown.told, "the warning")
         assert "! 25 offsets hold different records" in shown.told
         shown.replicas.logs = LEDGER_LOGS
         await shown.press("c")
-        await shown.until(lambda: "the totals are those" not in shown.told, "whole again")
+        await shown.until(lambda: "the totals are from" not in shown.told, "whole again")
 
 
 async def test_it_waits_for_evidence_and_begins_when_that_is_there() -> None:

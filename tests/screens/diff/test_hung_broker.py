@@ -11,8 +11,8 @@ import pytest
 from breakglass.screens.diff import DiffScreen
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.session import ReadAccess
-from tests.fake_broker import FakeBroker
-from tests.incidents import diverged_incident
+from tests.kit.fake_broker import FakeBroker
+from tests.kit.incidents import diverged_incident
 from tests.screens.consoles import console_on, watch_of
 from tests.screens.turns import text, until
 
@@ -36,7 +36,7 @@ async def test_quitting_ends_the_wait_for_a_hung_broker(hung: FakeBroker) -> Non
         partition = diverged_incident().rows[0].partition
         await console.push_screen(DiffScreen(console.context, partition))
         await until(pilot, lambda: hung.frames > 0, "a request")
-        assert "Reading about offset 100. Esc ends it." in text(console)
+        assert "Reading around offset 100. Esc stops it." in text(console)
         begun = time.monotonic()
         await pilot.press("q")
     assert time.monotonic() - begun < QUIT_SECONDS
@@ -70,7 +70,7 @@ async def test_impatience_with_a_hung_broker_takes_no_more_than_two_threads(
         await console.push_screen(screen)
         await until(pilot, lambda: hung.frames > 0, "a request")
         await pilot.press(*["d", "c", "escape", "n"] * 3)
-        reading = [one for one in threading.enumerate() if one.name.startswith("diff")]
+        reading = [thread for thread in threading.enumerate() if thread.name.startswith("diff")]
         assert len(reading) <= 2
         await pilot.press("ctrl+r")
         await until(pilot, lambda: len(watch_of(console).asked) == 2, "a refresh beside it")

@@ -7,9 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from breakglass.screens.diff.record_screen import RecordScreen
-from breakglass.services.divergence.content import ROWS, content_of, headers_of
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.screens.diff.record_page import RecordScreen
+from breakglass.services.divergence.entry import (
+    ROWS,
+    Item,
+    RecordEntry,
+    UnreadableRange,
+    content_of,
+    headers_of,
+)
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from tests.screens.diff.opened import opened
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from breakglass.screens.diff.record_screen import RecordScreen
+from breakglass.screens.diff.record_page import RecordScreen
 from breakglass.screens.diff.record_view import RecordView
-from breakglass.services.divergence.content import content_of
-from breakglass.services.divergence.entry import Item, RecordEntry
+from breakglass.services.divergence.entry import Item, RecordEntry, content_of
 from tests.screens.diff.opened import LEDGER_LOGS, Opened, opened
 from tests.screens.turns import lines, text
 from tests.unit.divergence.streams import entries, entry
@@ -128,10 +127,10 @@ async def test_while_it_is_read_escape_keeps_what_is_known() -> None:
         shown.replicas.gate.opened.clear()
         await shown.press("enter")
         await shown.until(
-            lambda: "Reading the record at offset 100. Esc ends it." in shown.told, "what it does"
+            lambda: "Reading the record at offset 100. Esc stops it." in shown.told, "what it does"
         )
         await shown.press("escape")
-        await shown.until(lambda: "Given up: only the beginning is shown." in shown.told, "the end")
+        await shown.until(lambda: "Stopped: only the beginning is shown." in shown.told, "the end")
         assert "new of b1" in shown.told
 
 

@@ -13,8 +13,15 @@ from breakglass.screens.diff.drawing import line_segments
 from breakglass.screens.diff.pieces import Manner, clock_text, marker_text, pieces
 from breakglass.screens.diff.record_lines import BEHIND, RecordLine, Writing, record_lines
 from breakglass.services.divergence.align import compared
-from breakglass.services.divergence.content import ROWS, Keep, content_of, headers_of
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.entry import (
+    ROWS,
+    Item,
+    Keep,
+    RecordEntry,
+    UnreadableRange,
+    content_of,
+    headers_of,
+)
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.words.record_text import TextForm

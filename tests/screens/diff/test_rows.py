@@ -14,14 +14,13 @@ from breakglass.screens.diff.rows import (
     marks_of,
     rows_of,
 )
-from breakglass.screens.diff.summary import counted_from, prefix_text, side_title, totals_text
-from breakglass.services.divergence.align import PairKind
+from breakglass.screens.diff.sheet import counted_from, prefix_text, side_title, totals_text
+from breakglass.services.divergence.align import HunkTotals, PairKind
 from breakglass.services.divergence.entry import Item, UnreadableRange
-from breakglass.services.divergence.hunks import HunkTotals
 from breakglass.services.divergence.replicas import Facing, face
 from breakglass.services.divergence.source import Reading
 from breakglass.services.model import PartitionEvidence, Unknown
-from tests.incidents import LEDGER, internal
+from tests.kit.incidents import LEDGER, internal
 from tests.unit.divergence.streams import Edited, compare, edited, entries, entry
 from tests.unit.recovery.replicas import log, offline, without_epochs
 
@@ -102,8 +101,8 @@ def test_a_summary_says_what_the_epochs_prove_and_what_was_counted() -> None:
 @pytest.mark.parametrize(
     ("evidence", "start", "words"),
     [
-        (offline(log(1, (0, 100)), without_epochs(2, 90)), 0, "not known (b2: READ on the topic"),
-        (internal(), 0, "each may have been compacted for itself"),
+        (offline(log(1, (0, 100)), without_epochs(2, 90)), 0, "where they diverge (b2: READ on"),
+        (internal(), 0, "each log may have been compacted"),
         (offline(log(1, (0, 100), start=30), log(2, (0, 90))), 0, "Same from 30 up to 90"),
         (offline(log(1, (3, 9), start=5), log(2, (4, 9), start=5)), 5, "no offset in common"),
     ],

@@ -15,9 +15,9 @@ from textual.pilot import Pilot
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.elect import ElectScreen
 from breakglass.screens.elect.page import GuardedPage
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import ElectionAsked, ResumeAsked
-from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.triage import triage
@@ -85,7 +85,7 @@ class Electing:
             await until(pilot, lambda: console.context.known.incident, "the cluster")
             incident = console.context.known.incident
             assert incident is not None
-            wanted = partitions or [one.partition for one in incident.rows]
+            wanted = partitions or [row.partition for row in incident.rows]
             console.post_message(ElectionAsked([] if plan else wanted, plan))
             screen = Screen(console, pilot)
             await until(pilot, lambda: isinstance(console.screen, ElectScreen), "the screen")

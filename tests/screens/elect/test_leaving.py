@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import Interrupted
 from breakglass.services.errors import AlreadyRunning
 from breakglass.services.guard.lock import ClusterLock
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing, Screen
 from tests.screens.elect.test_run import Gate, gated
 
@@ -84,7 +84,7 @@ async def test_giving_up_takes_no_longer(electing: Electing) -> None:
         await read_again_in_vain(electing, screen)
         began = time.monotonic()
         await screen.press("escape")
-        await screen.shows("Given up: nothing was sent.")
+        await screen.shows("Cancelled: nothing was sent.")
         assert time.monotonic() - began < PROMPTLY
         assert screen.phase is Phase.REVIEW
     assert (electing.steps, electing.results) == ([], ["nothing done"])

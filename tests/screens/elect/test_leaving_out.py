@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from tests.screens.elect.conftest import Electing
@@ -64,5 +64,5 @@ async def test_it_stays_out_when_everything_is_read_anew(electing: Electing) -> 
         assert screen.phrase == "2 partitions lose 0 and abandon b3"
         await screen.agree()
         await screen.comes_to(Phase.DONE)
-    led = [one.leader for one in electing.cluster.story.states.values()]
+    led = [state.leader for state in electing.cluster.story.states.values()]
     assert led == [1, None, 1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.screens.elect import ElectScreen
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.screens.elect.unfinished import UnfinishedScreen
 from breakglass.screens.messages import ElectionAsked
 from breakglass.services.connection.endpoint import Endpoint
@@ -24,7 +24,7 @@ from breakglass.services.recovery.guarded.aftermath import Aftermath, GroupPastE
 from breakglass.services.recovery.timeline.account import Brief, ExecutionState
 from breakglass.services.recovery.timeline.stake import stake_of
 from breakglass.services.session import Power, ReadAccess
-from tests.incidents import diverged_incident, every_verdict
+from tests.kit.incidents import diverged_incident, every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
 from tests.screens.elect.conftest import Screen
@@ -50,7 +50,7 @@ async def opened(incident: Incident, look: Look, *, write: bool = True) -> Async
     )
     async with console.run_test(size=look.size) as pilot:
         await until(pilot, lambda: console.context.known.incident, "the cluster")
-        console.post_message(ElectionAsked([one.partition for one in incident.rows]))
+        console.post_message(ElectionAsked([row.partition for row in incident.rows]))
         await until(pilot, lambda: isinstance(console.screen, ElectScreen), "the screen")
         screen = Screen(console, pilot)
         await screen.comes_to(Phase.REVIEW)
@@ -78,7 +78,7 @@ def outcomes(screen: Screen) -> Sequence[PartitionOutcome]:
         (
             RecoveryResult.REFUSED,
             None,
-            "b1 is fenced: start it, wait until it is unfenced, then go on",
+            "b1 is fenced: start it, wait until it is unfenced, then continue",
         ),
         (RecoveryResult.ALREADY_ONLINE, None, "led by b3"),
         (RecoveryResult.NOT_ATTEMPTED, None, "stopped because the outcome of orders-1 is unknown"),
@@ -113,7 +113,7 @@ async def test_what_runs_looks_as_before(look: Look, drawn_as_before: Drawn) -> 
         agreed(screen, Phase.RUNNING)
         progress = screen.page.state.progress
         progress.take(OutcomesReported(tuple(told[:2])))
-        progress.take(BatchBegun(tuple(one.partition for one in told[2:4])))
+        progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
         screen.page._show()
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of a run")
         await screen.settles()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.screens.elect.phase import Phase
-from breakglass.services.recovery.plan.approvals import approve
+from breakglass.screens.elect.state import Phase
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
 from breakglass.services.recovery.plan.make import make_plan
-from tests.fake_metadata import CLUSTER_ID
+from breakglass.services.recovery.plan.notes import approve
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.services.guard.journal import read
 from breakglass.services.kafka.election_client import ElectionClient
 from tests.screens.elect.conftest import Electing
@@ -151,4 +151,4 @@ async def test_nothing_is_left_of_a_journal_that_is_done(electing: Electing) -> 
     session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"])
     (journal,) = session.journals()
     async with electing.resumed(journal.path) as screen:
-        await screen.shows("Nothing is left that could be elected.")
+        await screen.shows("Nothing is left to elect.")

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.screens.elect.phase import Phase
-from breakglass.screens.widgets.cancel import Cancel
-from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.screens.elect.state import Phase
+from breakglass.screens.widgets.consent import Cancel, ConsentField
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.circumstances import Circumstances
-from tests.incidents import every_verdict
+from breakglass.services.recovery.judgement.succession import Circumstances
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import watch_of
 from tests.screens.drawing import Look
 from tests.screens.elect.conftest import Electing
@@ -87,7 +86,7 @@ async def test_the_loss_of_all_is_summed_and_what_stands_alone_asks_for_its_own_
     electing.cluster.hold(2, first, (0, 100), (4, 0), (5, 0))
     async with electing.asked() as screen:
         await screen.shows("Elect 4 partitions: loses 0 records")
-        await screen.shows("1 of 2: this one needs a consent of its own: it is an internal topic.")
+        await screen.shows("1 of 2: this partition needs its own consent: it is an internal topic.")
         await screen.shows("Type to confirm: __consumer_offsets-0 lose 0")
         await screen.shows("! own phrase")
         await screen.type_phrase()
@@ -112,7 +111,7 @@ async def test_nothing_that_can_be_elected_leaves_only_the_way_back(electing: El
     electing.cluster.hold(1, fork, (0, 100), (2, 25))
     electing.cluster.hold(2, fork, (0, 100), (1, 50))
     async with electing.asked() as screen:
-        await screen.shows("Nothing is left that could be elected.")
+        await screen.shows("Nothing is left to elect.")
         await screen.shows("> [ Back ]")
         assert not screen.page.query_one(ConsentField).display
 
@@ -240,7 +239,7 @@ async def test_what_was_not_read_yet_is_read_when_its_election_is_asked_for(
     electing.session.offline(count=2)
     console = electing.console()
     watch = watch_of(console)
-    states = [one.state for one in electing.incident(3).rows]
+    states = [row.state for row in electing.incident(3).rows]
     snapshot = electing.incident(3).snapshot
     watch.readings = [
         Incident(snapshot, Circumstances(snapshot.quorum), tuple(map(IncidentRow, states)))
@@ -257,7 +256,7 @@ async def test_partitions_of_one_cluster_are_never_elected_in_another(
     console = electing.console()
     snapshot = electing.incident(3).snapshot
     elsewhere = replace(snapshot.description, cluster_id="prod-eu-1")
-    unread = [IncidentRow(one.state) for one in electing.incident(3).rows]
+    unread = [IncidentRow(row.state) for row in electing.incident(3).rows]
     watch_of(console).readings = [
         Incident(
             replace(snapshot, description=elsewhere), Circumstances(snapshot.quorum), tuple(unread)

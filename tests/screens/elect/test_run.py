@@ -11,19 +11,19 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from breakglass.screens.elect.page import GuardedPage
-from breakglass.screens.elect.phase import Phase
 from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
+from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import ElectionAsked
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.guard.lock import ClusterLock
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts import elect
 from breakglass.services.recovery.execution.routes import plain_unclean_route
 from breakglass.services.recovery.execution.run import Recovery
-from tests.fake_broker import Reply
-from tests.fake_controller import Answer, after, failing, unanswered, unheard
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_broker import Reply
+from tests.kit.fake_controller import Answer, after, failing, unanswered, unheard
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing, Screen
 from tests.screens.turns import until
 from tests.unit.kafka.replicas.held_log import HeldLog
@@ -62,11 +62,11 @@ async def test_the_typed_phrase_elects_and_the_ladder_is_told(electing: Electing
         await elected(screen)
         await screen.shows("Done: 3 writable.")
         await screen.shows("■■■■· writable")
-        await screen.shows("b1 leads in epoch 6; acks=all is taken")
+        await screen.shows("b1 leads in epoch 6; acks=all is accepted")
         await screen.shows("Journal: ")
         await screen.shows(
-            "Do not start b3 before its log folder is copied: breakglass rescue --from log:DIR "
-            "(3 partitions would be cut)."
+            "Do not start b3 before its log folder is copied: breakglass rescue --source log:DIR "
+            "(3 partitions would be cut); breakglass return --source log:DIR says when it is safe."
         )
     assert electing.session.leaders() == {1}
     (journal,) = electing.session.journals()
@@ -177,7 +177,7 @@ async def test_escape_never_leaves_what_runs(electing: Electing) -> None:
         await screen.agree()
         await screen.comes_to(Phase.RUNNING)
         await screen.press("escape", "left_square_bracket", "A")
-        await screen.shows("It runs: s stops it after the batch under way.")
+        await screen.shows("Still running: s stops it after the current batch.")
         gate.opened.set()
         await screen.comes_to(Phase.DONE)
         await screen.press("escape")
@@ -192,11 +192,11 @@ async def test_s_stops_after_the_batch_and_r_takes_the_journal_up(electing: Elec
         await screen.agree()
         await screen.until(gate.reached.is_set, "the canary")
         await screen.press("s")
-        await screen.shows("Stopping: what is under way is finished and written down.")
+        await screen.shows("Stopping: the current batch is finished and journaled.")
         gate.opened.set()
         await screen.comes_to(Phase.DONE)
         await screen.shows("Stopped: ")
-        await screen.shows("2 partitions not attempted: r takes the journal up again.")
+        await screen.shows("2 partitions not attempted: r resumes the journal.")
         (journal,) = electing.session.journals()
         assert journal.result is None
         await screen.press("r")
@@ -224,7 +224,7 @@ async def test_quitting_finishes_the_request_and_begins_nothing_new(electing: El
     (journal,) = electing.session.journals()
     assert journal.result is None
     assert [step.name for step in journal.unsettled] == []
-    led = [one.leader for one in electing.cluster.story.states.values()]
+    led = [state.leader for state in electing.cluster.story.states.values()]
     assert sorted(led, key=str) == [1, None, None]
 
 
@@ -286,7 +286,7 @@ async def test_escape_gives_up_while_it_is_read_again(electing: Electing) -> Non
         await screen.agree()
         await screen.comes_to(Phase.REREADING)
         await screen.press("escape")
-        await screen.shows("Given up: nothing was sent.")
+        await screen.shows("Cancelled: nothing was sent.")
         assert screen.phase is Phase.REVIEW
     assert (electing.steps, electing.results) == ([], ["nothing done"])
 
@@ -371,7 +371,7 @@ async def test_what_asking_again_finds_not_elected_can_be_resumed(
         await screen.shows("? unknown")
         electing.cluster.brokers[1].hung = False
         await screen.press("u")
-        await screen.shows("1 partition left to be finished: r resumes.")
+        await screen.shows("1 partition left to finish: r resumes.")
         await screen.press("r")
         await screen.until(lambda: isinstance(screen.page, ResumeScreen), "the resume")
 
@@ -416,7 +416,7 @@ async def test_what_is_cut_off_is_saved_first(electing: Electing) -> None:
         await screen.shows("Rescue first: on: 50 records")
         assert screen.phrase == "orders-0 lose 50 and abandon b3"
         await elected(screen)
-        await screen.shows("Rescued 50 records, to be read with: breakglass backup cat")
+        await screen.shows("Rescued 50 records; read them with: breakglass backup cat")
     assert any((electing.session.state / "rescue").rglob("b2/orders"))
 
 

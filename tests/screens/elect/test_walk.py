@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from breakglass.screens.elect.page import GuardedPage
-from breakglass.screens.elect.phase import Phase
+from breakglass.screens.elect.state import Phase
 from breakglass.services.kafka.election_client import ElectionClient
 from tests.screens.elect.conftest import Electing
 
@@ -24,7 +24,7 @@ def frames() -> list[str]:
     """The product's files on the stack, the outermost first."""
     product = ROOT / "breakglass"
     found = [Path(frame.filename) for frame in traceback.extract_stack()]
-    return [one.relative_to(product).as_posix() for one in found if one.is_relative_to(product)]
+    return [path.relative_to(product).as_posix() for path in found if path.is_relative_to(product)]
 
 
 async def test_few_frames_lie_between_a_key_and_its_request_and_the_page_names_their_files(

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.screens.elect import wording
-from breakglass.screens.elect.evidence import evidence_told
-from breakglass.screens.elect.progress import ElectionProgress
-from breakglass.screens.elect.standing import standing_of
+from breakglass.screens.elect.progress import ElectionProgress, standing_of
+from breakglass.screens.elect.state import evidence_told
 from breakglass.services.guard.act import Ending, JournalOpened
 from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
@@ -55,7 +54,7 @@ def outcome(
         ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, b3 unread."),
         ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, nothing unread."),
         ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, b3 unread."),
-        ((), "Nothing is left that could be elected."),
+        ((), "Nothing is left to elect."),
     ],
 )
 def test_the_headline_tells_known_and_unknown_apart(
@@ -75,7 +74,7 @@ def test_the_rescue_is_told_with_its_place_or_that_it_is_off(tmp_path: Path) -> 
     on, off = RescueChoice(to=tmp_path), RescueChoice(without=True)
     assert wording.rescue_told(about(LOSS), on) == f"Rescue first: on: 50 records to {tmp_path}."
     assert "OFF: 50 records are cut off and not saved" in wording.rescue_told(about(LOSS), off)
-    assert "nothing is cut off" in wording.rescue_told(about(SAFE), on)
+    assert "no records that could be saved are cut off" in wording.rescue_told(about(SAFE), on)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,9 @@ def test_each_phrase_says_which_of_how_many_it_is() -> None:
     assert wording.asking(ConsentPhrase("x lose 0"), 1, 1) == "Type to confirm: "
     assert wording.asking(ConsentPhrase("x lose 0"), 2, 2) == "2 of 2: Type to confirm: "
     alone = wording.asking(ConsentPhrase("x lose 0", "it is an internal topic"), 1, 2)
-    assert alone.startswith("1 of 2: this one needs a consent of its own: it is an internal topic.")
+    assert alone.startswith(
+        "1 of 2: this partition needs its own consent: it is an internal topic."
+    )
 
 
 def test_the_evidence_names_the_designee_first_and_what_each_other_loses() -> None:
@@ -125,20 +126,20 @@ def test_each_end_has_a_sign_and_a_word(one: PartitionOutcome, expected: str) ->
 
 
 @pytest.mark.parametrize(
-    "result", [one for one in RecoveryResult if one is not RecoveryResult.REORDERED]
+    "result", [result for result in RecoveryResult if result is not RecoveryResult.REORDERED]
 )
 def test_an_order_that_was_not_put_back_is_told_of_every_outcome(result: RecoveryResult) -> None:
     rung = Rung.WRITABLE if result is RecoveryResult.ELECTED else None
     left = outcome(result, "why", rung=rung, order_restored=False)
     assert standing_of(left).reason.endswith("was not put back: resume the journal")
     told = list(wording.what_next(ended(left), Aftermath((), ())))
-    assert "The order of 1 partition was not put back: r takes the journal up again." in told
+    assert "The order of 1 partition was not put back: r resumes the journal." in told
 
 
 def test_progress_is_told_step_by_step() -> None:
     progress = ElectionProgress()
     progress.begin([ORDERS])
-    assert wording.progress_told(progress).startswith("Arming")
+    assert wording.progress_told(progress) == "Connecting to elect."
     progress.take(JournalOpened(JOURNAL))
     progress.take(RescueProgressed(RescueProgress(Path("/r"), 1, 30, 50)))
     assert wording.progress_told(progress) == (
@@ -180,11 +181,11 @@ def test_a_stopped_run_is_not_called_done() -> None:
             outcome(RecoveryResult.REFUSED, "b1 is fenced"),
             "refused by a guard: orders-0: b1 is fenced.",
         ),
-        (outcome(RecoveryResult.NOT_ATTEMPTED), "r takes the journal up again."),
+        (outcome(RecoveryResult.NOT_ATTEMPTED), "r resumes the journal."),
         (
             outcome(RecoveryResult.REORDERED, "no election", order_restored=False),
-            "1 partition reordered and not elected: r takes the journal up again, and elects or "
-            "puts the order back.",
+            "1 partition reordered and not elected: r resumes the journal, and elects or puts the "
+            "order back.",
         ),
         (outcome(RecoveryResult.ELECTED_ANOTHER, "stop b1 now"), "orders-0: stop b1 now."),
     ],

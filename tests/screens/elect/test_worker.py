@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.message import Message
 
+from breakglass.console.checkpoint_text import CommandText
 from breakglass.screens.context import Context
-from breakglass.screens.elect.messages import SubjectFrozen
-from breakglass.screens.elect.proposals import PickedPartitions
-from breakglass.screens.elect.worker import ElectionWorker, subject_in
-from breakglass.screens.guard.messages import ActReported
+from breakglass.screens.elect.screen import PickedPartitions
+from breakglass.screens.elect.worker import ElectionWorker, SubjectFrozen, subject_in
+from breakglass.screens.guard.worker import ActReported
 from breakglass.screens.terminal import Terminal
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.events import OutcomesReported
@@ -27,12 +27,13 @@ def attempt_on(
         session.power.access,
         CannedWatch([]),
         Terminal(),
+        CommandText(),
         session.power,
         state_folder=session.state,
     )
     context.known.incident = electing.incident(3)
     rows = context.known.incident.rows
-    find = PickedPartitions(context.known, tuple(one.partition for one in rows))
+    find = PickedPartitions(context.known, tuple(row.partition for row in rows))
     act = Elect(find, rescue=RescueChoice(without=True))
     gone: list[bool] = []
 
@@ -48,7 +49,7 @@ def attempt_on(
 
 def carried_out(attempt: ElectionWorker, messages: list[Message]) -> ElectionSubject:
     attempt.freeze()
-    (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
+    (frozen,) = (message for message in messages if isinstance(message, SubjectFrozen))
     power = attempt.context.power
     assert power is not None
     subject = subject_in(frozen.frozen)
@@ -64,7 +65,7 @@ def test_an_app_that_is_gone_lets_nothing_new_begin_and_the_journal_be_taken_up(
     carried_out(attempt_on(electing, messages, OutcomesReported), messages)
     (journal,) = electing.session.journals()
     assert (journal.result, journal.unsettled) == (None, ())
-    led = [one.leader for one in electing.cluster.story.states.values()]
+    led = [state.leader for state in electing.cluster.story.states.values()]
     assert led.count(None) == 1, "what comes after the batch in which it is noticed"
 
 
@@ -72,7 +73,7 @@ def test_what_is_asked_for_later_is_counted_before_it_is_shown(electing: Electin
     electing.session.offline(count=3)
     messages: list[Message] = []
     attempt_on(electing, messages, None).freeze()
-    (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
+    (frozen,) = (message for message in messages if isinstance(message, SubjectFrozen))
     counted = vars(subject_in(frozen.frozen))
     assert {"groups", "unread", "rescue", "known_loss", "why_alone"} <= counted.keys()
     assert len(frozen.rows) == 3
@@ -87,5 +88,7 @@ def test_leaders_that_were_agreed_to_are_told_to_the_watch_before_any_is_elected
     subject = carried_out(attempt, messages)
     watch = attempt.context.watch
     assert isinstance(watch, CannedWatch)
-    assert watch.agreed_to == {one.partition: one.target.designee for one in subject.wanted}
+    assert watch.agreed_to == {
+        priced.partition: priced.target.designee for priced in subject.wanted
+    }
     assert watch.agreed_to

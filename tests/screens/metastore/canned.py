@@ -12,12 +12,11 @@ from unittest.mock import patch
 from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
-from breakglass.services.metastore.compared import counted, pairs
 from breakglass.services.metastore.lines import read_lines
 from breakglass.services.metastore.log.reader import AppliedCommand, Replay
 from breakglass.services.metastore.looking import NewestBackup, ServiceLook
-from breakglass.services.metastore.records import CommandRecord
-from tests.incidents import incident_of, online_partition
+from breakglass.services.metastore.records import CommandRecord, counted, pairs
+from tests.kit.incidents import incident_of, online_partition
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest, stopped_clock
@@ -78,9 +77,9 @@ def look_of(
     """What is seen of a service with these commands and this backup."""
     entries: list[AppliedCommand] = []
     replay = Replay(entries.append)
-    for one in topic:
-        replay.take(one)
-    raw = b"".join([one.line for one in (topic if stored is None else stored)])
+    for record in topic:
+        replay.take(record)
+    raw = b"".join([record.line for record in (topic if stored is None else stored)])
     lines = tuple(read_lines(raw.splitlines(keepends=True)))
     found = tuple(pairs(topic, lines))
     whole: dict[str, Any] = {
@@ -143,7 +142,6 @@ async def at_view(
     """The screen once these *keys* were pressed and *words* are there."""
     with (
         patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look)),
-        patch("breakglass.services.connection.security.confluent_config", lambda _: {}),
     ):
         console = console_seeing(theme=theme, clock=stopped_clock)
         async with console.run_test(size=size) as pilot:

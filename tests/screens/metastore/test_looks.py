@@ -7,8 +7,11 @@ import pytest
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.metastore.restore import RestoreScreen
 from breakglass.services.metastore.acts.restore import RestoreCommandTopic, frozen_plan
-from breakglass.services.metastore.restore.live_servers import LiveServers
-from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
+from breakglass.services.metastore.restore.plan import (
+    LiveServers,
+    MetastoreRestorePlan,
+    PresentTopic,
+)
 from breakglass.services.metastore.restore.source import Offsets, RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest

@@ -11,13 +11,13 @@ from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.metastore.restore import RestoreScreen
-from breakglass.screens.widgets.consent_field import ConsentField
+from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.errors import ClusterError
 from breakglass.services.metastore.log.reader import Degradation
 from breakglass.services.metastore.looking import ServiceLook, command_topics
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.model import Unknown
-from tests.incidents import incident_of
+from tests.kit.incidents import incident_of
 from tests.screens.consoles import console_on
 from tests.screens.metastore.canned import FILE, TOPIC, console_seeing, look_of, watch_that
 from tests.screens.turns import text, until
@@ -37,9 +37,6 @@ def seeing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Looks], BreakglassApp]:
 
     def made(look: Looks) -> BreakglassApp:
         monkeypatch.setattr("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look))
-        monkeypatch.setattr(
-            "breakglass.services.connection.security.confluent_config", lambda _: {}
-        )
         return console_seeing()
 
     return made
@@ -110,7 +107,7 @@ async def test_a_look_that_fails_is_told(seeing: Callable[[Looks], BreakglassApp
 async def test_a_cluster_without_a_service_says_so() -> None:
     console = console_on(incident_of(), start="metastore")
     async with console.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "No topic of this cluster")
+        await shown(pilot, "This cluster has no command topic")
 
 
 async def test_without_a_backup_there_is_nothing_to_restore(
@@ -155,7 +152,7 @@ async def test_without_write_the_command_is_copied_and_nothing_opens(
         await shown(pilot, "the same as the topic")
         await pilot.press("R")
         await until(pilot, lambda: copied, "the command")
-        assert copied == [f"breakglass metastore restore --write --from '{FILE}'"]
+        assert copied == [f"breakglass metastore restore '{FILE}' --write"]
         assert not isinstance(console.screen, RestoreScreen)
 
 

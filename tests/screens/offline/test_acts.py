@@ -14,7 +14,7 @@ from breakglass.screens.offline.forecast import ForecastScreen
 from breakglass.screens.offline.partition import PartitionScreen
 from breakglass.services.incident.listing import listing
 from breakglass.services.model import TopicPartition
-from tests.incidents import (
+from tests.kit.incidents import (
     LEDGER,
     bomb,
     diverged_incident,
@@ -25,7 +25,7 @@ from tests.incidents import (
     nothing_offline,
     waiting,
 )
-from tests.screens.offline.at_work import Asked, listed, opened, shown_list, under_cursor
+from tests.screens.offline.offline_console import Asked, listed, opened, shown_list, under_cursor
 from tests.screens.turns import lines, text, until
 
 CARTS = tuple(TopicPartition("carts", number) for number in range(3))
@@ -118,14 +118,14 @@ class TestFilter:
     async def test_the_cursor_is_back_on_its_partition_when_a_filter_is_taken_away(self) -> None:
         async with opened(incident_of(bomb(0), bomb(1), LEDGER)) as (pilot, console):
             await pilot.press("right", "down", "down", "slash", *"nowhere")
-            await until(pilot, lambda: "The filter keeps none" in text(console), "an empty list")
+            await until(pilot, lambda: "No partition matches" in text(console), "an empty list")
             await pilot.press("escape", "escape")
             await until(pilot, lambda: "carts-1" in under_cursor(console), "the partition")
 
     async def test_a_filter_that_keeps_none_says_so(self) -> None:
         async with opened(every_verdict()) as (pilot, console):
             await pilot.press("slash", *"nowhere", "enter")
-            await until(pilot, lambda: "The filter keeps none" in text(console), "the word")
+            await until(pilot, lambda: "No partition matches" in text(console), "the word")
 
     async def test_another_screen_can_ask_for_a_filter(self) -> None:
         async with opened(every_verdict()) as (pilot, console):
@@ -145,19 +145,19 @@ class TestActs:
         async with opened(diverged_incident()) as (pilot, console):
             asked = Asked(console, ElectionAsked)
             await pilot.press("e")
-            assert [one.partitions for one in asked.messages] == [(LEDGER_3,)]
+            assert [message.partitions for message in asked.messages] == [(LEDGER_3,)]
 
     async def test_e_asks_for_the_whole_group(self) -> None:
         async with opened(every_verdict()) as (pilot, console):
             asked = Asked(console, ElectionAsked)
             await pilot.press("e")
-            assert [one.partitions for one in asked.messages] == [CARTS]
+            assert [message.partitions for message in asked.messages] == [CARTS]
 
     async def test_e_asks_for_what_is_marked_wherever_the_cursor_is(self) -> None:
         async with opened(every_verdict()) as (pilot, console):
             asked = Asked(console, ElectionAsked)
             await pilot.press("space", "end", "e")
-            assert [one.partitions for one in asked.messages] == [CARTS]
+            assert [message.partitions for message in asked.messages] == [CARTS]
 
     @pytest.mark.parametrize(
         ("keys", "partitions"),
@@ -174,7 +174,7 @@ class TestActs:
         async with opened(every_verdict()) as (pilot, console):
             asked = Asked(console, PlanAsked)
             await pilot.press(*keys, "p")
-            assert [one.partitions for one in asked.messages] == [partitions]
+            assert [message.partitions for message in asked.messages] == [partitions]
 
     async def test_p_asks_for_no_plan_of_all_where_the_filter_keeps_none(self) -> None:
         async with opened(every_verdict(), size=(120, 40)) as (pilot, console):
@@ -182,7 +182,7 @@ class TestActs:
             await pilot.press("slash", *"nosuchtopic", "enter", "p")
             await until(pilot, lambda: console._notifications, "why not")
             (told,) = console._notifications
-            assert told.message == "The filter keeps none of them: Esc empties it."
+            assert told.message == "No partition matches the filter: Esc clears it."
             assert asked.messages == []
 
     @pytest.mark.parametrize("keys", [["p"], ["asterisk", "e"]])
@@ -205,21 +205,21 @@ class TestActs:
             let_go.set()
             await until(pilot, lambda: len(shown_list(console).rows) == 1, "the list")
             await pilot.press(*keys[1:])
-            asked = [one.partitions for one in plans.messages + elections.messages]
+            asked = [message.partitions for message in plans.messages + elections.messages]
             assert asked == [(LEDGER_3,)]
 
     async def test_d_asks_for_the_difference_of_the_first_of_a_group(self) -> None:
         async with opened(every_verdict()) as (pilot, console):
             asked = Asked(console, DiffAsked)
             await pilot.press("d", "down", "d")
-            named = [str(one.partition) for one in asked.messages]
+            named = [str(message.partition) for message in asked.messages]
             assert named == ["carts-0", "__consumer_offsets-7"]
 
     async def test_y_copies_the_names_of_what_is_marked(self) -> None:
         async with opened(every_verdict()) as (pilot, console):
             asked = Asked(console, CopyAsked)
             await pilot.press("space", "y", "u", "y")
-            assert [(one.text, one.what) for one in asked.messages] == [
+            assert [(message.text, message.what) for message in asked.messages] == [
                 ("carts-0\ncarts-1\ncarts-2", "3 names"),
                 ("__consumer_offsets-7", "__consumer_offsets-7"),
             ]
@@ -239,7 +239,7 @@ class TestActs:
             for words in (
                 "Elect what is marked", "Make a plan", "Compare two replicas", "What happens if",
                 "Filter the list", "Copy the names", "To the replicas", "Sort by the next",
-                "Mark what the cursor", "Mark all that the filter", "Unmark all", "Open group",
+                "Mark the line under the cursor", "Mark all that match", "Unmark all", "Open group",
                 "Close group", "Clear filter",
             ):  # fmt: skip
                 assert words in shown
@@ -299,8 +299,8 @@ class TestPartition:
                 Asked(console, kind) for kind in (ElectionAsked, DiffAsked, CopyAsked)
             )
             await pilot.press("enter", "d", "e", "y")
-            assert [one.partition for one in diffs.messages] == [LEDGER_3]
-            assert [one.partitions for one in elections.messages] == [(LEDGER_3,)]
+            assert [message.partition for message in diffs.messages] == [LEDGER_3]
+            assert [message.partitions for message in elections.messages] == [(LEDGER_3,)]
             assert "b1 and b2 diverge at 100" in copies.messages[0].text
 
     async def test_when_it_is_led_again_what_was_known_stays_and_says_so(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from breakglass.screens.offline.gone import fault_in
-from breakglass.screens.widgets.prompt import Prompt
+from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.words.broker_ids import brokers_in
-from tests.incidents import every_verdict
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import watch_of
-from tests.screens.offline.at_work import opened
+from tests.screens.offline.offline_console import opened
 from tests.screens.turns import lines, text, until
 
 

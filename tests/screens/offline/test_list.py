@@ -10,9 +10,9 @@ from breakglass.screens.offline import partition_list
 from breakglass.screens.terminal import Terminal
 from breakglass.services.errors import TimedOut
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.order import RowOrder
+from breakglass.services.incident.listing import RowOrder
 from breakglass.services.incident.row import IncidentRow
-from tests.incidents import (
+from tests.kit.incidents import (
     LEDGER,
     bomb,
     diverged_incident,
@@ -26,7 +26,7 @@ from tests.incidents import (
     unread,
     waiting,
 )
-from tests.screens.offline.at_work import listed, names, opened, shown_list, under_cursor
+from tests.screens.offline.offline_console import listed, names, opened, shown_list, under_cursor
 from tests.screens.turns import lines, text, until
 
 GROUPS = [
@@ -96,7 +96,9 @@ async def test_they_stand_beside_the_list_where_there_is_room() -> None:
     async with opened(incident_of(LEDGER), size=(180, 40)) as (pilot, console):
         await until(
             pilot,
-            lambda: any("Topic-partition" in one and "ledger-3" in one for one in lines(console)),
+            lambda: any(
+                "Topic-partition" in line and "ledger-3" in line for line in lines(console)
+            ),
             "both side by side",
         )
 
@@ -165,7 +167,7 @@ async def test_what_is_not_read_yet_is_listed_and_says_so() -> None:
 
 async def test_until_all_is_judged_the_cursor_stays_on_what_cannot_wait() -> None:
     judged = every_verdict()
-    first = replace(judged, rows=tuple(IncidentRow(one.state) for one in judged.rows), carried=None)
+    first = replace(judged, rows=tuple(IncidentRow(row.state) for row in judged.rows), carried=None)
     async with opened(first, judged) as (pilot, console):
         assert "__consumer_offsets-7" in under_cursor(console)
         await pilot.press("ctrl+r")
@@ -205,7 +207,9 @@ async def test_before_anything_is_read_the_list_says_why_it_is_empty() -> None:
 
     console = console_on(TimedOut("no broker answers: check the address", "silence"))
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "The cluster was not read yet." in text(console), "the reason")
+        await until(
+            pilot, lambda: "The cluster has not been read yet." in text(console), "the reason"
+        )
 
 
 async def test_hostile_names_are_shown_and_do_nothing() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.incidents import every_verdict
+from tests.kit.incidents import every_verdict
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
-from tests.screens.offline.at_work import opened
+from tests.screens.offline.offline_console import opened
 from tests.screens.turns import text, until
 
 

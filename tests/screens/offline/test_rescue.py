@@ -14,8 +14,8 @@ from breakglass.screens.offline.rescue import RescueScreen, prepare
 from breakglass.services.recovery.guarded import rescuing
 from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
 from breakglass.services.recovery.rescue.spans import AtRisk, Span
-from tests.incidents import LEDGER, every_verdict, incident_of, lossless, waiting
-from tests.screens.offline.at_work import Asked, opened, shown_list
+from tests.kit.incidents import LEDGER, every_verdict, incident_of, lossless, waiting
+from tests.screens.offline.offline_console import Asked, opened, shown_list
 from tests.screens.turns import text, until
 
 PATIENCE = 10.0
@@ -37,11 +37,11 @@ class HeldRescuer:
                 break
             if self.stop():
                 return tuple(
-                    RescuedPartition(one.partition, one.designee, reason="stopped on request")
-                    for one in at_risk
+                    RescuedPartition(risk.partition, risk.designee, reason="stopped on request")
+                    for risk in at_risk
                 )
         saved = Saved(2, (Span(100, 150),), 50, 4_000, folder / "b2" / "ledger" / "3")
-        return tuple(RescuedPartition(one.partition, one.designee, (saved,)) for one in at_risk)
+        return tuple(RescuedPartition(risk.partition, risk.designee, (saved,)) for risk in at_risk)
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def rescuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldRescuer]:
 
 def test_what_is_saved_is_what_the_recommended_replicas_lack(tmp_path: Path) -> None:
     incident = every_verdict()
-    everything = [one.partition for one in incident.rows]
+    everything = [row.partition for row in incident.rows]
     prepared = prepare(incident, everything, tmp_path)
-    named = sorted(str(one.partition) for one in prepared.at_risk)
+    named = sorted(str(risk.partition) for risk in prepared.at_risk)
     assert named == ["__consumer_offsets-7", "ledger-3", "users-6"]
     assert prepared.without == len(everything) - 3
     assert (prepared.brokers, prepared.offsets >= 490) == ((2,), True)
@@ -112,6 +112,6 @@ async def test_where_nothing_is_cut_off_there_is_nothing_to_begin(tmp_path: Path
     incident = incident_of(lossless(1), waiting(2))
     async with opened(incident, state_folder=tmp_path) as (pilot, console):
         await pilot.press("asterisk", "r")
-        await until(pilot, lambda: "cuts nothing off" in text(console), "the good news")
+        await until(pilot, lambda: "cuts off no records" in text(console), "the good news")
         await pilot.press("enter")
         assert "Copying" not in text(console)

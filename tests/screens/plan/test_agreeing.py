@@ -10,14 +10,13 @@ from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.messages import ElectionAsked
-from breakglass.screens.plan.approve_dialog import ApproveDialog
-from breakglass.screens.plan.leader_dialog import LeaderDialog
-from breakglass.screens.plan.notes_dialog import NotesDialog
+from breakglass.screens.plan.asking import ApproveDialog
+from breakglass.screens.plan.dialogs import LeaderDialog, NotesDialog
 from breakglass.screens.plan.rules_dialog import RulesDialog
 from breakglass.services.errors import TimedOut
 from breakglass.services.recovery.plan.check import CheckStatus
-from tests.incidents import LEDGER, diverged_incident, every_verdict, incident_of, lossless
-from tests.screens.plan.desks import (
+from tests.kit.incidents import LEDGER, diverged_incident, every_verdict, incident_of, lossless
+from tests.screens.plan.plan_consoles import (
     LEDGER_3,
     at,
     dialog,
@@ -88,7 +87,7 @@ async def test_another_digest_read_out_is_refused() -> None:
     async with console.run_test(size=(80, 24)) as pilot:
         await made(pilot, console)
         await approve(pilot, console, "grace", "lusab-babad-gutih")
-        await told(pilot, console, "They read out lusab-babad-gutih and this is")
+        await told(pilot, console, "They read out lusab-babad-gutih but this plan is")
         await shows(pilot, console, "approved 0 of 2")
 
 
@@ -182,7 +181,7 @@ async def test_what_changed_is_said_and_the_evidence_of_now_is_taken_by_a_rule()
         await shows(pilot, console, ": 1 changed")
         await shows(pilot, console, "changed: the log end of b1 was 125 and is 126")
         await pilot.press("f", "f", "f")
-        await shows(pilot, console, "what cannot go on (1 of 1)")
+        await shows(pilot, console, "what cannot be elected as planned (1 of 1)")
         await pilot.press("b")
         await dialog(pilot, console, RulesDialog)
         await pilot.press("end", "enter")
@@ -247,8 +246,10 @@ async def test_e_goes_on_to_the_guarded_steps_with_this_very_plan() -> None:
         await made(pilot, console)
         console._elect = lambda _: None  # type: ignore[method-assign,assignment]
         await pilot.press("e")
-        await until(pilot, lambda: any(isinstance(one, ElectionAsked) for one in heard), "it")
-        asked = next(one for one in heard if isinstance(one, ElectionAsked))
+        await until(
+            pilot, lambda: any(isinstance(message, ElectionAsked) for message in heard), "it"
+        )
+        asked = next(message for message in heard if isinstance(message, ElectionAsked))
         assert asked.plan is view_of(console).draft.plan
         assert asked.partitions == ()
 
@@ -260,7 +261,7 @@ async def test_a_plan_that_elects_nobody_is_not_begun() -> None:
         await pilot.press("x")
         await told(pilot, console, "left out")
         await pilot.press("e")
-        await told(pilot, console, "Not to be elected: it elects nobody.")
+        await told(pilot, console, "Cannot be elected: it elects nobody.")
 
 
 async def test_what_is_edited_stays_under_the_cursor() -> None:

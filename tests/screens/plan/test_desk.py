@@ -9,11 +9,11 @@ import pytest
 from textual.message import Message
 
 from breakglass.screens.messages import ElectionAsked
-from breakglass.screens.plan.editor import editor_command
+from breakglass.screens.plan.files import editor_command
 from breakglass.services.errors import UsageError
-from tests.incidents import diverged_incident
-from tests.screens.offline.at_work import Asked
-from tests.screens.plan.desks import idle, made, plan_console, screen_of, told, view_of
+from tests.kit.incidents import diverged_incident
+from tests.screens.offline.offline_console import Asked
+from tests.screens.plan.plan_consoles import idle, made, plan_console, screen_of, told, view_of
 
 
 def failing(_: object) -> Message:
@@ -43,7 +43,7 @@ async def test_e_elects_the_plan_with_the_edits_that_were_asked_for_before() -> 
         await pilot.press("x", "e")
         assert asked.messages == [], "not with what is left out"
         opened.set()
-        await told(pilot, console, "Not to be elected: it elects nobody.")
+        await told(pilot, console, "Cannot be elected: it elects nobody.")
         assert asked.messages == []
 
 
@@ -94,5 +94,5 @@ def test_without_any_editor_it_is_said_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="No editor is found: set EDITOR"):
+    with pytest.raises(UsageError, match="No editor was found: set EDITOR"):
         editor_command({})

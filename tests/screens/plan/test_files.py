@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from breakglass.console.app import BreakglassApp
-from breakglass.screens.plan.problems_dialog import ProblemsDialog
-from breakglass.screens.widgets.prompt import Prompt, Question
-from breakglass.services.recovery.plan.elections_file import write_elections
-from breakglass.services.recovery.plan.file import read_plan, render_plan, write_plan
-from breakglass.services.recovery.plan.partition_file import Election
-from tests.incidents import every_verdict
+from breakglass.screens.plan.files import ProblemsDialog
+from breakglass.screens.widgets.dialog import Prompt, Question
+from breakglass.services.recovery.plan.file import write_plan
+from breakglass.services.recovery.plan.partition_file import Election, write_elections
+from tests.kit.incidents import every_verdict
+from tests.kit.plans import read_plan, render_plan
 from tests.screens.consoles import watch_of
-from tests.screens.plan.desks import (
+from tests.screens.plan.plan_consoles import (
     LEDGER_3,
     dialog,
     known,
@@ -122,7 +122,7 @@ async def test_an_opened_plan_is_stale_until_everything_is_read_again(plan_file:
         await told(pilot, console, f"opened {plan_file}: elects 7 partitions")
         await shows(pilot, console, "STALE: opened from a file; ctrl+r reads everything again")
         await pilot.press("e")
-        await told(pilot, console, "Not to be elected: it was opened from a file")
+        await told(pilot, console, "Cannot be elected: it was opened from a file")
         await pilot.press("ctrl+r")
         await told(pilot, console, "read again and checked")
         await shows(pilot, console, "7 unchanged")
@@ -135,11 +135,11 @@ async def test_a_file_in_kafkas_form_gets_its_evidence_by_reading(plan_file: Pat
     async with console.run_test(size=(80, 24)) as pilot:
         await known(pilot, console)
         await opened(pilot, console, plan_file)
-        await shows(pilot, console, "NO EVIDENCE: a file in Kafka's form; ctrl+r reads it")
+        await shows(pilot, console, "NO EVIDENCE: a file in Kafka's format; ctrl+r reads it")
         await pilot.press("l")
-        await told(pilot, console, "It has no evidence yet")
+        await told(pilot, console, "The plan has no evidence yet")
         await pilot.press("v")
-        await told(pilot, console, "It has no evidence yet")
+        await told(pilot, console, "The plan has no evidence yet")
         await pilot.press("a", "escape", "escape")
         await no_dialog(pilot, console)
         await pilot.press("ctrl+r")
@@ -223,7 +223,7 @@ async def test_a_plan_is_edited_as_a_text_and_is_stale_afterwards(editor: Editor
         assert leaders(console)["ledger-3"] == 2
         await shows(pilot, console, "STALE: edited as a text; ctrl+r reads everything again")
         await pilot.press("e")
-        await told(pilot, console, "Not to be elected: it was edited as a text")
+        await told(pilot, console, "Cannot be elected: it was edited as a text")
         await pilot.press("u")
         await told(pilot, console, "undone: edited as a text")
         await shows(pilot, console, "STALE: edited as a text")
@@ -247,7 +247,7 @@ async def test_faults_of_the_text_are_pointed_at_and_it_is_edited_again(editor: 
         await no_dialog(pilot, console)
         await told(pilot, console, "edited as a text: ledger-3")
         assert leaders(console)["ledger-3"] == 2
-        assert [one.split()[0] for one in calls.read_text().splitlines()] == [
+        assert [line.split()[0] for line in calls.read_text().splitlines()] == [
             "+1",
             f"+{problem.line}",
         ]
@@ -264,7 +264,7 @@ async def test_a_faulty_text_can_be_dropped(editor: Editor) -> None:
         await shows(pilot, console, "line 1, column 1: this is not JSON")
         await pilot.press("escape")
         await no_dialog(pilot, console)
-        assert said(console) == "The text was dropped; the plan is as it was."
+        assert said(console) == "The text was discarded; the plan is unchanged."
         assert view_of(console) is before
 
 
@@ -274,7 +274,7 @@ async def test_a_text_left_as_it_was_changes_nothing(editor: Editor) -> None:
     async with console.run_test(size=(80, 24)) as pilot:
         await made(pilot, console)
         await pilot.press("v")
-        await told(pilot, console, "The text was not changed, and neither is the plan.")
+        await told(pilot, console, "The text was not edited: the plan is unchanged.")
         await until(pilot, lambda: "STALE" not in text(console), "STALE" + " gone")
 
 
@@ -284,7 +284,7 @@ async def test_an_editor_that_fails_changes_nothing(editor: Editor) -> None:
     async with console.run_test(size=(80, 24)) as pilot:
         await made(pilot, console)
         await pilot.press("v")
-        await told(pilot, console, "ended with 3, so nothing was taken from it.")
+        await told(pilot, console, "ended with 3, so its text was not used.")
         assert leaders(console)["ledger-3"] == 1
 
 
@@ -296,14 +296,14 @@ async def test_the_text_is_for_its_owner_only_and_gone_afterwards(
     async with console.run_test(size=(80, 24)) as pilot:
         await made(pilot, console)
         await pilot.press("v")
-        await told(pilot, console, "not changed")
+        await told(pilot, console, "the plan is unchanged")
     assert (tmp_path / "listed").read_text().startswith(stat.filemode(stat.S_IFREG | 0o600))
     assert not Path((tmp_path / "named").read_text().strip()).parent.exists()
 
 
 @pytest.mark.parametrize(
     ("named", "message"),
-    [("no-such-editor", "is not found: set EDITOR"), ("vi 'unfinished", "is no command")],
+    [("no-such-editor", "was not found: set EDITOR"), ("vi 'unfinished", "is no command")],
 )
 async def test_an_editor_that_is_none_is_told(
     named: str, message: str, monkeypatch: pytest.MonkeyPatch
@@ -326,7 +326,7 @@ async def test_without_a_terminal_there_is_no_editor(
     async with console.run_test(size=(80, 24)) as pilot:
         await made(pilot, console)
         await pilot.press("v")
-        await told(pilot, console, "There is no terminal here to hand over")
+        await told(pilot, console, "There is no terminal here for an editor")
 
 
 async def test_leaving_with_edits_that_are_in_no_file_takes_a_second_key() -> None:

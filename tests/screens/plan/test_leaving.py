@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from breakglass.console.app import WARNED_SECONDS
-from tests.incidents import diverged_incident
-from tests.screens.plan.desks import idle, made, plan_console
+from tests.kit.incidents import diverged_incident
+from tests.screens.plan.plan_consoles import idle, made, plan_console
 from tests.screens.turns import until
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.screens.plan.leader_dialog import LeaderDialog
-from tests.incidents import every_verdict
+from breakglass.screens.plan.dialogs import LeaderDialog
+from tests.kit.incidents import every_verdict
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
-from tests.screens.plan.desks import (
+from tests.screens.plan.plan_consoles import (
     LEDGER_3,
     at,
     dialog,

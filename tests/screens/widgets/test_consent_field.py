@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.events import Paste
 from textual.pilot import Pilot
 
-from breakglass.screens.widgets.consent_field import LONGEST, ConsentField
+from breakglass.screens.widgets.consent import LONGEST, ConsentField
 from tests.screens.turns import text, until
 
 PHRASE = "orders-3 lose 50"
@@ -75,7 +75,10 @@ async def test_enter_gives_what_was_typed_and_says_if_it_is_the_phrase() -> None
         await pilot.press(*PHRASE, "enter")
         await pilot.press("x", "enter")
         await until(pilot, lambda: len(form.given) == 2, "both")
-    assert [(one.typed, one.exact) for one in form.given] == [(PHRASE, True), (f"{PHRASE}x", False)]
+    assert [(given.typed, given.exact) for given in form.given] == [
+        (PHRASE, True),
+        (f"{PHRASE}x", False),
+    ]
 
 
 async def test_pasting_is_refused_and_takes_nothing() -> None:

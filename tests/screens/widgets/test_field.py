@@ -8,7 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.events import Key
 
-from breakglass.screens.widgets.field import Field
+from breakglass.screens.widgets.dialog import Field
 from tests.screens.turns import until
 
 CONTROL = {"enter": "\r", "escape": "\x1b", "ctrl+u": "\x15"}

@@ -10,6 +10,8 @@ import pytest
 from textual.app import App, ComposeResult
 
 from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.themes.palettes import DARK
+from breakglass.themes.roles import Role, theme_role_style
 from tests.screens.turns import lines, text
 
 HUNDRED_THOUSAND = 100_000
@@ -110,6 +112,22 @@ async def test_the_cursor_and_a_mark_are_both_seen_on_one_row() -> None:
         await pilot.pause()
         signs = [line[:2] for line in lines(app)[1:6]]
         assert signs == [">*", "  ", "  ", " *", "  "]
+
+
+async def test_dark_text_keeps_its_own_background_under_the_cursor() -> None:
+    """A verdict in dark letters could not be read on the dark line of the cursor."""
+    app = Tables(range(2), [LineColumn[int]("Verdict", lambda row: Cell("BOMB", Role.BOMB))])
+    app.register_theme(DARK)
+    app.theme = DARK.name
+    async with app.run_test(size=(40, 8)) as pilot:
+        await pilot.pause()
+        (bomb,) = (part for part in app.table.render_line(1) if part.text.startswith("BOMB"))
+        (sign, *_) = app.table.render_line(1)
+    own, cursor = (theme_role_style(DARK, role) for role in (Role.BOMB, Role.CURSOR))
+    assert bomb.style is not None
+    assert sign.style is not None
+    assert (bomb.style.color, bomb.style.bgcolor) == (own.color, own.bgcolor)
+    assert sign.style.bgcolor == cursor.bgcolor
 
 
 async def test_numbers_stand_to_the_right_of_their_column(ten_rows: Tables) -> None:

@@ -16,7 +16,7 @@ from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, ann
 from breakglass.services.clock import now_ms
 from breakglass.services.lag import Behind, CaughtUpAgain
 from breakglass.services.pipeline.report import CopyProgress
-from tests.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 SECONDS = 10.0
 HALF = CopyProgress("orders", 50, 100, 5_000, 2.0)
@@ -37,7 +37,7 @@ def prompt_beat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(one.name for one in (folder / jobs.FOLDER).iterdir())
+    return sorted(path.name for path in (folder / jobs.FOLDER).iterdir())
 
 
 @pytest.mark.usefixtures("prompt_beat")
@@ -85,9 +85,9 @@ def test_a_job_whose_process_was_killed_is_dead_and_forgotten_when_it_is_done_ag
     (seen,) = read_jobs(now_ms(), tmp_path)
     assert seen.life is Life.DEAD
     with announced("restore", "/b", tmp_path), announced("backup", "/c", tmp_path):
-        assert seen.path in [one.path for one in read_jobs(now_ms(), tmp_path)]
+        assert seen.path in [job.path for job in read_jobs(now_ms(), tmp_path)]
     with announced("backup", "/b", tmp_path):
-        assert seen.path not in [one.path for one in read_jobs(now_ms(), tmp_path)]
+        assert seen.path not in [job.path for job in read_jobs(now_ms(), tmp_path)]
 
 
 def test_a_job_that_tells_nothing_any_more_is_silent(tmp_path: Path) -> None:

@@ -73,23 +73,23 @@ def test_a_filter_keeps_topics_by_words(judged: BackupSurvey, words: str, kept: 
 
 def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: BackupSurvey) -> None:
     opened = lines(judged, BackupsView("payments", opened=frozenset({(MAIN, "payments")})))
-    assert [key_of(one)[2] for one in opened] == [-1, -1, 0, 1, 2, -1]
+    assert [key_of(line)[2] for line in opened] == [-1, -1, 0, 1, 2, -1]
     closed = lines(judged, BackupsView(closed=frozenset({MAIN})))
     assert names(closed) == [MAIN, FAR]
 
 
 def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
     shown = lines(judged, BackupsView(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
-    lag = {one.held.name: one.lag for one in shown if isinstance(one, TopicLine)}
+    lag = {line.held.name: line.lag for line in shown if isinstance(line, TopicLine)}
     assert (lag["clicks"], lag["refunds"], lag["orders~2"]) == (0, 500, 25)
     assert lag["orders"] is None
     assert lag["audit"] == NO_MANIFEST
     assert lag["payments"] == Unknown("it is offline: no leader serves it")
     assert isinstance(lag["torn"], Unknown)
     parts = [
-        one.lag
-        for one in shown
-        if isinstance(one, BackupPartitionLine) and one.held.topic != "orders"
+        line.lag
+        for line in shown
+        if isinstance(line, BackupPartitionLine) and line.held.topic != "orders"
     ]
     assert parts == [0, 400, Unknown("it is offline: no leader serves it")]
 
@@ -110,5 +110,5 @@ def test_a_running_job_is_told_with_its_place_and_topic() -> None:
     shown = lines(survey(standing, ENDS), BackupsView())
     assert isinstance(shown[0], PlaceLine)
     assert shown[0].jobs == 1
-    states = {one.held.name: one.state for one in shown if isinstance(one, TopicLine)}
+    states = {line.held.name: line.state for line in shown if isinstance(line, TopicLine)}
     assert states["payments"] == "running"

@@ -12,8 +12,8 @@ from breakglass.services.backup_watch.live_ends import read_ends
 from breakglass.services.kafka.replicas.leader_ends import NO_LEADER
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
 
 PATIENCE = 10.0
 LED, OFFLINE, HUNG, OTHER = (

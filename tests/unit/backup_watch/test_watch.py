@@ -7,8 +7,12 @@ import time
 from pathlib import Path
 
 from breakglass.services.backup_watch.job import Life
-from breakglass.services.backup_watch.location import LocationHeld, read_location
-from breakglass.services.backup_watch.states import BackupState, state_of
+from breakglass.services.backup_watch.location import (
+    BackupState,
+    LocationHeld,
+    read_location,
+    state_of,
+)
 from breakglass.services.backup_watch.watch import EVERY_MS, BackupStanding, BackupWatch
 from breakglass.services.errors import StorageError
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -16,10 +20,10 @@ from breakglass.services.model import Unknown
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
+from tests.kit.waiting import wait_until
 from tests.screens.backups.held import FAR, MAIN, CannedBackups, Places, every_state, job, seen
 from tests.unit.topic_backup.backups import as_the_originals, back_up
 from tests.unit.topic_backup.shapes import run
-from tests.waiting import wait_until
 
 SECONDS = 10.0
 
@@ -28,7 +32,7 @@ def looked(watch: BackupWatch, *, now: bool = False) -> BackupStanding:
     """What is known once every look that was begun has ended."""
     watch.look(now=now)
     wait_until(
-        lambda: all(one.reading_since_ms is None for one in watch.standing.places),
+        lambda: all(place.reading_since_ms is None for place in watch.standing.places),
         "every look to end",
     )
     return watch.standing
@@ -59,7 +63,7 @@ def test_a_backup_of_the_originals_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_every_state_has_its_word() -> None:
-    words = [state_of(one) for one in every_state().topics]
+    words = [state_of(topic) for topic in every_state().topics]
 
     assert words == [
         BackupState.BARE,
@@ -141,7 +145,7 @@ def test_a_place_that_a_job_works_with_is_looked_at_unnamed(tmp_path: Path) -> N
     (place,) = looked(watch).places
 
     assert place.url == str(tmp_path)
-    assert [one.name for one in place.topics] == ["orders"]
+    assert [topic.name for topic in place.topics] == ["orders"]
 
 
 def test_an_address_that_is_none_is_told_of() -> None:

@@ -13,7 +13,7 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.triage import triage
 from breakglass.services.session import ReadAccess
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 COUNT = 200
 
@@ -28,7 +28,7 @@ def read(address: Endpoint) -> Incident:
 def test_a_process_of_its_own_serves_every_verdict_it_was_made_for() -> None:
     with incident_served(COUNT) as served:
         host, _, port = served.address.partition(":")
-        verdicts = Counter(one.verdict for one in read(Endpoint(host, int(port))).rows)
+        verdicts = Counter(row.verdict for row in read(Endpoint(host, int(port))).rows)
     assert verdicts.total() == COUNT
     assert verdicts.keys() == {Verdict.WAIT, Verdict.LOSS, Verdict.SAFE, Verdict.FORK}
     assert len(verdicts) == len(KINDS)
@@ -37,7 +37,7 @@ def test_a_process_of_its_own_serves_every_verdict_it_was_made_for() -> None:
 def test_half_of_the_partitions_are_of_one_topic() -> None:
     with FakeCluster() as cluster:
         tell(cluster, COUNT)
-        assert sum(one.topic == LARGEST for one in cluster.story.states) == COUNT // 2
+        assert sum(state.topic == LARGEST for state in cluster.story.states) == COUNT // 2
 
 
 def test_what_was_asked_before_is_answered_from_memory() -> None:
@@ -50,7 +50,7 @@ def test_what_was_asked_before_is_answered_from_memory() -> None:
             asked = broker.frames
             again = read(replay.endpoint)
             assert broker.frames == asked
-    assert [one.judged for one in first.rows] == [one.judged for one in again.rows]
+    assert [row.judged for row in first.rows] == [row.judged for row in again.rows]
 
 
 def test_librdkafka_lists_the_topics() -> None:

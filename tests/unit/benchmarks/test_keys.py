@@ -7,7 +7,7 @@ from benchmarks.keys import ROUND, Painted, percentile95
 
 
 def painted(*milliseconds: float) -> list[Painted]:
-    return [Painted("down", one) for one in milliseconds]
+    return [Painted("down", millisecond) for millisecond in milliseconds]
 
 
 def test_one_stroke_in_twenty_may_be_slow() -> None:
@@ -16,8 +16,8 @@ def test_one_stroke_in_twenty_may_be_slow() -> None:
 
 
 def test_a_round_empties_its_filter_and_closes_its_group() -> None:
-    keys = [one.keys for one in ROUND]
-    named = [one.name for one in ROUND]
-    assert "".join(one for one in keys if one.isalpha() and one.islower()) == LARGEST + "us"
+    keys = [stroke.keys for stroke in ROUND]
+    named = [stroke.name for stroke in ROUND]
+    assert "".join(key for key in keys if key.isalpha() and key.islower()) == LARGEST + "us"
     assert named.count("open a group") == named.count("close a group") == 1
     assert named.index("all again") > named.index("close a group")

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks._measure import Program
 from benchmarks._terminal import Terminal
-from tests.waiting import within
+from tests.kit.waiting import within
 
 ECHO = """
 import sys, termios, time, tty

@@ -51,7 +51,7 @@ def test_a_folder_becomes_a_backup_of_exactly_those_records(
 ) -> None:
     assert export(source, ORDERS, {5, 6}, tmp_path / "kept", READING) == 2
     held = read(tmp_path / "kept" / "orders")
-    assert [(one.offset, len(one.value or b""), one.headers) for one in held] == [
+    assert [(record.offset, len(record.value or b""), record.headers) for record in held] == [
         (5, 100_000, ()),
         (6, 2, ((b"h", None), (b"h", b""))),
     ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.browse.finding import first_at, next_match, previous_match
 from breakglass.services.browse.query import parse_query
-from breakglass.services.divergence.comparison import Alone, Comparison
+from breakglass.services.divergence.align import Alone, Comparison
 from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
 from breakglass.services.divergence.source import Abandoned, Reading
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry
@@ -28,14 +28,14 @@ def unheard(_: int) -> None:
 def test_exactly_the_next_and_the_previous_are_found(
     wanted: set[int], gone: set[int], at: int
 ) -> None:
-    items = [entry(one, b"wanted" if one in wanted else b"v") for one in range(300)]
-    source = ListSource([one for one in items if one.offset not in gone])
+    items = [entry(number, b"wanted" if number in wanted else b"v") for number in range(300)]
+    source = ListSource([item for item in items if item.offset not in gone])
     comparison, query = Alone(source), parse_query("value:wanted")
     there = wanted - gone
     after = next_match(comparison, query, at, READING, unheard)
     before = previous_match(comparison, query, at, READING, unheard)
-    assert after == min((one for one in there if one > at), default=None)
-    assert before == max((one for one in there if one < at), default=None)
+    assert after == min((number for number in there if number > at), default=None)
+    assert before == max((number for number in there if number < at), default=None)
 
 
 def test_either_side_can_have_it() -> None:

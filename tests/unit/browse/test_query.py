@@ -6,8 +6,7 @@ import pytest
 
 from breakglass.services.browse.finding import WHOLE
 from breakglass.services.browse.query import parse_query, parse_time
-from breakglass.services.divergence.content import content_of, headers_of
-from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.entry import RecordEntry, content_of, headers_of
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.record import TimestampType
 from tests.unit.divergence.streams import entry

@@ -16,8 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from breakglass.services.browse.schemas import Decoded, Schemas, message_indexes
 from breakglass.services.divergence.align import PairKind, RecordPair
-from breakglass.services.divergence.content import content_of
-from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.entry import RecordEntry, content_of
 from breakglass.services.errors import UsageError
 from tests.unit.browse.registry import registry
 from tests.unit.divergence.streams import entry

@@ -19,9 +19,9 @@ from breakglass.services.model import Unknown
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from tests.kit.waiting import within
 from tests.unit.topic_backup.backups import as_the_originals, back_up, segments
 from tests.unit.topic_backup.shapes import run
-from tests.waiting import within
 
 GIGA = 2**30
 
@@ -33,7 +33,7 @@ def held(topic: Path) -> TopicContents:
 def test_a_place_has_its_topics(tmp_path: Path) -> None:
     back_up(tmp_path, run(0, 1))
     back_up(tmp_path, run(0, 1), identity=TopicIdentity("clicks"))
-    assert [one.folder for one in topics_at(str(tmp_path))] == ["clicks", "orders"]
+    assert [topic.folder for topic in topics_at(str(tmp_path))] == ["clicks", "orders"]
     with pytest.raises(UsageError):
         topics_at(str(tmp_path / "none"))
 
@@ -48,7 +48,7 @@ def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) 
     assert (partition.first_offset, partition.last_offset, partition.records) == (0, 99, 100)
     assert partition.address == f"backup:{tmp_path}/orders/0"
     assert len(partition.segments) == len(segments(topic))
-    assert partition.bytes == sum(one.stat().st_size for one in topic.glob("*_records"))
+    assert partition.bytes == sum(path.stat().st_size for path in topic.glob("*_records"))
     assert (found.commit, partition.lost) == (
         (None, Unknown("without a manifest nobody noted it")) if bare else (1, 0)
     )
@@ -56,8 +56,8 @@ def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) 
 
 def test_without_an_index_figures_are_unknown_with_the_reason(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 10)))
-    for one in topic.glob("*_index"):
-        one.unlink()
+    for path in topic.glob("*_index"):
+        path.unlink()
     (partition,) = held(topic).partitions
     assert isinstance(partition.records, Unknown)
     assert "reindex" in partition.records.reason
@@ -70,7 +70,7 @@ def test_what_is_not_committed_or_gone_is_told(tmp_path: Path) -> None:
     stray = segment_prefix(0, 5_000)
     (topic / records_name(stray)).write_bytes(b"\x01")
     (partition,) = held(topic).partitions
-    notes = {one.prefix: one.note for one in partition.segments}
+    notes = {segment.prefix: segment.note for segment in partition.segments}
     assert (notes[first], notes[stray], partition.gone) == ("gone", "not committed", 1)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import ABANDONED_MS, NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
@@ -79,7 +79,7 @@ def test_h04_a_take_is_acknowledged_when_markers_and_manifests_are_there(
         SUBJECTS,
         {"payments": GroupPolicy.EXACTLY_ONCE},
     )
-    assert [one.id.node for partition in found.partitions for one in partition.copies] == [7] * 3
+    assert [copy.id.node for partition in found.partitions for copy in partition.copies] == [7] * 3
 
 
 def test_nothing_written_after_the_acknowledgement_is_in_the_checkpoint(
@@ -323,7 +323,7 @@ def test_retention_is_planned_over_what_is_there(store: BackupStore, logs: Logs)
     assert taking.expired(Retention()) == ()
     assert taking.expired(Retention(keep=2)) == (1,)
     copied(store, CopyId(3, 1, 8))
-    assert [one.status for one in taking.all()] == [Status.COMPLETED] * 3
+    assert [checkpoint.status for checkpoint in taking.all()] == [Status.COMPLETED] * 3
 
 
 def test_two_that_ask_for_the_next_id_at_once_get_two(store: BackupStore, logs: Logs) -> None:

@@ -45,7 +45,7 @@ class Failing:
 
 @pytest.fixture
 def store(tmp_path: Path) -> BackupStore:
-    return reserved(BackupStore(str(tmp_path)), 1)
+    return reserved(BackupStore(str(tmp_path / "store")), 1)
 
 
 def taken(store: BackupStore, source: Failing, waited: list[float] | None = None) -> Status:
@@ -101,7 +101,7 @@ def test_what_a_copy_writes_after_its_checkpoint_was_deleted_does_not_stay(
         with pytest.raises(Refused, match="checkpoint 1 was deleted"):
             taken(store, Overtaken(*errors))
     root = Path(store.address)
-    left = sorted(str(one.relative_to(root)) for one in root.rglob("*"))
+    left = sorted(str(path.relative_to(root)) for path in root.rglob("*"))
     assert left == [
         "checkpoints",
         "checkpoints/1",

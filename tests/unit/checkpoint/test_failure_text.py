@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.checkpoint.backup_info import backup_info
-from breakglass.services.checkpoint.failure_text import (
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import NumberedPartition
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.wording import (
     ANOTHER_FAILED,
     not_higher,
     overtaken,
     reasons,
     why_failed,
 )
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.values import CopyId, Status
-from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import NumberedPartition
-from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from tests.unit.checkpoint.store.stores import POSITION, copied, reserved, take
 
 SUBJECTS = (
@@ -54,8 +54,8 @@ def test_equal_reasons_are_said_once_with_the_partitions_by_name(store: BackupSt
 def test_of_many_runs_the_first_are_named(store: BackupStore) -> None:
     many = tuple(NumberedPartition(number, "bank", 2 * number) for number in range(1, 9))
     assert store.reserve(take(2, subjects=many)) is None
-    for one in many:
-        store.copies.fail(CopyId(2, one.number, 0), "disk full")
+    for partition in many:
+        store.copies.fail(CopyId(2, partition.number, 0), "disk full")
     found = store.read(2)
     assert found is not None
     assert list(reasons(found)) == [
@@ -76,18 +76,21 @@ def test_i09_no_partition_of_a_failed_checkpoint_is_ongoing(store: BackupStore) 
     assert found_in(store).partitions[1].status is Status.ONGOING
     store.copies.fail(CopyId(1, 3, 0), "disk full")
     found = found_in(store)
-    assert [one.status for one in found.partitions] == [Status.COMPLETED, *4 * [Status.FAILED]]
-    whys = [why_failed(one, found) for one in found.partitions]
+    assert [partition.status for partition in found.partitions] == [
+        Status.COMPLETED,
+        *4 * [Status.FAILED],
+    ]
+    whys = [why_failed(partition, found) for partition in found.partitions]
     assert whys == [None, ANOTHER_FAILED, "disk full", ANOTHER_FAILED, ANOTHER_FAILED]
 
 
 def test_http_says_of_each_partition_why_the_whole_has_failed(store: BackupStore) -> None:
-    store.copies.begin_all({CopyId(1, one.number, 0): None for one in SUBJECTS})
+    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
     store.fail_checkpoint(1, "group bank lags")
     info = backup_info(found_in(store))
     assert info["failureReason"] == "group bank lags"
     assert isinstance(info["details"], list)
-    seen = {(one["state"], one["failureReason"]) for one in info["details"]}
+    seen = {(document["state"], document["failureReason"]) for document in info["details"]}
     assert seen == {("FAILED", "group bank lags")}
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.copying import PartitionCopier
-from breakglass.services.checkpoint.finishing import Finisher, unfinished
+from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher, unfinished
 from breakglass.services.checkpoint.node_lock import alone
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
@@ -94,7 +93,20 @@ def test_every_partition_is_copied_as_far_as_the_cut(store: BackupStore) -> None
     assert told == dict.fromkeys((1, 2, 3), Status.COMPLETED)
     assert found.cut is not None
     assert found.cut.positions == {1: 4, 2: 4, 3: 4}
-    assert {one.counting.position for one in found.partitions if one.counting} == {4}
+    assert {
+        partition.counting.position for partition in found.partitions if partition.counting
+    } == {4}
+
+
+def test_another_machine_with_the_same_number_decides_nothing_and_fails_nothing(
+    store: BackupStore,
+) -> None:
+    other = BackupStore(store.address, machine=lambda: "b" * 32 + "@elsewhere")
+    world = World(ClusterError("not drained in time: group bank lags"))
+    with pytest.raises(AlreadyRunning, match="node 0 of checkpoint 1 is another machine"):
+        finisher(other, world).finish(1)
+    assert world.decisions == 0
+    assert finisher(store, World()).finish(1).status is Status.COMPLETED
 
 
 def test_a_second_worker_of_the_same_node_is_refused_and_changes_nothing(
@@ -142,7 +154,7 @@ def test_s8_a_copy_that_fails_three_retries_long_has_failed(store: BackupStore) 
     world = World(failures={2: [StorageError("disk full")] * 4})
     found = finisher(store, world).finish(1)
     assert found.status is Status.FAILED
-    assert [one.status for one in found.partitions] == [
+    assert [partition.status for partition in found.partitions] == [
         Status.COMPLETED,
         Status.FAILED,
         Status.COMPLETED,
@@ -169,7 +181,11 @@ def test_h10_a_copy_during_which_something_may_have_been_compacted_away_does_not
     refusal = Refused("unverifiable: topic orders is compacted")
     found = finisher(store, World(kept=[None, refusal])).finish(1)
     assert found.status is Status.FAILED
-    assert sorted(str(one.failure) for one in found.partitions) == ["None", "None", str(refusal)]
+    assert sorted(str(partition.failure) for partition in found.partitions) == [
+        "None",
+        "None",
+        str(refusal),
+    ]
 
 
 def test_i09_copies_that_a_node_left_are_gone_on_with_when_it_is_back(store: BackupStore) -> None:

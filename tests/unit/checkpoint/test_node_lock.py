@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -
 
 def test_a_lock_that_cannot_be_made_is_named(tmp_path: Path, locks: Path) -> None:
     with alone(str(tmp_path), 0, locks, 7):
-        (name,) = (one.name for one in locks.iterdir())
+        (name,) = (path.name for path in locks.iterdir())
     (locks / name).mkdir()
     with pytest.raises(StorageError, match=name), alone(str(tmp_path), 0, locks, 7):
         pytest.fail("nothing is locked")

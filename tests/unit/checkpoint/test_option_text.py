@@ -1,61 +1,23 @@
-"""The options that are typed on the screen: read as the command reads them, refused with a word."""
+"""The options of another checkpoint of the same, and the new names of restored topics."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.option_text import (
-    RestoreAsked,
-    TakeAsked,
     new_names,
-    restore_asked,
     same_again,
-    take_asked,
 )
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
-from breakglass.services.errors import UsageError
-from tests.unit.checkpoint.store.stores import completed
-
-
-def test_everything_that_can_be_asked_of_a_take_is_read() -> None:
-    text = (
-        "--topics a,b --group 'x y=exactly-once' --group z=at-least-once --level verified "
-        "--max-rate 20MB/s --drain 5 --control-topic c"
-    )
-    groups = {"x y": GroupPolicy.EXACTLY_ONCE, "z": GroupPolicy.AT_LEAST_ONCE}
-    assert take_asked(text) == TakeAsked(("a", "b"), groups, Level.VERIFIED, 20e6, 5.0, "c")
-    assert take_asked("--topics a") == TakeAsked(("a",))
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "No topic is named"),
-        ("--topics ''", "No topic is named"),
-        ("a,b", "a,b is no option here: there are --topics"),
-        ("--topics a --group b", "not written NAME="),
-        ("--topics a --level strict", "--level 'strict' is none"),
-        ("--topics a --max-rate fast", "is no rate"),
-        ("--topics a --drain 0", "is no time"),
-        ("--topics a --drain soon", "is no time"),
-        ("--topics a --topics b", "there twice"),
-        ("--topics 'a", "close what is quoted"),
-        ("--topics", "--topics has no value"),
-        ("--topics a --hold-retention", "no option here"),
-    ],
+from breakglass.services.checkpoint.store.documents import (
+    GroupPolicy,
+    Level,
+    NumberedPartition,
+    TakeDocument,
 )
-def test_what_cannot_be_read_is_refused_with_what_to_write(text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        take_asked(text)
-
-
-def test_everything_that_can_be_asked_of_a_restore_is_read() -> None:
-    found = restore_asked("--map a=b --map c=d --suffix -2 --resume --control-topic e")
-    assert found == RestoreAsked({"a": "b", "c": "d"}, "-2", resume=True, control_topic="e")
-    assert restore_asked("") == RestoreAsked()
+from tests.unit.checkpoint.store.stores import completed
 
 
 def test_a_suffix_is_for_the_topics_that_have_no_name_of_their_own(tmp_path: Path) -> None:
@@ -63,9 +25,9 @@ def test_a_suffix_is_for_the_topics_that_have_no_name_of_their_own(tmp_path: Pat
     completed(store, 1)
     found = store.read(1)
     assert found is not None
-    topics = {one.subject.topic for one in found.partitions if one.subject}
+    topics = {partition.subject.topic for partition in found.partitions if partition.subject}
     assert new_names(found, {}, "") == {}
-    assert new_names(found, {}, "-2") == {one: f"{one}-2" for one in topics}
+    assert new_names(found, {}, "-2") == {topic: f"{topic}-2" for topic in topics}
     assert new_names(found, {"x": "y"}, "")["x"] == "y"
 
 
@@ -75,6 +37,23 @@ def test_the_same_again_is_what_was_asked_for(tmp_path: Path) -> None:
     found = store.read(1)
     assert found is not None
     assert found.take is not None
-    asked = take_asked(same_again(found))
-    assert asked.topics == tuple(sorted({one.topic for one in found.take.partitions}))
+    asked = CommandText().take(same_again(found))
+    assert asked.topics == tuple(sorted({partition.topic for partition in found.take.partitions}))
     assert (asked.groups, asked.level) == (found.take.groups, found.take.level)
+
+
+def test_the_same_again_has_the_topology_and_what_is_external(tmp_path: Path) -> None:
+    store = BackupStore(str(tmp_path))
+    subjects = tuple(NumberedPartition(number, topic, 0) for number, topic in enumerate("abc", 1))
+    flow = GroupFlow("g1", ("a",), ("b",))
+    groups = {"g1": GroupPolicy.AT_LEAST_ONCE, "g2": GroupPolicy.LEFT_OUT}
+    take = TakeDocument(
+        1, Level.ORDERED, subjects, "request", 1, groups=groups, external=("c",), flows=(flow,)
+    )
+    assert store.reserve(take) is None
+    found = store.read(1)
+    assert found is not None
+    assert found.take == take
+    asked = CommandText().take(same_again(found))
+    assert (asked.groups, asked.level) == (groups, Level.ORDERED)
+    assert (asked.external, asked.flows) == (("c",), (flow,))

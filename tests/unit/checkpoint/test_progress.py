@@ -26,8 +26,8 @@ def store(tmp_path: Path) -> BackupStore:
     """Checkpoint 1 is being copied by node 0: begun, decided, and nothing written yet."""
     store = reserved(BackupStore(str(tmp_path)), 1)
     store.start(1, {})
-    store.copies.begin_all({CopyId(1, one.number, 0): None for one in SUBJECTS})
-    store.decide(1, CutDocument(1, {one.number: POSITION for one in SUBJECTS}))
+    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
+    store.decide(1, CutDocument(1, {subject.number: POSITION for subject in SUBJECTS}))
     return store
 
 
@@ -69,7 +69,7 @@ def test_segments_in_their_places_and_those_under_way_are_added(store: BackupSto
 
 def test_how_much_there_will_be_is_unknown_before_it_is_decided(tmp_path: Path) -> None:
     store = reserved(BackupStore(str(tmp_path)), 1)
-    store.copies.begin_all({CopyId(1, one.number, 0): None for one in SUBJECTS})
+    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
     written(store, part_names("run", 0, 0, 0), FIRST, 3)
     assert so_far(store, found_in(store))[1] == SoFar(3, 31, None)
 
@@ -91,4 +91,6 @@ def test_what_is_not_copied_has_no_size(store: BackupStore) -> None:
     completed(store, 2)
     found = store.read(2)
     assert found is not None
-    assert whole_size(found) == sum(len(f"segment of {CopyId(2, one, 0)}") for one in (1, 2, 3))
+    assert whole_size(found) == sum(
+        len(f"segment of {CopyId(2, number, 0)}") for number in (1, 2, 3)
+    )

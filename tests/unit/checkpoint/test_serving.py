@@ -7,20 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.serving import AGAIN_MS, Schedule, Serving, due
+from breakglass.services.checkpoint.served_holds import ServedHolds
+from breakglass.services.checkpoint.serving import AGAIN_MS, SameId, Schedule, Serving, due
+from breakglass.services.checkpoint.stop_request import StopRequest
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    StartedDocument,
+    TakeDocument,
+)
 from breakglass.services.checkpoint.store.retention import Retention
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, StorageError
+from tests.kit.waiting import wait_until
 from tests.unit.checkpoint.store.stores import completed, take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
-from tests.waiting import wait_until
 
 HOUR = 3_600_000
 DAILY = Schedule(24 * HOUR)
@@ -79,7 +86,7 @@ def test_what_is_taken_is_completed_without_anybody_waiting(store: BackupStore) 
     with found.running():
         assert found.take(1) == 1
         heard.wait("checkpoint 1  completed")
-    assert [one.status for one in found.all()] == [Status.COMPLETED]
+    assert [checkpoint.status for checkpoint in found.all()] == [Status.COMPLETED]
 
 
 def test_why_one_has_failed_is_said(store: BackupStore) -> None:
@@ -110,7 +117,7 @@ def test_by_retention_a_server_removes_what_a_killed_deletion_left(store: Backup
     with serving(store, heard, World(), Schedule(None, Retention(keep=5))).running():
         heard.wait("checkpoint 1 is deleted: what was left of it")
     assert store.deleted_with_rest() == ()
-    assert [one.id for one in store.all()] == [2]
+    assert [checkpoint.id for checkpoint in store.all()] == [2]
 
 
 def test_i09_a_take_that_died_fails_beside_newer_ones_while_the_server_runs(
@@ -121,7 +128,7 @@ def test_i09_a_take_that_died_fails_beside_newer_ones_while_the_server_runs(
     completed(store, 2)
     store.start(2, {})
     found.look()
-    assert [one.status for one in found.all()] == [Status.COMPLETED, Status.FAILED]
+    assert [checkpoint.status for checkpoint in found.all()] == [Status.COMPLETED, Status.FAILED]
 
 
 def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
@@ -178,7 +185,7 @@ def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) ->
     for words in (*3 * ["There is no topic nosuch"], "no quorum"):
         logs.error = ClusterError(words)
         found.look()
-    said = [one for one in heard if one.startswith("schedule")]
+    said = [text for text in heard if text.startswith("schedule")]
     assert said == ["schedule: There is no topic nosuch", "schedule: no quorum"]
     logs.error = None
     found.look()
@@ -254,13 +261,13 @@ def test_a_schedule_that_is_not_kept_says_since_when_and_that_it_is_kept_again(
     found = serving(store, heard, World(), Schedule(0), logs)
     logs.error = ClusterError("no quorum")
     found.look()
-    assert [one for one in heard if one.startswith("checkpoints are behind since ")]
+    assert [text for text in heard if text.startswith("checkpoints are behind since ")]
     assert found.lag.now is not None
     logs.error = None
     with found.running():
         found.look()
         wait_until(lambda: found.lag.now is None, "the next one")
-    assert [one for one in heard if one.startswith("checkpoints caught up again at ")]
+    assert [text for text in heard if text.startswith("checkpoints caught up again at ")]
 
 
 def test_in_place_of_one_that_failed_another_is_taken_soon_and_later_each_time(
@@ -290,3 +297,168 @@ def test_without_a_schedule_nothing_is_behind(store: BackupStore) -> None:
         found.take(1)
         heard.wait("checkpoint 1: group bank lags")
     assert found.lag.now is None
+
+
+@pytest.mark.parametrize(
+    ("same_id", "again"), [(SameId.REFUSED, NotHigher(1, 1)), (SameId.ACKNOWLEDGED, 1)]
+)
+def test_the_same_id_twice_is_refused_as_by_zeebe_or_acknowledged_as_the_zep_says(
+    store: BackupStore, same_id: SameId, again: int | NotHigher
+) -> None:
+    heard, logs = Heard(), Logs()
+    finisher = Finisher(store, World(), World(), wait=lambda _: None)
+    found = Serving(store, Coordinator(store, logs), finisher, heard.say, same_id=same_id)
+    with found.running():
+        assert found.take(1) == 1
+        heard.wait("checkpoint 1  completed")
+        assert found.take(1) == again
+    assert heard == ["checkpoint 1  completed"]
+    assert [log.count(1) for log in logs.records.values()] == [1, 1, 1]
+
+
+def test_an_id_that_failed_or_was_deleted_is_acknowledged_by_no_server(store: BackupStore) -> None:
+    completed(store, 1)
+    store.delete(1)
+    assert store.reserve(take(2)) is None
+    store.fail_checkpoint(2, "group bank lags")
+    finisher = Finisher(store, World(), World(), wait=lambda _: None)
+    coordinator = Coordinator(store, Logs())
+    found = Serving(store, coordinator, finisher, Heard().say, same_id=SameId.ACKNOWLEDGED)
+    for id in (1, 2):
+        assert found.take(id) == NotHigher(id, 2)
+
+
+class Halting(World):
+    """A stop is requested while the first partition is copied."""
+
+    def __init__(self, stop: StopRequest) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def require_kept(self, take: TakeDocument) -> None:
+        self._stop.request()
+
+
+def stoppable(store: BackupStore, heard: Heard, world: World, stop: StopRequest) -> Serving:
+    finisher = Finisher(store, world, world, side_by_side=1, wait=stop.wait)
+    return Serving(store, Coordinator(store, Logs()), finisher, heard.say, stop=stop)
+
+
+def test_a_server_that_is_stopped_ends_the_partition_under_way_and_leaves_the_rest(
+    store: BackupStore,
+) -> None:
+    heard, stop = Heard(), StopRequest()
+    found = stoppable(store, heard, Halting(stop), stop)
+    with found.running():
+        assert found.take(1) == 1
+        wait_until(lambda: stop.requested, "the first copy")
+        assert found.take(2) == 2
+    left = [text for text in heard if "is acknowledged, and not copied yet" in text]
+    assert [text.split()[1] for text in left] == ["1", "2"]
+    (second, first) = found.all()
+    assert [part.status for part in first.partitions].count(Status.COMPLETED) == 1
+    assert (second.status, first.status) == (Status.ONGOING, Status.ONGOING)
+    with serving(store, heard, World()).running():
+        heard.wait("checkpoint 1  completed")
+        heard.wait("checkpoint 2  completed")
+
+
+class Waiting(World):
+    """A group lags, so the decision waits; a stop ends the wait."""
+
+    def __init__(self, stop: StopRequest) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        self._stop.request()
+        self._stop.wait(60)
+        raise AssertionError("the stop was not heeded")
+
+
+def test_a_stop_ends_a_decision_that_waits_and_fails_nothing(store: BackupStore) -> None:
+    heard, stop = Heard(), StopRequest()
+    found = stoppable(store, heard, Waiting(stop), stop)
+    with found.running():
+        found.take(1)
+        wait_until(lambda: stop.requested, "the decision")
+    assert found.all()[0].status is Status.ONGOING
+    assert found.troubles.counts()[Doing.COPYING, ErrorKind.UNEXPECTED] == 0
+
+
+class Held(set[str]):
+    """The requests that hold retention back, in place of a cluster's control topic."""
+
+    error: Exception | None = None
+
+    def let_go(self, request: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.remove(request)
+
+
+def holding(store: BackupStore, heard: Heard, world: World, held: Held) -> Serving:
+    holds = ServedHolds(store, held.add, held.let_go, lambda: set(held))
+    finisher = Finisher(store, world, world, wait=lambda _: None)
+    coordinator = Coordinator(store, Logs(), prepare=holds.hold)
+    return Serving(store, coordinator, finisher, heard.say, release=holds.release_ended)
+
+
+class Watching(World):
+    """Notes what is held while it decides."""
+
+    def __init__(self, held: Held, refusal: Exception | None = None) -> None:
+        super().__init__(refusal)
+        self.held, self.seen = held, set[str]()
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        self.seen = set(self.held)
+        return super().decide(take, started)
+
+
+@pytest.mark.parametrize("refusal", [None, ClusterError("group bank lags")])
+def test_retention_is_held_until_the_checkpoint_has_ended_and_others_stay_held(
+    store: BackupStore, refusal: Exception | None
+) -> None:
+    heard, held = Heard(), Held({"of another store"})
+    world = Watching(held, refusal)
+    found = holding(store, heard, world, held)
+    with found.running():
+        found.take(1, "mine")
+        heard.wait("checkpoint 1  completed" if refusal is None else f"checkpoint 1: {refusal}")
+        wait_until(lambda: held == {"of another store"}, "the release")
+    assert world.seen == {"of another store", "mine"}
+
+
+def test_a_request_that_is_refused_holds_nothing(store: BackupStore) -> None:
+    heard, held = Heard(), Held()
+    found = holding(store, heard, World(), held)
+    with found.running():
+        found.take(1, "mine")
+        heard.wait("checkpoint 1  completed")
+        assert found.take(1, "another") == NotHigher(1, 1)
+    assert held == set()
+
+
+def test_a_release_that_fails_is_tried_again_and_a_server_that_comes_up_ends_old_holds(
+    store: BackupStore,
+) -> None:
+    heard, held = Heard(), Held()
+    held.error = ClusterError("no quorum")
+    found = holding(store, heard, World(), held)
+    with found.running():
+        found.take(1, "mine")
+        heard.wait("checkpoint 1  completed")
+        heard.wait("retention of topics: no quorum")
+    assert held == {"mine"}
+    held.error = None
+    with holding(store, heard, World(), held).running():
+        wait_until(lambda: not held, "the release")
+
+
+def test_a_hold_of_a_checkpoint_that_is_copied_stays(store: BackupStore) -> None:
+    Coordinator(store, Logs()).take(1, "mine")
+    completed(store, 2)
+    held = Held({"mine", "request 2"})
+    ServedHolds(store, held.add, held.let_go, lambda: set(held)).release_ended()
+    assert held == {"mine"}

@@ -46,27 +46,27 @@ TERMS = (
 
 def rows() -> list[re.Match[str]]:
     lines = PAGE.read_text("utf-8").splitlines()
-    data = [one for one in lines if one.startswith("| ") and not one.startswith("| The ZEP")]
-    found = [ROW.match(one) for one in data]
+    data = [line for line in lines if line.startswith("| ") and not line.startswith("| The ZEP")]
+    found = [ROW.match(text) for text in data]
     assert all(found), [line for line, one in zip(data, found, strict=True) if one is None]
-    return [one for one in found if one is not None]
+    return [match for match in found if match is not None]
 
 
 @pytest.fixture(scope="module")
 def defined() -> set[str]:
     """The names of all tests."""
     files = (ROOT / "tests").rglob("test_*.py")
-    text = "\n".join(one.read_text("utf-8") for one in files)
+    text = "\n".join(file.read_text("utf-8") for file in files)
     return set(re.findall(r"^\s*(?:async )?def (test_\w+)\(", text, re.MULTILINE))
 
 
 def test_every_module_and_test_that_is_named_is_there(defined: set[str]) -> None:
     found = rows()
-    assert [one["module"] for one in found if not (CODE / one["module"]).is_file()] == []
-    gone = [one["test"] for one in found if one["test"] not in defined]
+    assert [match["module"] for match in found if not (CODE / match["module"]).is_file()] == []
+    gone = [match["test"] for match in found if match["test"] not in defined]
     assert gone == [], f"{PAGE.name} names tests that have another name by now"
 
 
 @pytest.mark.parametrize("term", TERMS)
 def test_every_term_of_the_zep_has_a_row(term: str) -> None:
-    assert any(term in one["term"] for one in rows())
+    assert any(term in row["term"] for row in rows())

@@ -24,7 +24,7 @@ class Logs:
 
     def __init__(self, subjects: Sequence[NumberedPartition] = SUBJECTS) -> None:
         self.subjects = tuple(subjects)
-        self.records: dict[int, list[int]] = {one.number: [0] * 5 for one in subjects}
+        self.records: dict[int, list[int]] = {subject.number: [0] * 5 for subject in subjects}
         self.silent: set[int] = set()
         """Partitions whose answers do not come."""
         self.asked: list[list[int]] = []
@@ -52,11 +52,19 @@ class Logs:
     def epochs(
         self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
     ) -> Mapping[int, int]:
-        assert {one.number for one in partitions} == set(positions)
+        assert {partition.number for partition in partitions} == set(positions)
         return dict.fromkeys(positions, EPOCH)
 
+    def offsets(self, partitions: Sequence[NumberedPartition]) -> Mapping[str, Mapping[int, int]]:
+        """These checkpoints are coordinated ones: offsets are read later."""
+        del partitions
+        return {}
+
+    def transactions(self) -> None:
+        """These checkpoints are coordinated ones."""
+
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
-        self.asked.append([one.number for one in partitions])
+        self.asked.append([partition.number for partition in partitions])
         answers = {}
         for number in self.asked[-1]:
             log = self.records[number]

@@ -57,7 +57,8 @@ class Identity:
     def chain_pem(self) -> str:
         """Its certificate and those between it and the root."""
         return "".join(
-            one.public_bytes(Encoding.PEM).decode() for one in (self.certificate, *self.issuers)
+            issuer.public_bytes(Encoding.PEM).decode()
+            for issuer in (self.certificate, *self.issuers)
         )
 
     def key_pem(self, password: str | None = None) -> str:

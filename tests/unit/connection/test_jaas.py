@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.connection.jaas import JaasEntry, JaasProblem, parse_jaas
-from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.secret import JaasEntry, JaasProblem, Secret, parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

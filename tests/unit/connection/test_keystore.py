@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.keystore import (
+from breakglass.services.connection.secret import Secret
+from breakglass.services.connection.tls import (
     ClientCertificate,
     StoreProblem,
     certificate_from_file,
@@ -15,7 +16,6 @@ from breakglass.services.connection.keystore import (
     trusted_from_file,
     trusted_from_pem,
 )
-from breakglass.services.connection.secret import Secret
 from tests.unit.connection.certificates import Identity
 
 DATA = Path(__file__).parent / "data"

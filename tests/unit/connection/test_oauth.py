@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.connection.oauth import TokenSource, obtain
-from breakglass.services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
+from breakglass.services.connection.sasl import TokenEndpoint, TokenFile, UnsecuredToken
 from breakglass.services.connection.secret import Secret
 from breakglass.services.errors import AuthenticationFailed, ConnectFailed
 

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.oauth_settings import (
-    OAuthLogin,
-    TokenEndpoint,
-    TokenFile,
-    UnsecuredToken,
-)
 from breakglass.services.connection.properties import Properties, Property
 from breakglass.services.connection.sasl import (
     KerberosLogin,
+    OAuthLogin,
     PasswordLogin,
     SaslSettings,
+    TokenEndpoint,
+    TokenFile,
+    UnsecuredToken,
     read_sasl,
 )
 from breakglass.services.connection.secret import Secret

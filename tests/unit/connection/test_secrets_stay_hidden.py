@@ -14,7 +14,7 @@ from types import TracebackType
 import pytest
 
 from breakglass.services.connection.oauth import obtain
-from breakglass.services.connection.oauth_settings import OAuthLogin
+from breakglass.services.connection.sasl import OAuthLogin
 from breakglass.services.connection.security import ClientSecurity, confluent_config
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
@@ -140,7 +140,9 @@ BROKEN = {
 def told(error: BaseException) -> str:
     """Return everything that a traceback could show of an error, local variables too."""
     shown = traceback.TracebackException.from_exception(error, capture_locals=True)
-    chained = [one for one in (error.__context__, error.__cause__) if one is not None]
+    chained = [
+        exception for exception in (error.__context__, error.__cause__) if exception is not None
+    ]
     return "".join([*shown.format(), repr(vars(error)), *map(told, chained)])
 
 

@@ -9,18 +9,31 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 
-from breakglass.services.connection.oauth_settings import OAuthLogin, UnsecuredToken
-from breakglass.services.connection.sasl import KerberosLogin, PasswordLogin, SaslSettings
+from breakglass.services.connection.sasl import (
+    KerberosLogin,
+    OAuthLogin,
+    PasswordLogin,
+    SaslSettings,
+    UnsecuredToken,
+)
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.security import ClientSecurity, SaslExchange, confluent_config
+from breakglass.services.connection.security import (
+    ClientSecurity,
+    SaslExchange,
+    confluent_config,
+    reached_by_librdkafka,
+)
 from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
 from breakglass.services.connection.tls import TlsSettings
 from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings
+
+ROOT = Path(__file__).parents[3]
 
 SALT = b"salt"
 ROUNDS = 4096
@@ -131,7 +144,7 @@ def test_one_token_serves_many_logins_until_it_grows_old() -> None:
     source = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
     security = ClientSecurity(settings(SaslSettings("OAUTHBEARER", OAuthLogin(source))))
     begun = [security.sasl("b1"), security.sasl("b2")]
-    sent = {one[1].auth_bytes() for one in begun if one is not None}
+    sent = {pair[1].auth_bytes() for pair in begun if pair is not None}
     assert len(sent) == 1
 
 
@@ -184,9 +197,44 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     assert (principal, extensions) == ("ops", {"team": "sre"})
 
 
+KERBEROS = SaslSettings("GSSAPI", KerberosLogin("kafka"))
+
+
 def test_confluent_kafka_cannot_do_kerberos() -> None:
-    with pytest.raises(BadConnectionSettings, match="does not work over Kerberos here"):
-        confluent_config(settings(SaslSettings("GSSAPI", KerberosLogin("kafka"))))
+    with pytest.raises(BadConnectionSettings, match="does not speak Kerberos here"):
+        confluent_config(settings(KERBEROS))
+
+
+@pytest.mark.parametrize(
+    ("connection", "reached"),
+    [
+        (settings(), True),
+        (settings(password_login("PLAIN")), True),
+        (settings(KERBEROS), False),
+        (settings(listener="vpn"), False),
+        (settings(broker_addresses={1: Endpoint("localhost", 19092)}), False),
+    ],
+    ids=["plain", "login", "Kerberos", "listener", "addresses"],
+)
+def test_what_librdkafka_cannot_reach_by_itself_goes_by_the_relay(
+    connection: ConnectionSettings, *, reached: bool
+) -> None:
+    assert reached_by_librdkafka(connection) is reached
+
+
+def test_all_of_librdkafkas_clients_are_configured_where_the_relay_is_chosen() -> None:
+    """A client with settings of its own would go past the relay, to addresses that are hidden."""
+    sources = (
+        path
+        for folder in ("console", "screens", "services")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    users = {
+        str(path.relative_to(ROOT))
+        for path in sources
+        if "confluent_config(" in path.read_text("utf-8")
+    }
+    assert users == {"services/connection/security.py", "services/session.py"}
 
 
 def test_settings_are_read_without_loading_a_client() -> None:

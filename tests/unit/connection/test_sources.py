@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.connection.sources import (
+    ConnectionOptions,
+    connection_settings,
+    without_variables,
+)
 from breakglass.services.errors import BadConnectionSettings
 
 SASL = (
@@ -110,6 +114,43 @@ def test_broker_addresses_are_put_together_by_broker(folder: Path) -> None:
     }
 
 
+def test_broker_addresses_come_from_a_file_with_the_names_of_certificates(tmp_path: Path) -> None:
+    file = tmp_path / "addresses"
+    file.write_text("# made by hand\n\n0 = localhost:19092/b0.prod.svc\n 1=localhost:19093\n")
+    settings = settle(
+        tmp_path,
+        bootstrap_server="localhost:19092,localhost:19093",
+        broker_address=(f"@{file}", "2=[::1]:19094/b2"),
+    )
+    assert settings.broker_addresses == {
+        0: Endpoint("localhost", 19092, "b0.prod.svc"),
+        1: Endpoint("localhost", 19093),
+        2: Endpoint("::1", 19094, "b2"),
+    }
+    certified = [server.certified_name for server in settings.bootstrap_servers]
+    assert certified == ["b0.prod.svc", "localhost"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read (No such file or directory)"),
+        (b"\xff=b:1", "cannot be read (it is not text)"),
+        (b"0=localhost", "'localhost' is not an address"),
+        (b"0=a:1\n0=b:1", "gives broker 0 twice"),
+    ],
+)
+def test_a_file_of_addresses_that_cannot_be_used_is_refused(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "addresses"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BadConnectionSettings) as refused:
+        settle(tmp_path, bootstrap_server="b:1", broker_address=(f"@{file}",))
+    assert said in str(refused.value)
+
+
 def test_a_listener_the_profile_does_not_know_is_left_to_the_brokers(folder: Path) -> None:
     assert settle(folder, profile="prod", listener="vpn").listener is None
     assert settle(folder, profile="prod", listener="EXTERNAL").listener == "EXTERNAL"
@@ -209,3 +250,18 @@ def test_every_option_has_an_environment_variable() -> None:
     assert ConnectionOptions.from_environment(environ) == ConnectionOptions(
         "b:1", "c", "p", ("1=a:1", "2=b:2"), "l", "i", "5"
     )
+
+
+def test_another_cluster_gets_nothing_of_the_environments_own(folder: Path) -> None:
+    environ = {
+        "BREAKGLASS_BOOTSTRAP_SERVER": "environment:1",
+        "BREAKGLASS_COMMAND_CONFIG": str(folder / "environment.properties"),
+        "BREAKGLASS_PROFILE": "prod",
+        "BREAKGLASS_BROKER_ADDRESS": "1=environment:11",
+        "SECRET": "of-the-other-one",
+    }
+    flags = ConnectionOptions(bootstrap_server="other:1")
+    found = connection_settings(flags, without_variables(environ), folder)
+    assert found.bootstrap_servers == (Endpoint("other", 1),)
+    assert (found.sasl, dict(found.broker_addresses)) == (None, {})
+    assert without_variables(environ) == {"SECRET": "of-the-other-one"}

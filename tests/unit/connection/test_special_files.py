@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.settings import FILE, read_settings
-from breakglass.services.connection.keystore import StoreProblem, trusted_from_file
+from breakglass.console.look import FILE, read_settings
 from breakglass.services.connection.oauth import obtain
-from breakglass.services.connection.oauth_settings import TokenFile
 from breakglass.services.connection.profiles import FOLDER, load_profile
 from breakglass.services.connection.properties import Properties, Property, read_properties
+from breakglass.services.connection.sasl import TokenFile
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.variables import BUILT_IN_PROVIDERS, expand
+from breakglass.services.connection.sources import BUILT_IN_PROVIDERS, expand
+from breakglass.services.connection.tls import StoreProblem, trusted_from_file
 from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings
 from breakglass.services.regular_file import SETTINGS_BYTES
 

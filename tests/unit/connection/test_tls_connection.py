@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from breakglass.services.connection.keystore import ClientCertificate
 from breakglass.services.connection.properties import read_properties
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity, confluent_config
 from breakglass.services.connection.settings import ConnectionSettings, settings_from
-from breakglass.services.connection.tls import TlsSettings
+from breakglass.services.connection.tls import ClientCertificate, TlsSettings
 from breakglass.services.connection.tls_context import client_context
 from breakglass.services.errors import BadConnectionSettings, ConnectFailed
 from tests.unit.connection.certificates import Identity

@@ -8,7 +8,7 @@ import pytest
 
 from breakglass.services.connection.properties import Properties, Property
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.variables import BUILT_IN_PROVIDERS, expand
+from breakglass.services.connection.sources import BUILT_IN_PROVIDERS, expand
 from breakglass.services.errors import BadConnectionSettings
 
 PREFIX = "org.apache.kafka.common.config.provider."

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from breakglass.services.model import TopicPartition
-from tests.fake_cluster import FakeCluster
-from tests.fake_controller import FakeController
-from tests.program import Ended, breakglass
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_controller import FakeController
+from tests.kit.program import Ended, breakglass
 
 RECORDS = {1: 100, 2: 70}
 
@@ -32,7 +32,7 @@ class Fakes:
 
     def run(self, *arguments: object) -> Ended:
         """Run a command on this cluster."""
-        servers = ",".join(str(self.cluster.brokers[one].endpoint) for one in RECORDS)
+        servers = ",".join(str(self.cluster.brokers[record].endpoint) for record in RECORDS)
         return breakglass(
             *arguments, "--bootstrap-server", servers, "--recovery-duration-ms", 2_000
         )

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.model import PartitionEvidence
-from breakglass.services.recovery.plan.file import read_plan, write_plan
+from breakglass.services.recovery.plan.file import (
+    write_plan,
+)
+from tests.kit.plans import read_plan
 from tests.unit.recovery.plans import planned
 
 BARE = """{"partitions": [

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from breakglass.console.backup import app
-from breakglass.services.errors import BreakglassError, ReadOnly, UsageError
+from breakglass.services.errors import BreakglassError, ConsentMissing, ReadOnly, UsageError
 from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, overwrite
 from tests.unit.topic_backup.golden import CASES, GOLDEN, GoldenPartition, partitions
 from tests.unit.topic_backup.shapes import plain, run
@@ -70,7 +70,7 @@ def test_cat_prints_what_lies_around_damage_and_fails(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 5)))
     overwrite(topic / RECORDS, 1 + 2 * 40 + 8, b"\x09")
     result = backup("cat", f"{topic}/0")
-    assert [json.loads(one)["offset"] for one in result.stdout.splitlines()] == [0, 1, 3, 4]
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [0, 1, 3, 4]
     assert result.exit_code == 1
     assert "offsets 2..2: no record that can be proved" in result.stderr
 
@@ -83,18 +83,23 @@ def test_a_source_that_cannot_be_is_a_usage_error(source: str) -> None:
 
 def test_reindex_reports_each_segment(tmp_path: Path) -> None:
     shutil.copytree(TORN, tmp_path / "torn")
-    result = backup("reindex", str(tmp_path / "torn"), "--json")
+    consent = ("--consent", "rebuild 1 index of torn")
+    with pytest.raises(ConsentMissing, match="rebuild 1 index of torn"):
+        backup("reindex", str(tmp_path / "torn"), "--write")
+    result = backup("reindex", str(tmp_path / "torn"), "--write", "--json", *consent)
     (segment,) = json.loads(result.stdout)["segments"]
     assert (segment["entries"], segment["left_out"], segment["torn"]) == (5, 10, True)
     assert result.exit_code == 0
-    table = backup("reindex", f"{tmp_path}/torn/0").stdout
+    table = backup("reindex", f"{tmp_path}/torn/0", "--write", *consent).stdout
     assert table.splitlines()[1].split()[1:3] == ["5", "10"]
 
 
 def test_reindex_fails_where_a_segment_is_damaged_before_its_end(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 5)))
     overwrite(topic / RECORDS, 1 + 2 * 40 + 8, b"\x09")
-    result = backup("reindex", str(topic))
+    with pytest.raises(ReadOnly, match="add --write"):
+        backup("reindex", str(topic))
+    result = backup("reindex", str(topic), "--write", "--consent", "rebuild 1 index of orders")
     assert result.exit_code == 1
     assert "a timestamp type cannot be" in result.stdout
 
@@ -102,13 +107,15 @@ def test_reindex_fails_where_a_segment_is_damaged_before_its_end(tmp_path: Path)
 def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
     back_up(tmp_path, run(0, 10), max_segment_bytes=1)
     before = sorted(tmp_path.rglob("*_records"))
-    words = ("prune", "--from", str(tmp_path), "--keep-bytes", "0", "--delete")
-    listed = json.loads(backup(*words[:-1], "--json").stdout)["segments"]["orders"]
+    words = ("prune", "--store", str(tmp_path), "--keep-bytes", "0")
+    listed = json.loads(backup(*words, "--json").stdout)["segments"]["orders"]
     records = sum(one["records"] for one in listed)
     consent = ("--consent", f"delete {len(listed):,} segments with {records:,} records")
 
     with pytest.raises(ReadOnly, match="add --write"):
-        backup(*words, *consent)
+        backup(*words, "--delete", *consent)
+    with pytest.raises(ConsentMissing, match="delete"):
+        backup(*words, "--write")
     assert sorted(tmp_path.rglob("*_records")) == before
 
     assert backup(*words, *consent, "--write").exit_code == 0
@@ -118,13 +125,40 @@ def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
 def test_status_says_that_kafka_backup_does_not_read_a_later_generation(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 10))
     shutil.copytree(topic, tmp_path / f"{topic.name}~2")
-    result = backup("status", "--from", str(tmp_path))
+    result = backup("status", "--store", str(tmp_path))
     told = [line for line in result.stderr.splitlines() if "Kafka Backup" in line]
     assert told == [
         f"{topic.name}  Kafka Backup does not read {topic}~2: it restores only the folder named "
         f"{topic.name}, an older log of the topic. "
         "See `--new-generation` of `breakglass backup run`."
     ]
-    document = json.loads(backup("status", "--from", str(tmp_path), "--json").stdout)
+    document = json.loads(backup("status", "--store", str(tmp_path), "--json").stdout)
     found = [held["passed_over_by_kafka_backup"] for held in document["topics"]]
     assert found == [False, True]
+
+
+def test_a_backup_needs_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "backup.properties"
+    file.write_text("topics=orders\n")
+    for words in (("--topics", "orders"), ("--connector-config", str(file))):
+        with pytest.raises(UsageError, match="--store, or --connector-config"):
+            backup("run", *words, "--bootstrap-server", "localhost:1")
+
+
+def test_a_connector_that_restores_names_its_topics(tmp_path: Path) -> None:
+    file = tmp_path / "restore.properties"
+    file.write_text(f"source.dir={tmp_path}\nno.such.key=1\n")
+    words = ("restore", "--connector-config", str(file), "--bootstrap-server", "localhost:1")
+    with pytest.raises(UsageError, match="has no topics"):
+        backup(*words)
+    with pytest.raises(UsageError, match="leave --connector-config out"):
+        backup(*words, "--tail-of", "plan.json")
+
+
+def test_keys_without_effect_are_said_and_no_secret_is(tmp_path: Path) -> None:
+    file = tmp_path / "restore.properties"
+    file.write_text(f"source.dir={tmp_path}\nno.such.key=hunter2\nadmin.ssl.key.password=hunter2\n")
+    result = CliRunner().invoke(app, ["restore", "--connector-config", str(file)])
+    assert "line 2: no.such.key is not known" in result.stderr
+    assert "line 3: admin.ssl.key.password has no effect here" in result.stderr
+    assert "hunter2" not in result.output + str(result.exception)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from breakglass.console.checkpoint import app
-from breakglass.services.checkpoint.option_text import bytes_per_second, policies
+from breakglass.services.checkpoint.option_text import policies
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy
@@ -85,7 +85,7 @@ def test_the_status_says_what_is_promised_and_where_each_partition_is(store: Bac
 
 def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
     """Its cut, noted."""
-    store.decide(id, CutDocument(1, {one.number: position for one in SUBJECTS}))
+    store.decide(id, CutDocument(1, {subject.number: position for subject in SUBJECTS}))
 
 
 def test_a_checkpoint_is_verified_and_every_output_says_so(store: BackupStore) -> None:
@@ -135,7 +135,7 @@ def test_a_missing_file_is_damage_and_brought_back_it_is_whole_again(store: Back
     assert "is missing" in checkpoint("verify", store, "1").stderr
     file.write_bytes(content)
     assert document("verify", store, "1")["whole"]
-    noted = [one.name for one in Path(store.address, "checkpoints", "1").glob("verified-*.json")]
+    noted = [path.name for path in Path(store.address, "checkpoints", "1").glob("verified-*.json")]
     assert len(noted) == 1
 
 
@@ -194,7 +194,7 @@ def test_retention_shows_first_and_deletes_under_guard(store: BackupStore) -> No
     assert store.read(1) is not None
     with pytest.raises(ReadOnly):
         checkpoint("retain", store, "--keep", "1", "--delete")
-    options = ("--keep", "1", "--delete", "--write")
+    options = ("--keep", "1", "--write")
     with pytest.raises(ConsentMissing) as refused:
         checkpoint("retain", store, *options)
     assert refused.value.phrase == "delete 1 checkpoints"
@@ -211,8 +211,9 @@ def test_the_newest_completed_one_stays_however_old_it_is(store: BackupStore) ->
 
 
 def test_a_coordinated_checkpoint_takes_write(store: BackupStore) -> None:
+    level = ("--level", "coordinated", "--bootstrap-server", "127.0.0.1:1")
     with pytest.raises(ReadOnly, match="taking a checkpoint changes the cluster: add --write"):
-        checkpoint("take", store, "--topics", "bank", "--bootstrap-server", "127.0.0.1:1")
+        checkpoint("take", store, "--topics", "bank", *level)
 
 
 def test_each_group_has_one_policy() -> None:
@@ -231,20 +232,6 @@ def test_a_group_without_a_policy_is_refused(text: str) -> None:
 def test_a_group_with_two_policies_is_refused() -> None:
     with pytest.raises(UsageError, match="named twice"):
         policies(["a=exactly-once", "a=at-least-once"])
-
-
-@pytest.mark.parametrize(
-    ("text", "rate"), [("20MB/s", 2e7), ("500kB/s", 5e5), ("1GB/s", 1e9), ("7B/s", 7.0)]
-)
-def test_rates_are_in_bytes_a_second(text: str, rate: float) -> None:
-    assert bytes_per_second(text) == rate
-    assert bytes_per_second(None) is None
-
-
-@pytest.mark.parametrize("text", ["20", "20MB", "0MB/s", "-1MB/s", "fast", "20mb/s"])
-def test_what_is_no_rate_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no rate"):
-        bytes_per_second(text)
 
 
 # --- what stdout has
@@ -288,8 +275,8 @@ def test_equal_reasons_are_said_once(store: BackupStore) -> None:
 def test_what_is_not_known_is_never_0(store: BackupStore) -> None:
     sizes = [one["bytes"] for one in document("list", store)["checkpoints"]]
     assert sizes[:2] == [None, None]
-    assert all(one > 0 for one in sizes[2:])
-    cells = [one.split()[4:6] for one in checkpoint("list", store).stdout.splitlines()[1:3]]
+    assert all(size > 0 for size in sizes[2:])
+    cells = [line.split()[4:6] for line in checkpoint("list", store).stdout.splitlines()[1:3]]
     assert cells[0][0] == ">="
     assert cells[1][0] == "?"
 
@@ -304,7 +291,7 @@ def test_of_a_partition_under_way_it_says_how_much_is_there(store: BackupStore) 
         "bytes_expected_about": None,
     }
     lines = checkpoint("status", store, "4").stdout.splitlines()
-    assert "0 of ?" in next(one for one in lines if "orders-1" in one)
+    assert "0 of ?" in next(line for line in lines if "orders-1" in line)
 
 
 # --- a store that is not there
@@ -329,3 +316,14 @@ def test_no_checkpoint_is_taken_into_a_file(tmp_path: Path) -> None:
     options = ("--topics", "bank", "--level", "vector", "--bootstrap-server", "127.0.0.1:1")
     with pytest.raises(UsageError, match="is a file"):
         checkpoint("take", BackupStore(str(file)), *options)
+
+
+@pytest.mark.parametrize(
+    "named", [("--bootstrap-server", "b1:9092"), ("--profile", "prod"), ("--command-config", "f")]
+)
+def test_a_restore_into_another_cluster_names_no_second_one(
+    store: BackupStore, named: tuple[str, str]
+) -> None:
+    there = ("--to-bootstrap-server", "dr:9092")
+    with pytest.raises(UsageError, match="name the only cluster that is asked"):
+        checkpoint("restore", store, "2", "--suffix=-back", *there, *named)

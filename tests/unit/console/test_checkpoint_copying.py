@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from breakglass.console.checkpoint import app
-from breakglass.console.checkpoint_copying import SIGNALS, copied, failure_printed
 from breakglass.console.checkpoint_options import CONTROL
+from breakglass.console.checkpoint_take import SIGNALS, copied, failure_printed
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -60,12 +60,12 @@ def test_partitions_are_told_by_their_names(
 def test_a_signal_says_how_to_go_on(
     store: BackupStore, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
-    before = [signal.getsignal(one) for one in SIGNALS]
+    before = [signal.getsignal(signals) for signals in SIGNALS]
     world = Stopped()
     world.number = number
     with pytest.raises(KeyboardInterrupt):
         copied(finisher(store, world, node=3), 1, "my control")
-    assert [signal.getsignal(one) for one in SIGNALS] == before
+    assert [signal.getsignal(signals) for signals in SIGNALS] == before
     (told,) = capsys.readouterr().err.splitlines()
     go_on = f"breakglass checkpoint finish 1 --store {store.address}"
     assert f"`{go_on} --control-topic 'my control' --node 3`" in told
@@ -111,7 +111,7 @@ def test_json_has_the_reason_where_nothing_is_stored(
 
 
 def test_a_take_that_is_refused_before_anything_is_copied_prints_json(tmp_path: Path) -> None:
-    options = ["--store", str(tmp_path), "--topics", "bank", "--json"]
+    options = ["--store", str(tmp_path), "--topics", "bank", "--json", "--level", "coordinated"]
     done = CliRunner().invoke(app, ["take", *options, "--bootstrap-server", "127.0.0.1:1"])
     assert isinstance(done.exception, ReadOnly)
     found = json.loads(done.stdout)

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from breakglass import __version__
 from breakglass.console import cli, commands
 from breakglass.console.commands import COMMANDS, CommandEntry, Deferred, new_app
-from tests.program import breakglass
+from scripts import cli_reference
+from tests.kit.program import breakglass
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     vars(module)["app"] = app
     monkeypatch.setitem(sys.modules, "breakglass.light_module", module)
     entries = (
-        CommandEntry("light", "light_module:app", "Shine a light."),
-        CommandEntry("broken", "no_such_module:app", "Cannot be imported."),
+        CommandEntry("Lamps", "light", "light_module:app", "Shine a light."),
+        CommandEntry("Lamps", "broken", "no_such_module:app", "Cannot be imported."),
     )
     monkeypatch.setattr(commands, "COMMANDS", entries)
     return module
@@ -67,7 +68,7 @@ def test_help_of_a_command_is_its_own() -> None:
     code, printed = invoke("light", "-h")
     assert code == 0
     assert "Usage: breakglass light [OPTIONS]" in printed
-    assert "Its colour." in printed
+    assert "Its colour (default: green)." in printed
 
 
 @pytest.mark.usefixtures("light_module")
@@ -115,7 +116,7 @@ def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
 def test_every_listed_command_is_there_with_the_settings_all_share(entry: CommandEntry) -> None:
     command = Deferred(entry).load()
     assert getattr(command, "rich_markup_mode", "?") is None, "make it with new_app()"
-    options = {name for one in command.params for name in one.opts}
+    options = {name for param in command.params for name in param.opts}
     assert "--install-completion" not in options, "make it with new_app()"
     assert command.help, "give it a docstring"
 
@@ -124,3 +125,39 @@ def test_names_in_the_list_are_unique() -> None:
     group = get_command(cli.app)
     assert isinstance(group, TyperGroup)
     assert len(group.commands) == len(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("command", "older", "shown"),
+    [
+        ("backup run", "--to", "--store"),
+        ("backup restore", "--from", "--store"),
+        ("backup restore", "--state", "--progress"),
+        ("backup verify", "--encrypt-key", "--key"),
+        ("triage", "--topic", "--topics"),
+        ("rescue", "--from", "--source"),
+        ("rescue", "--to", "--store"),
+        ("rescue", "--rate-limit", "--max-rate"),
+        ("recover", "--rescue-to", "--store"),
+        ("metastore backup", "--location", "--store"),
+        ("metastore backup", "--config", "--config-file"),
+        ("metastore restore", "--snapshots", "--store"),
+        ("metastore compact", "--to", "--out"),
+    ],
+)
+def test_an_older_name_of_an_option_is_read_and_not_shown(
+    command: str, older: str, shown: str
+) -> None:
+    (context,) = [
+        context
+        for context in cli_reference.commands()
+        if context.command_path == f"breakglass {command}"
+    ]
+    parser = context.command.make_parser(context)
+    value = "20MB/s" if "rate" in older else "value"
+    by_older, _, _ = parser.parse_args([older, value])
+    by_shown, _, _ = parser.parse_args([shown, value])
+    assert by_older == by_shown
+    printed = context.get_help()
+    assert f"{shown} " in printed
+    assert f"{older} " not in printed

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from breakglass.console.commands import COMMANDS
 from breakglass.console.console import SCREENS
-
-RUN = "from breakglass.console.cli import main; raise SystemExit(main())"
-
-
-def offered(line: str) -> list[str]:
-    """What bash is given for *line*, whose last word is the one to complete."""
-    asked = {
-        "_BREAKGLASS_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(line.count(" ")),
-    }
-    # As the installed program is called: by its name, which the variable's name is made from.
-    run = f"import sys; sys.argv = ['breakglass']; {RUN}"
-    done = subprocess.run(
-        [sys.executable, "-c", run],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+from breakglass.services import patience
+from tests.kit.program import offered
 
 
 def test_a_command_is_offered_by_its_beginning() -> None:
@@ -41,7 +19,7 @@ def test_a_command_is_offered_by_its_beginning() -> None:
 
 
 def test_every_command_is_offered_where_nothing_is_typed() -> None:
-    assert offered("breakglass ") == [one.name for one in COMMANDS]
+    assert offered("breakglass ") == [command.name for command in COMMANDS]
 
 
 @pytest.mark.parametrize(
@@ -54,10 +32,27 @@ def test_every_command_is_offered_where_nothing_is_typed() -> None:
         ("breakglass backup run --compress ", "zstd"),
         ("breakglass triage --native-rpc a", "auto"),
         ("breakglass console --theme breakglass-l", "breakglass-light"),
+        ("breakglass lab scenario stale", "stale-replicas"),
     ],
 )
 def test_members_options_and_values_are_offered(line: str, word: str) -> None:
     assert word in offered(line)
+
+
+def test_an_older_name_of_an_option_is_not_offered() -> None:
+    assert "--topics" in offered("breakglass triage --top")
+    assert "--topic" not in offered("breakglass triage --top")
+
+
+def test_no_topics_are_offered_where_no_cluster_answers_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        began = time.monotonic()
+        assert offered(f"breakglass triage --bootstrap-server 127.0.0.1:{port} --topics o") == []
+    took = time.monotonic() - began
+    nothing = time.monotonic()
+    assert offered("breakglass triage --bootstrap-server 127.0.0.1:1 --topics o") == []
+    assert took - (time.monotonic() - nothing) < 2 * patience.COMPLETION
 
 
 def test_screens_and_profiles_are_offered(user_folders: Path) -> None:

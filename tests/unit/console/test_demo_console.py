@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from breakglass.console.demo_console import how_it_was_left
+from breakglass.console.demo import how_it_was_left
 from breakglass.services.model import TopicPartition
 
 

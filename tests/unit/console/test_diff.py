@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import Ended, breakglass
+from tests.kit.program import Ended, breakglass
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.backups import RECORDS, back_up, overwrite
 from tests.unit.topic_backup.shapes import run
@@ -19,9 +19,10 @@ def pair(tmp_path: Path) -> tuple[str, str]:
     records = list(run(0, 10))
     left = back_up(tmp_path / "a", records)
     changed = [
-        one._replace(value=b"\x1b]0;owned\x07") if one.offset in (5, 6) else one for one in records
+        record._replace(value=b"\x1b]0;owned\x07") if record.offset in (5, 6) else record
+        for record in records
     ]
-    right = back_up(tmp_path / "b", [one for one in changed if one.offset != 3])
+    right = back_up(tmp_path / "b", [record for record in changed if record.offset != 3])
     return f"backup:{left}/0", f"backup:{right}/0"
 
 

@@ -38,8 +38,8 @@ def raising(error: BaseException) -> Callable[[], None]:
 def every_error() -> list[type[errors.BreakglassError]]:
     """Return the classes of the tree."""
     found = [errors.BreakglassError]
-    for one in found:
-        found += one.__subclasses__()
+    for function in found:
+        found += function.__subclasses__()
     return found
 
 

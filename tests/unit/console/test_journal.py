@@ -14,8 +14,8 @@ from breakglass.console.journal import app
 from breakglass.services.errors import MalformedInput, UsageError
 from breakglass.services.model import PartitionState
 from breakglass.services.state_folder import state_folder
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, ORDERS
 
@@ -102,7 +102,7 @@ def test_timelines_of_several_are_printed_oldest_first(state: Path) -> None:
 
 
 def led_by(leader: int | None, assignment: tuple[int, ...]) -> list[PartitionState]:
-    return [PartitionState(one, TOPIC_ID, leader, 6, assignment, (), (), ()) for one in ORDERS]
+    return [PartitionState(order, TOPIC_ID, leader, 6, assignment, (), (), ()) for order in ORDERS]
 
 
 @pytest.mark.parametrize(("leader", "result"), [(None, "not elected"), (2, "elected another")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import breakglass
+from tests.kit.program import breakglass
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 

@@ -23,7 +23,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from breakglass.services.lab.proxy.refusal import refusal
+from breakglass.services.lab.proxy.rewriting import refusal
 from breakglass.services.model import TopicPartition
 from tests.unit.console.fakes import Fakes, fakes
 

@@ -10,9 +10,9 @@ import pytest
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from breakglass.services.incident.observations import Observations
 from breakglass.services.model import TopicPartition
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID
-from tests.program import breakglass
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.program import breakglass
 
 SEEN = ElectionSeen(
     TopicPartition("carts", 0), "an-id", 4, 6, 82_971_000, 0, True, 1, 125, 125, False,

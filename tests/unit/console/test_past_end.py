@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.console.past_end import past_end, say_past_end
+from breakglass.console.evidence import past_end, say_past_end
 from breakglass.services.model import PartitionEvidence, Unknown
-from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.target import target_of
 from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
 from tests.unit.recovery.plans import SAFE
 from tests.unit.recovery.replicas import log, offline

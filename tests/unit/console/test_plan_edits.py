@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.console import plan_edits
-from breakglass.services.recovery.plan.file import read_plan
-from tests.program import breakglass
+from tests.kit.plans import read_plan
+from tests.kit.program import breakglass
 from tests.unit.console.plan_files import BARE, leaders_in, plan_file, rewrite
 from tests.unit.recovery.plans import EVERY_KIND, FORK, HALF_READ, LOSS, SAFE
 from tests.unit.recovery.replicas import log, offline
@@ -122,7 +122,7 @@ def test_least_loss_may_choose_against_the_ranking(tmp_path: Path) -> None:
 def test_an_edit_voids_approvals_and_says_so(tmp_path: Path) -> None:
     plan = plan_file(tmp_path, LOSS)
     assert breakglass("plan", "approve", plan, "--by", "ada").code == 0
-    assert [one.by for one in read_plan(plan).approvals] == ["ada"]
+    assert [approval.by for approval in read_plan(plan).approvals] == ["ada"]
     ended = breakglass("plan", "least-loss", plan)
     assert ended.said[-1].startswith("The approvals were of the plan before this edit")
     assert read_plan(plan).approvals == ()
@@ -246,7 +246,7 @@ def test_json_tells_an_edit_as_a_difference(tmp_path: Path) -> None:
 
 
 def test_many_changes_are_summed_up(tmp_path: Path) -> None:
-    many = [offline(log(1, (0, 9)), log(2, (0, 9)), number=one) for one in range(30)]
+    many = [offline(log(1, (0, 9)), log(2, (0, 9)), number=number) for number in range(30)]
     ended = breakglass("plan", "set", plan_file(tmp_path, *many), "orders-*=2")
     assert sum(": b1 -> b2, " in line for line in ended.said) == plan_edits.CHANGES_SAID
     assert "and 10 more: see them with `breakglass plan diff`" in ended.said

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.program import Ended, breakglass
+from tests.kit.program import Ended, breakglass
 from tests.unit.console.plan_files import BARE, plan_file, rewrite
 from tests.unit.recovery.plans import SAFE
 

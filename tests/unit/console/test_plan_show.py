@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from breakglass.services.recovery.plan.approvals import approve
-from breakglass.services.recovery.plan.file import read_plan, write_plan
-from tests.program import breakglass
+from breakglass.services.recovery.plan.file import (
+    write_plan,
+)
+from breakglass.services.recovery.plan.notes import approve
+from tests.kit.plans import read_plan
+from tests.kit.program import breakglass
 from tests.unit.console.plan_files import BARE, plan_file, rewrite
 from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, HALF_READ, INTERNAL, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline
@@ -14,14 +17,14 @@ from tests.unit.recovery.replicas import log, offline
 
 def row(printed: str, partition: str) -> list[str]:
     """The cells of one row of a table, as far as they are apart by two blanks."""
-    (line,) = (one for one in printed.splitlines() if one.startswith(partition))
+    (line,) = (line for line in printed.splitlines() if line.startswith(partition))
     return [cell.strip() for cell in line.split("  ") if cell]
 
 
 def facts(printed: str, name: str) -> list[str]:
     """What is said under *name* above the table."""
     lines = printed.splitlines()
-    return [one.removeprefix(name).strip() for one in lines if one.startswith(name)]
+    return [line.removeprefix(name).strip() for line in lines if line.startswith(name)]
 
 
 def test_show_prints_a_row_for_each_election_and_for_what_is_left_out(tmp_path: Path) -> None:
@@ -82,7 +85,7 @@ def test_r24_show_says_that_kafkas_own_tool_elects_by_order(tmp_path: Path) -> N
 
 
 def test_many_partitions_alike_become_one_row_unless_each_is_wanted(tmp_path: Path) -> None:
-    many = [offline(log(1, (0, 9)), log(2, (0, 7)), number=one) for one in range(5)]
+    many = [offline(log(1, (0, 9)), log(2, (0, 7)), number=number) for number in range(5)]
     path = plan_file(tmp_path, *many)
     assert row(breakglass("plan", "show", path).out, "orders")[0] == "orders-* (5)"
     assert breakglass("plan", "show", path, "--each").out.count("orders-") == 5

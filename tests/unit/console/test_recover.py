@@ -16,14 +16,17 @@ from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal, JournalView, list_journals
 from breakglass.services.guard.lock import ClusterLock
 from breakglass.services.kafka.election_client import ElectionClient
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.plan.file import parse_plan, read_plan
+from breakglass.services.recovery.plan.file import (
+    parse_plan,
+)
 from breakglass.services.state_folder import state_folder
-from tests import fake_metadata
-from tests.fake_controller import after, failing
-from tests.fake_metadata import CLUSTER_ID
-from tests.program import breakglass
+from tests.kit import fake_metadata
+from tests.kit.fake_controller import after, failing
+from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.plans import read_plan
+from tests.kit.program import breakglass
 from tests.unit.console.fakes import Fakes, fakes
 
 
@@ -68,7 +71,7 @@ def killed_at(
 
 
 def journals() -> list[JournalView]:
-    return [one for one in list_journals(CLUSTER_ID) if isinstance(one, JournalView)]
+    return [journal for journal in list_journals(CLUSTER_ID) if isinstance(journal, JournalView)]
 
 
 def test_make_prints_the_plan_as_json_and_talks_on_stderr(broken: Fakes) -> None:
@@ -183,7 +186,7 @@ def test_resume_says_what_is_left_and_changes_nothing_without_write(
     ended = broken.run("recover", "resume")
     assert ended.code == 3
     assert ended.said[-1] == "resuming a recovery changes the cluster: add --write"
-    rows = [one.split(maxsplit=2) for one in ended.said if one.startswith("orders-")]
+    rows = [text.split(maxsplit=2) for text in ended.said if text.startswith("orders-")]
     assert rows == [
         [f"orders-{n}", "b1", "elect it at the price of 0, abandoning b3"] for n in range(3)
     ]
@@ -214,12 +217,12 @@ def test_resume_undoes_the_order_where_nobody_leads(
     broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed_at("elect", monkeypatch, broken, plan)
-    changed = [one for one in broken.cluster.story.states.values() if one.assignment[0] == 1]
+    changed = [state for state in broken.cluster.story.states.values() if state.assignment[0] == 1]
     assert len(changed) == 1, "the canary"
     ended = broken.run("recover", "resume", "--undo", "--write")
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[0] == "orders-0  undone"
-    assert {one.assignment for one in broken.cluster.story.states.values()} == {(3, 2, 1)}
+    assert {state.assignment for state in broken.cluster.story.states.values()} == {(3, 2, 1)}
 
 
 def test_resume_leaves_what_would_now_cost_another_price(
@@ -230,7 +233,7 @@ def test_resume_leaves_what_would_now_cost_another_price(
     broken.cluster.hold(2, last, (0, 120))
     ended = broken.run("recover", "resume", "--write")
     assert ended.code == 1
-    (left,) = [one for one in ended.said if one.startswith("orders-2  left:")]
+    (left,) = [text for text in ended.said if text.startswith("orders-2  left:")]
     assert "at the price of 0 records and would now lose 20" in left
     assert [broken.leaders()[f"orders-{n}"] for n in range(3)] == [1, 1, None]
 
@@ -261,9 +264,9 @@ def test_resume_names_the_journals_that_it_does_not_take(
     newest, older = journals()
     ended = broken.run("recover", "resume")
     assert f"left for another time: --journal {older.path}" in ended.said
-    assert any(str(newest.path) in one for one in ended.said)
+    assert any(str(newest.path) in text for text in ended.said)
     named = broken.run("recover", "resume", "--journal", older.path)
-    assert any(one.startswith(f"journal: {older.path}, begun by") for one in named.said)
+    assert any(text.startswith(f"journal: {older.path}, begun by") for text in named.said)
 
 
 def test_a_journal_without_elections_is_nothing_to_resume(broken: Fakes) -> None:
@@ -311,8 +314,8 @@ def test_prefer_asks_the_cluster_for_the_brokers_of_a_rack(broken: Fakes, tmp_pa
 
     def with_racks(request: Any) -> Any:
         answer = fake_metadata.cluster(broken.cluster.story, request)
-        for one in answer.brokers:
-            one.rack = told[one.broker_id]
+        for broker in answer.brokers:
+            broker.rack = told[broker.broker_id]
         return answer
 
     for broker in broken.cluster.brokers.values():
@@ -434,3 +437,24 @@ def test_an_order_that_is_not_put_back_is_named_with_its_command_and_can_be_resu
     again = broken.run("recover", "resume", "--write")
     assert again.code == 0, again.err
     assert broken.cluster.story.states[TopicPartition("orders", 0)].assignment == (3, 2, 1)
+
+
+def test_the_ledger_names_the_plan_its_approvals_and_what_each_replica_held(
+    broken: Fakes, plan: Path
+) -> None:
+    assert breakglass("plan", "approve", plan, "--by", "grace").code == 0
+    assert recover(broken, plan, "--consent", CONSENT).code == 0
+    ended = breakglass("recover", "report", "--json")
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert (document["digest"], document["approved_by"]) == (read_plan(plan).digest, ["grace"])
+    assert [one["phrase"] for one in document["consents"]] == [CONSENT]
+    held = {one["broker"]: one["end"] for one in document["partitions"][0]["replicas"]}
+    record = read_plan(plan).records[TopicPartition("orders", 0)]
+    assert {broker: end for broker, end in held.items() if isinstance(end, int)} == {
+        replica.broker: replica.log_end
+        for replica in record.evidence.replicas
+        if isinstance(replica.log_end, int)
+    }
+    assert document["adds_up"] is True
+    assert all(one["held"] for one in document["partitions"])

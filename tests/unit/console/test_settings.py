@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.console.settings import Settings, read_settings
-from breakglass.services.contents_effort import Effort
+from breakglass.console.look import Settings, read_settings
+from breakglass.services.session import Effort
 
 
 def written(folder: Path, content: bytes) -> Settings:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.console.fakes import Fakes, fakes
 
 
@@ -22,7 +22,7 @@ def test_a_topic_that_the_cluster_has_not_is_refused_by_name(
     broken: Fakes, more: list[str]
 ) -> None:
     broken.offline("orders")
-    ended = broken.run("triage", "--topic", "orders", "--topic", "no-such", *more)
+    ended = broken.run("triage", "--topics", "orders", "--topics", "no-such", *more)
     assert (ended.code, ended.out) == (2, "")
     assert f"Cluster {CLUSTER_ID} has no topic no-such: correct the name" in ended.said[-1]
 

@@ -13,7 +13,7 @@ class DamagedLog(HeldLog):
     """A log whose batches can be replaced by any bytes; where they lie stays known."""
 
     def __init__(self, partition: TopicPartition, batches: Sequence[bytes]) -> None:
-        self._lasts = [read_headers(one, "whole").headers[0].last_offset for one in batches]
+        self._lasts = [read_headers(batch, "whole").headers[0].last_offset for batch in batches]
         super().__init__(partition, batches, end=self._lasts[-1] + 1)
 
     def replace(self, place: int, content: bytes) -> None:

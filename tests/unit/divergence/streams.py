@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.content import content_of
+from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.entry import (
     Item,
     RecordEntry,
     RecordField,
     UnreadableRange,
     address,
+    content_of,
 )
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.topic_backup.record import TimestampType
@@ -56,15 +56,15 @@ class ListSource:
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         self.asked.append((start, end))
-        for one in self.items:
+        for item in self.items:
             reading.go_on()
-            if isinstance(one, UnreadableRange):
-                if start < one.end and one.start < end:
+            if isinstance(item, UnreadableRange):
+                if start < item.end and item.start < end:
                     self.told += 1
-                    yield UnreadableRange(max(one.start, start), min(one.end, end), one.reason)
-            elif start <= one.offset < end:
+                    yield UnreadableRange(max(item.start, start), min(item.end, end), item.reason)
+            elif start <= item.offset < end:
                 self.told += 1
-                yield one
+                yield item
 
     def tape(self, start: int, end: int, reading: Reading) -> None:
         """There are no bytes."""
@@ -114,7 +114,7 @@ def edited(draw: st.DrawFn, most: int = 40) -> Edited:
 
 
 def _changed(plain: RecordEntry, what: RecordField) -> RecordEntry:
-    from breakglass.services.divergence.content import ROWS, headers_of
+    from breakglass.services.divergence.entry import ROWS, headers_of
     from breakglass.services.topic_backup.batches import ControlType, Marker
 
     match what:

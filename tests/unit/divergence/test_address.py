@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.divergence.address import SourceAddress, SourceKind, parse_address
-from breakglass.services.divergence.pairing import refusal
+from breakglass.services.divergence.opening import refusal
 from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
 
@@ -33,7 +33,9 @@ def test_an_address_is_read(text: str) -> None:
     assert parse_address(text) == GOOD[text]
 
 
-@pytest.mark.parametrize("text", [one for one in GOOD if "b2" not in one and one[:5] != "log:o"])
+@pytest.mark.parametrize(
+    "text", [text for text in GOOD if "b2" not in text and text[:5] != "log:o"]
+)
 def test_an_address_is_written_as_it_is_read(text: str) -> None:
     if text != "backup:/orders/0":
         assert str(GOOD[text]) == text

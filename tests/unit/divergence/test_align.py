@@ -8,9 +8,15 @@ from collections.abc import Iterator
 
 from hypothesis import given
 
-from breakglass.services.divergence.align import PairKind, RecordPair, align
+from breakglass.services.divergence.align import (
+    Hunk,
+    HunkTotals,
+    PairKind,
+    RecordPair,
+    align,
+    hunks,
+)
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
-from breakglass.services.divergence.hunks import Hunk, HunkTotals, hunks
 from tests.unit.divergence.streams import Edited, edited, entries, entry
 
 DAMAGE = UnreadableRange(3, 6, "its CRC differs")
@@ -23,12 +29,12 @@ def kinds(left: list[Item], right: list[Item]) -> list[tuple[int, str]]:
 @given(edited())
 def test_exactly_the_edits_are_found(made: Edited) -> None:
     pairs = list(align(iter(made.before), iter(made.after)))
-    by_kind = {kind: {one.offset for one in pairs if one.kind is kind} for kind in PairKind}
+    by_kind = {kind: {pair.offset for pair in pairs if pair.kind is kind} for kind in PairKind}
     assert by_kind[PairKind.LEFT] == made.dropped
     assert by_kind[PairKind.RIGHT] == made.added
     assert by_kind[PairKind.DIFFERENT] == set(made.changed)
     assert by_kind[PairKind.UNREAD] == set()
-    found = {one.offset: one.fields for one in pairs if one.fields}
+    found = {pair.offset: pair.fields for pair in pairs if pair.fields}
     assert found == {offset: (what,) for offset, what in made.changed.items()}
     assert [pair.offset for pair in pairs] == sorted({pair.offset for pair in pairs})
 
@@ -48,8 +54,8 @@ def test_exchanging_the_sides_mirrors_the_result(made: Edited) -> None:
 def test_hunks_cover_every_pair_once_and_no_two_neighbours_are_alike(made: Edited) -> None:
     pairs = list(align(iter(made.before), iter(made.after)))
     found = list(hunks(pairs))
-    assert sum(one.left for one in found) == len(made.before)
-    assert sum(one.right for one in found) == len(made.after)
+    assert sum(hunk.left for hunk in found) == len(made.before)
+    assert sum(hunk.right for hunk in found) == len(made.after)
     assert all(one.end <= other.start for one, other in itertools.pairwise(found))
     assert all(
         (one.kind, one.fields) != (other.kind, other.fields)

@@ -9,13 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
 from breakglass.services.divergence.backup_opening import open_backup
 from breakglass.services.divergence.backup_source import BackupSource
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.content import Keep
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
-from breakglass.services.divergence.runs import runs
+from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, address
 from breakglass.services.divergence.source import Abandoned, Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -52,11 +49,11 @@ def told(topic: Path, start: int = 0, end: int = 2**62) -> list[Item]:
 
 
 def offsets(items: list[Item]) -> list[int]:
-    return [one.offset for one in items if isinstance(one, RecordEntry)]
+    return [item.offset for item in items if isinstance(item, RecordEntry)]
 
 
 def damages(items: list[Item]) -> list[tuple[int, int]]:
-    return [(one.start, one.end) for one in items if isinstance(one, UnreadableRange)]
+    return [(item.start, item.end) for item in items if isinstance(item, UnreadableRange)]
 
 
 @pytest.mark.parametrize("which", [1, 2, -1])
@@ -64,18 +61,18 @@ def test_a_segment_that_is_gone_is_damage_and_the_rest_is_there(tmp_path: Path, 
     topic = back_up(tmp_path / "one", run(0, 100), max_segment_bytes=1_000)
     whole = opened(back_up(tmp_path / "whole", run(0, 100), max_segment_bytes=1_000))
     prefixes = segments(topic)
-    starts = [one.start_offset for one in opened(topic).stretches]
+    starts = [stretch.start_offset for stretch in opened(topic).stretches]
     (topic / records_name(prefixes[which])).unlink()
     first, last = starts[which], [*starts, 100][(which % len(starts)) + 1]
     items = told(topic)
     assert damages(items) == [(first, last)]
-    assert offsets(items) == [one for one in range(100) if not first <= one < last]
-    (reason,) = [one.reason for one in items if isinstance(one, UnreadableRange)]
+    assert offsets(items) == [number for number in range(100) if not first <= number < last]
+    (reason,) = [item.reason for item in items if isinstance(item, UnreadableRange)]
     assert records_name(prefixes[which]) in reason
     for sides in ((opened(topic), whole), (opened(topic), opened(topic))):
         found = list(runs(Comparison(*sides), 0, 100, READING))
         unread = [
-            one for one in found if isinstance(one, RecordPair) and one.kind is PairKind.UNREAD
+            pair for pair in found if isinstance(pair, RecordPair) and pair.kind is PairKind.UNREAD
         ]
         assert (unread[0].offset, unread[-1].end) == (first, last)
 
@@ -96,10 +93,12 @@ def test_every_record_of_a_backup_is_told_as_it_is(
     source = opened(back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit))
     entries = list(source.read(0, 2**63 - 1, WHOLE))
     assert [
-        (one.offset, one.timestamp_type, one.timestamp, one.key and one.key.kept)
-        for one in entries
-        if isinstance(one, RecordEntry)
-    ] == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]
+        (entry.offset, entry.timestamp_type, entry.timestamp, entry.key and entry.key.kept)
+        for entry in entries
+        if isinstance(entry, RecordEntry)
+    ] == [
+        (record.offset, record.timestamp_type, record.timestamp, record.key) for record in records
+    ]
     assert len(entries) == len(records)
 
 
@@ -115,8 +114,8 @@ def test_a_stretch_is_read_by_the_index(tmp_path: Path, bare: bool) -> None:
 
 def test_without_indexes_all_is_found_all_the_same(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 50), max_segment_bytes=500))
-    for one in topic.glob("*_index"):
-        one.unlink()
+    for path in topic.glob("*_index"):
+        path.unlink()
     assert opened(topic).extent == Extent(0, 50)
     assert offsets(told(topic, 20, 40)) == list(range(20, 40))
 
@@ -127,7 +126,7 @@ def test_a_damaged_record_is_told_alone_where_there_is_an_index(tmp_path: Path) 
     items = told(topic)
     assert damages(items) == [(20, 21)]
     assert offsets(items) == [*range(20), *range(21, 50)]
-    (unread,) = [one for one in items if isinstance(one, UnreadableRange)]
+    (unread,) = [item for item in items if isinstance(item, UnreadableRange)]
     assert RECORDS in unread.reason
 
 
@@ -159,7 +158,7 @@ def test_whatever_is_damaged_the_stream_is_in_order_and_ends(
     path = topic / of
     path.write_bytes(spoil(path.read_bytes()))
     items = told(topic, 0, 2**63 - 1)
-    places = [address(one) for one in items]
+    places = [address(item) for item in items]
     assert places == sorted(set(places))
 
 
@@ -180,8 +179,8 @@ def test_of_a_partition_that_is_not_there_nothing_is_opened(tmp_path: Path) -> N
 
 def kinds(left: Path, right: Path) -> dict[int, PairKind]:
     comparison = Comparison(opened(left), opened(right))
-    found = [one for one in runs(comparison, 0, 2**62, READING) if isinstance(one, RecordPair)]
-    return {one.offset: one.kind for one in found if one.kind is not PairKind.EQUAL}
+    found = [pair for pair in runs(comparison, 0, 2**62, READING) if isinstance(pair, RecordPair)]
+    return {pair.offset: pair.kind for pair in found if pair.kind is not PairKind.EQUAL}
 
 
 changes = st.dictionaries(st.integers(0, 59), st.sampled_from(["drop", "value"]), max_size=6)
@@ -194,9 +193,9 @@ def test_exactly_the_edits_are_found_however_segments_are_cut(
 ) -> None:
     before = run(0, 60)
     after = [
-        one._replace(value=b"other") if edits.get(one.offset) == "value" else one
-        for one in before
-        if edits.get(one.offset) != "drop"
+        record._replace(value=b"other") if edits.get(record.offset) == "value" else record
+        for record in before
+        if edits.get(record.offset) != "drop"
     ]
     folder = tmp_path_factory.mktemp("b")
     left = back_up(folder / "a", before, max_segment_bytes=limits[0])
@@ -214,7 +213,7 @@ def test_exactly_the_edits_are_found_however_segments_are_cut(
 def same_to(left: Path, right: Path, start: int = 0) -> int:
     """How far the two have the same bytes from *start* on."""
     comparison = Comparison(opened(left), opened(right))
-    return max((one.end for one in comparison.same_from(start, 100, READING)), default=start)
+    return max((same.end for same in comparison.same_from(start, 100, READING)), default=start)
 
 
 def test_equal_bytes_reach_up_to_the_first_record_that_differs_and_go_on_behind_it(
@@ -249,14 +248,18 @@ def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:
 
 def test_epochs_of_the_manifest_come_with_the_records(tmp_path: Path) -> None:
     source = opened(back_up(tmp_path, [plain(0), plain(1)]))
-    assert [one.epoch for one in source.read(0, 2, READING) if isinstance(one, RecordEntry)] == [
+    assert [
+        entry.epoch for entry in source.read(0, 2, READING) if isinstance(entry, RecordEntry)
+    ] == [
         None,
         None,
     ]
     from breakglass.services.topic_backup.summary import EpochStart
 
     known = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 1)))
-    assert [one.epoch for one in known.read(0, 2, READING) if isinstance(one, RecordEntry)] == [
+    assert [
+        entry.epoch for entry in known.read(0, 2, READING) if isinstance(entry, RecordEntry)
+    ] == [
         3,
         5,
     ]
@@ -271,4 +274,4 @@ def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:
     (topic / segment_index_name(last)).write_bytes(b"\x01")
     source = opened(topic)
     assert offsets(list(source.read(0, 10, READING))) == list(range(10))
-    assert FIRST in [one.prefix for one in source.stretches]
+    assert FIRST in [stretch.prefix for stretch in source.stretches]

@@ -8,17 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.content import Content, content_of
-from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
+from breakglass.services.divergence.align import Comparison, PairKind
+from breakglass.services.divergence.entry import Content, RecordEntry, UnreadableRange, content_of
 from breakglass.services.divergence.metastore_source import MARK_EVERY, open_metastore
-from breakglass.services.divergence.position_view import by_position
 from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.views import by_position
 from breakglass.services.errors import UsageError
-from breakglass.services.metastore.compared import counted, pairs
 from breakglass.services.metastore.lines import read_lines
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.records import CommandRecord, counted, pairs
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from tests.unit.divergence.streams import ListSource, entry
 
@@ -69,7 +66,7 @@ def test_a_topic_is_compared_message_by_message_whatever_its_offsets(tmp_path: P
     marker = command(11, 9, "")._replace(marker=Marker(ControlType.COMMIT, 1))
     topic = ListSource([command(7, 0, "a"), marker, command(12, 1, "x"), command(20, 2, "c")])
     found = list(Comparison(file, by_position(topic, READING)).pairs(0, 99, READING))
-    assert [(one.offset, one.kind, list(map(str, one.fields))) for one in found] == [
+    assert [(pair.offset, pair.kind, list(map(str, pair.fields))) for pair in found] == [
         (1, PairKind.EQUAL, []),
         (2, PairKind.DIFFERENT, ["value"]),
         (3, PairKind.EQUAL, []),
@@ -104,7 +101,7 @@ def test_the_metastores_own_comparison_comes_to_the_same(
             0, 99, READING
         )
     )
-    kinds = [one.kind for one in ours]
+    kinds = [our.kind for our in ours]
     records = [CommandRecord(one.offset, _bytes(one.key), _bytes(one.value)) for one in topic]
     with path.open("rb") as file:
         told = counted(list(pairs(records, list(read_lines(file)))))

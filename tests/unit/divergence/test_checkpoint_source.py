@@ -9,7 +9,7 @@ import pytest
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.divergence.address import parse_address
-from breakglass.services.divergence.checkpoint_source import open_checkpoint
+from breakglass.services.divergence.backup_opening import open_checkpoint
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from tests.unit.checkpoint.store.stores import manifest, reserved

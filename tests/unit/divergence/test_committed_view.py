@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.committed_view import CommittedView
 from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.log_source import open_log
 from breakglass.services.divergence.source import Reading
-from breakglass.services.divergence.transactions import FOREVER, uncommitted
+from breakglass.services.divergence.views import FOREVER, CommittedView, uncommitted
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from tests.unit.divergence.streams import ListSource, entry
 from tests.unit.divergence.test_log_source import write
@@ -48,7 +47,7 @@ LOG = [
 
 def seen(start: int = 0, end: int = 20) -> list[int]:
     items = CommittedView(ListSource(LOG)).read(start, end, READING)
-    return [one.offset for one in items if isinstance(one, RecordEntry)]
+    return [item.offset for item in items if isinstance(item, RecordEntry)]
 
 
 def test_aborted_and_undecided_records_and_markers_are_left_out() -> None:
@@ -61,7 +60,7 @@ def test_a_stretch_knows_how_transactions_end_behind_it() -> None:
 
 
 def test_a_log_without_transactions_is_read_once() -> None:
-    source = ListSource([entry(one) for one in range(10)])
+    source = ListSource([entry(number) for number in range(10)])
     assert len(list(CommittedView(source).read(0, 10, READING))) == 10
     assert source.asked == [(0, 10)]
 

@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.content import DETAIL, ROWS, Keep, content_of, headers_of
+from breakglass.services.divergence.entry import DETAIL, ROWS, Keep, content_of, headers_of
 from breakglass.services.topic_backup.record import Headers
 from tests.unit.topic_backup import shapes
 

@@ -48,11 +48,11 @@ def opened(folder: Path) -> LogSource:
 
 
 def offsets(items: Sequence[Item]) -> list[int]:
-    return [one.offset for one in items if isinstance(one, RecordEntry)]
+    return [item.offset for item in items if isinstance(item, RecordEntry)]
 
 
 def damages(items: Sequence[Item]) -> list[tuple[int, int]]:
-    return [(one.start, one.end) for one in items if isinstance(one, UnreadableRange)]
+    return [(item.start, item.end) for item in items if isinstance(item, UnreadableRange)]
 
 
 @pytest.fixture
@@ -79,8 +79,12 @@ def test_every_compression_is_read(tmp_path: Path, codec: Compression) -> None:
 def test_markers_and_epochs_come_with_the_records(tmp_path: Path) -> None:
     marker = batch([control_record(10, 1)], flags=CONTROL | TRANSACTIONAL, epoch=7)
     write(tmp_path, 0, [*tens(0, 10, epoch=6), marker])
-    items = [one for one in opened(tmp_path).read(0, 11, READING) if isinstance(one, RecordEntry)]
-    assert [(one.epoch, one.marker is not None) for one in items] == [(6, False)] * 10 + [(7, True)]
+    items = [
+        entry for entry in opened(tmp_path).read(0, 11, READING) if isinstance(entry, RecordEntry)
+    ]
+    assert [(item.epoch, item.marker is not None) for item in items] == [(6, False)] * 10 + [
+        (7, True)
+    ]
 
 
 def test_a_flipped_bit_costs_its_batch_alone(folder: Path) -> None:
@@ -138,19 +142,19 @@ def test_whatever_is_damaged_the_stream_is_in_order_and_ends(
     path = write(folder, 100, tens(100, 200)).with_suffix(suffix)
     path.write_bytes(spoil(path.read_bytes()))
     items = list(opened(folder).read(0, 2**62, READING))
-    places = [address(one) for one in items]
+    places = [address(item) for item in items]
     assert places == sorted(set(places))
     assert offsets(items)[:100] == list(range(100))
 
 
 def test_nothing_of_the_folder_is_written(folder: Path) -> None:
-    for one in folder.iterdir():
-        one.chmod(0o400)
+    for path in folder.iterdir():
+        path.chmod(0o400)
     folder.chmod(0o500)
     try:
-        before = {one.name: one.stat().st_mtime_ns for one in folder.iterdir()}
+        before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
         assert len(list(opened(folder).read(0, 200, READING))) == 200
-        assert {one.name: one.stat().st_mtime_ns for one in folder.iterdir()} == before
+        assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     finally:
         folder.chmod(0o700)
 

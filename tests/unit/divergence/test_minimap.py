@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.byte_source import Same
 from breakglass.services.divergence.minimap import CELLS, Minimap, worse
-from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.source import Extent, Reading, Same
 from tests.unit.divergence.streams import compare, entries
 
 
 def test_the_worst_of_each_part_is_drawn() -> None:
     left = entries(0, 1_000)
-    right = [one for one in entries(0, 1_000) if one.offset != 500]
+    right = [entry for entry in entries(0, 1_000) if entry.offset != 500]
     comparison = compare(left, right)
     cells = Minimap(comparison.extent)
     for pair in comparison.pairs(0, 1_000, Reading()):

@@ -63,7 +63,9 @@ def test_a_page_ends_where_its_bytes_do_but_has_one_pair() -> None:
     large = [entry(offset, b"v" * 600) for offset in range(10)]
     room = PageLimits(pairs=200, bytes=1_000)
     assert len(page_from(compare(large, large), 0, READING, room).pairs) == 1
-    assert [one.offset for one in page_before(compare(large, large), 9, READING, room).pairs] == [8]
+    assert [pair.offset for pair in page_before(compare(large, large), 9, READING, room).pairs] == [
+        8
+    ]
 
 
 def test_no_more_is_pulled_than_the_page_holds_and_one() -> None:

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.divergence.content import Content
-from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
+from breakglass.services.divergence.entry import (
+    Content,
+    Item,
+    RecordEntry,
+    UnreadableRange,
+    address,
+)
 from breakglass.services.divergence.replica_source import ReplicaSource
 from breakglass.services.divergence.source import Abandoned, Extent, Reading
 from breakglass.services.kafka.wire import api_keys
@@ -23,7 +28,7 @@ from breakglass.services.model import Broker, TopicPartition
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
-from tests.fake_broker import FakeBroker, HangUp
+from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.unit.divergence.damaged_log import DamagedLog
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
@@ -106,9 +111,11 @@ def test_markers_of_transactions_are_told_as_such(broker: FakeBroker, sender: Se
     marker = batch([control_record(10, 0, 7)], flags=CONTROL | TRANSACTIONAL)
     HeldLog(ORDERS, [batch(run(0, 10), flags=TRANSACTIONAL), marker]).serve(broker)
     items = [
-        one for one in source(sender, 0, 11).read(9, 11, READING) if isinstance(one, RecordEntry)
+        entry
+        for entry in source(sender, 0, 11).read(9, 11, READING)
+        if isinstance(entry, RecordEntry)
     ]
-    assert [(one.transactional, one.marker) for one in items] == [
+    assert [(item.transactional, item.marker) for item in items] == [
         (True, None),
         (True, Marker(ControlType.ABORT, 7)),
     ]
@@ -123,7 +130,7 @@ def test_a_batch_whose_crc_differs_is_told_and_the_log_goes_on(
     log.serve(broker)
     items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
     assert spans(items) == [(0, 20), (-20, -30), (30, 50)]
-    (damaged,) = [one for one in items if isinstance(one, UnreadableRange)]
+    (damaged,) = [item for item in items if isinstance(item, UnreadableRange)]
     assert "orders-3 on b2, batch at offset 20: its CRC differs" in damaged.reason
 
 
@@ -138,9 +145,9 @@ def test_a_batch_of_another_format_hides_no_neighbour(
     wrong = held[place][:16] + b"\x01" + held[place][17:]
     log.replace(place, wrong)
     items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
-    told = {one.offset for one in items if isinstance(one, RecordEntry)}
+    told = {item.offset for item in items if isinstance(item, RecordEntry)}
     assert told == set(range(50)) - set(range(10 * place, 10 * place + 10))
-    assert spans([one for one in items if isinstance(one, UnreadableRange)])[0][0] == -10 * place
+    assert spans([item for item in items if isinstance(item, UnreadableRange)])[0][0] == -10 * place
 
 
 def test_a_log_that_gives_no_more_than_half_is_not_taken_for_whole(
@@ -230,8 +237,8 @@ def test_whatever_a_log_holds_the_stream_ends_and_is_in_order(
     log.serve(broker)
     log.replace(place, apply(log.batches[place]))
     items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
-    ends = [one.offset + 1 if isinstance(one, RecordEntry) else one.end for one in items]
+    ends = [item.offset + 1 if isinstance(item, RecordEntry) else item.end for item in items]
     assert all(end <= address(after) for end, after in zip(ends, items[1:], strict=False))
     assert ends[-1] == 50
     whole = set(range(10 * place))
-    assert whole <= {one.offset for one in items if isinstance(one, RecordEntry)}
+    assert whole <= {item.offset for item in items if isinstance(item, RecordEntry)}

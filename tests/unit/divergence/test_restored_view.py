@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import Comparison, PairKind
 from breakglass.services.divergence.entry import Item, UnreadableRange
-from breakglass.services.divergence.restored_view import RestoredView
 from breakglass.services.divergence.source import Extent, Reading
+from breakglass.services.divergence.views import RestoredView
 from breakglass.services.topic_backup.record import TimestampType
 from tests.unit.divergence.streams import ListSource, entry
 
@@ -46,7 +45,7 @@ def told(topic: list[Item], start: int = 0, end: int = 99) -> list[tuple[int, st
     view = RestoredView(ListSource(topic), backup, STRETCHES)
     assert view.extent == Extent(3, 22)
     pairs = Comparison(backup, view).pairs(start, end, READING)
-    return [(one.offset, one.kind.value) for one in pairs]
+    return [(pair.offset, pair.kind.value) for pair in pairs]
 
 
 def test_every_record_stands_under_its_old_offset() -> None:

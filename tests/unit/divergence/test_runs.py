@@ -9,15 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.byte_source import Same
-from breakglass.services.divergence.committed_view import CommittedView
-from breakglass.services.divergence.comparison import Comparison
-from breakglass.services.divergence.hunks import HunkTotals
+from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind, runs
 from breakglass.services.divergence.log_source import open_log
-from breakglass.services.divergence.runs import runs
 from breakglass.services.divergence.search import next_difference, previous_difference
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, Same
+from breakglass.services.divergence.views import CommittedView
 from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
@@ -43,21 +39,21 @@ def decoded(comparison: Comparison) -> HunkTotals:
 
 def by_runs(comparison: Comparison) -> HunkTotals:
     totals = HunkTotals()
-    for one in runs(comparison, 0, END, READING):
-        totals.add(one)
+    for pair in runs(comparison, 0, END, READING):
+        totals.add(pair)
     return totals
 
 
 def skipped(comparison: Comparison, start: int = 0) -> list[tuple[int, int]]:
     """The stretches that were not decoded, neighbours as one."""
     found: list[tuple[int, int]] = []
-    for one in runs(comparison, start, END, READING):
-        if not isinstance(one, Same):
+    for pair in runs(comparison, start, END, READING):
+        if not isinstance(pair, Same):
             continue
-        if found and found[-1][1] == one.start:
-            found[-1] = (found[-1][0], one.end)
+        if found and found[-1][1] == pair.start:
+            found[-1] = (found[-1][0], pair.end)
         else:
-            found.append((one.start, one.end))
+            found.append((pair.start, pair.end))
     return found
 
 
@@ -67,8 +63,8 @@ def changed(batches: Sequence[bytes], *offsets: int) -> list[bytes]:
     for offset in offsets:
         first = offset - offset % 10
         records = [
-            one._replace(value=b"other") if one.offset == offset else one
-            for one in run(first, first + 10)
+            record._replace(value=b"other") if record.offset == offset else record
+            for record in run(first, first + 10)
         ]
         found[first // 10] = batch(records)
     return found

@@ -7,10 +7,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from breakglass.services.divergence.align import PairKind
-from breakglass.services.divergence.comparison import Comparison
+from breakglass.services.divergence.align import Comparison, HunkTotals, PairKind
 from breakglass.services.divergence.entry import Item, UnreadableRange
-from breakglass.services.divergence.hunks import HunkTotals
 from breakglass.services.divergence.search import (
     TELL_EVERY,
     count,
@@ -42,7 +40,7 @@ def walk(
 
 def begins(comparison: Comparison) -> list[int]:
     """Where runs of differences begin, found pair by pair."""
-    kinds = {one.offset: one.kind for one in comparison.pairs(0, 10**6, READING)}
+    kinds = {pair.offset: pair.kind for pair in comparison.pairs(0, 10**6, READING)}
     places = sorted(kinds)
     befores = [None, *(kinds[place] for place in places)]
     return [

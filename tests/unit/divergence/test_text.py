@@ -52,13 +52,13 @@ def test_every_line_stands_on_its_side_once_and_the_same_ones_beside_each_other(
     left: list[str], right: list[str]
 ) -> None:
     pairs = list(lines_beside(left, right))
-    assert [one.left for one in pairs if one.left is not None] == left
-    assert [one.right for one in pairs if one.right is not None] == right
+    assert [pair.left for pair in pairs if pair.left is not None] == left
+    assert [pair.right for pair in pairs if pair.right is not None] == right
 
 
 def test_a_line_more_leaves_the_others_beside_each_other() -> None:
     pairs = list(lines_beside(["{", "1", "}"], ["{", "0", "1", "}"]))
-    assert [(one.left, one.right) for one in pairs] == [
+    assert [(pair.left, pair.right) for pair in pairs] == [
         ("{", "{"), (None, "0"), ("1", "1"), ("}", "}")
     ]  # fmt: skip
 

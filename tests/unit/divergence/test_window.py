@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import PairKind
 from breakglass.services.divergence.entry import Item, UnreadableRange
-from breakglass.services.divergence.pages import PageLimits, page_before, page_from
+from breakglass.services.divergence.pages import (
+    MOST_PAIRS,
+    PageLimits,
+    Window,
+    around,
+    page_before,
+    page_from,
+)
 from breakglass.services.divergence.source import Reading
-from breakglass.services.divergence.window import MOST_PAIRS, Window, around
 from tests.unit.divergence.streams import Edited, compare, edited, entries
 
 READING = Reading()

@@ -30,7 +30,7 @@ def stake(number: int, price: Price, why_alone: str = "") -> Stake:
 
 def test_one_phrase_agrees_to_everything_that_needs_no_consent_of_its_own() -> None:
     groups = consent_groups([stake(0, Price(50)), stake(1, Price(1_200, approximate=True))])
-    assert [one.phrase for one in groups] == ["2 partitions lose ~1,250"]
+    assert [group.phrase for group in groups] == ["2 partitions lose ~1,250"]
 
 
 def test_what_stands_alone_comes_first_in_its_order_and_the_rest_together() -> None:
@@ -44,7 +44,7 @@ def test_what_stands_alone_comes_first_in_its_order_and_the_rest_together() -> N
 
 def test_the_price_of_a_partition_that_stands_alone_does_not_taint_the_bulk() -> None:
     groups = consent_groups([stake(0, Price(3)), stake(1, SILENT, "loss unknown")])
-    assert [one.phrase for one in groups] == ["orders-1 lose unknown", "orders-0 lose 3"]
+    assert [group.phrase for group in groups] == ["orders-1 lose unknown", "orders-0 lose 3"]
 
 
 def test_nothing_at_stake_needs_no_consent() -> None:
@@ -86,7 +86,7 @@ def test_in_bulk_partitions_that_abandon_the_same_brokers_share_a_phrase() -> No
         Stake(TopicPartition("pay", number), Price(number), abandons=brokers)
         for number, brokers in enumerate(given_up)
     ]
-    assert [one.phrase for one in consent_groups(stakes)] == [
+    assert [group.phrase for group in consent_groups(stakes)] == [
         "2 partitions lose 4",
         "pay-2 lose 2 and abandon b2, b3",
         "2 partitions lose 4 and abandon b3",
@@ -99,7 +99,7 @@ def test_where_nobody_types_a_phrase_one_is_written_for_each_reason() -> None:
         for number in range(2_000)
     ]
     internal = Stake(TopicPartition("__consumer_offsets", 0), Price(0), "it is an internal topic")
-    assert [one.phrase for one in implied_groups(consent_groups([internal, *alone]))] == [
+    assert [group.phrase for group in implied_groups(consent_groups([internal, *alone]))] == [
         "__consumer_offsets-0 lose 0",
         "2,000 partitions lose 2,000 and abandon b3",
     ]

@@ -14,7 +14,16 @@ from breakglass import services
 from breakglass.services.guard.act import Act
 
 ROOT = Path(__file__).resolve().parents[3]
-POWERS = {"elections", "groups", "topics", "command_topic", "markers", "records"}
+POWERS = {
+    "elections",
+    "groups",
+    "settings",
+    "topics",
+    "command_topic",
+    "markers",
+    "records",
+    "transaction_ends",
+}
 """The methods of `Power`, which make clients that change a cluster."""
 SERVER = ROOT / "console" / "checkpoint_serve.py"
 """Takes checkpoints as long as it runs; it was begun with --write."""

@@ -114,7 +114,7 @@ def test_every_entry_is_one_line_of_ascii_json_with_schema_number_and_time(
     journal.note("naïve\nnote\x1b[31m", reason="☃")
     lines = journal.path.read_bytes().decode("ascii").splitlines()
     documents = [json.loads(line) for line in lines]
-    assert [(one["schema"], one["seq"], one["kind"]) for one in documents] == [
+    assert [(document["schema"], document["seq"], document["kind"]) for document in documents] == [
         (1, 1, "opened"),
         (1, 2, "note"),
     ]
@@ -141,7 +141,7 @@ def test_an_entry_is_on_disk_when_its_method_returns(
 def test_files_are_for_their_owner_alone(journal: Journal, folder: Path) -> None:
     assert journal.path.stat().st_mode & 0o777 == 0o600
     folders = [journal.path.parent, folder / "journal", folder / "locks"]
-    assert [one.stat().st_mode & 0o777 for one in folders] == [0o700] * 3
+    assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 3
 
 
 @pytest.mark.parametrize("cluster", ["../../etc", "a/b", "..", "x" * 22, "ключ"])
@@ -429,7 +429,7 @@ def test_a_damaged_journal_is_refused_with_line_and_column(
     path = tmp_path / "j.jsonl"
     written = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
     path.write_bytes(
-        b"".join((one if isinstance(one, bytes) else one.encode()) + b"\n" for one in written)
+        b"".join((text if isinstance(text, bytes) else text.encode()) + b"\n" for text in written)
     )
     with pytest.raises(MalformedInput) as refused:
         read(path)

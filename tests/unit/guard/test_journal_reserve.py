@@ -11,7 +11,7 @@ import pytest
 
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal, read
-from breakglass.services.recovery.execution.journal_space import journal_bytes
+from breakglass.services.recovery.execution.record import journal_bytes
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.conftest import bench as bench
 

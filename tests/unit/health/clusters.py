@@ -47,7 +47,9 @@ def snapshot(
     fenced: Sequence[int] = (),
     settings: dict[str, TopicSettings] | None = None,
 ) -> ClusterSnapshot:
-    listed = tuple(Broker(one, f"kafka-{one}", 9092, "rack-a", one in fenced) for one in brokers)
+    listed = tuple(
+        Broker(broker, f"kafka-{broker}", 9092, "rack-a", broker in fenced) for broker in brokers
+    )
     description = ClusterDescription("cluster-1", listed, names_fenced=True)
     return ClusterSnapshot(description, quorum, states, SECOND, settings or {})
 

@@ -9,14 +9,16 @@ import pytest
 from breakglass.services.health.counts import (
     NOT_READ,
     BrokerCounts,
+    Moves,
     PartitionCounts,
+    PartitionMove,
     Trouble,
     count,
     held_by_broker,
+    moves_of,
     partitions_in,
     topics_to_judge,
 )
-from breakglass.services.health.reassignments import Moves, PartitionMove, moves_of
 from breakglass.services.model import Denied, PartitionState, Reassignment, TopicPartition, Unknown
 from tests.unit.health.clusters import state
 
@@ -81,7 +83,7 @@ def test_what_each_broker_holds_is_counted() -> None:
 
 
 def test_a_hundred_thousand_partitions_are_counted_in_a_tenth_of_a_second() -> None:
-    states = [state(one, isr=(1, 2) if one % 3 else (1, 2, 3)) for one in range(100_000)]
+    states = [state(number, isr=(1, 2) if number % 3 else (1, 2, 3)) for number in range(100_000)]
     spent = []
     for _ in range(3):
         began = time.process_time()
@@ -111,12 +113,12 @@ def test_the_partitions_that_are_counted_can_be_named() -> None:
     offline, untold = state(3, isr=()), state(4, isr=(1,), topic="ledger")
     states = [whole, behind, few, offline, untold]
     counted = count(states, {"orders": 2})
-    named = {one: partitions_in(one, states, {"orders": 2}) for one in Trouble}
+    named = {trouble: partitions_in(trouble, states, {"orders": 2}) for trouble in Trouble}
     assert named == {
         Trouble.OFFLINE: [offline],
         Trouble.UNDER_MIN_ISR: [few],
         Trouble.UNDER_REPLICATED: [behind, few, untold],
     }
-    assert {one: counted.number(one) for one in Trouble} == {
+    assert {trouble: counted.number(trouble) for trouble in Trouble} == {
         one: len(held) for one, held in named.items()
     }

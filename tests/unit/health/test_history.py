@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.health.counts import PartitionCounts
-from breakglass.services.health.history import CAPACITY, History, Sample
+from breakglass.services.health.counts import CAPACITY, History, PartitionCounts, Sample
 
 
 def counts(offline: int) -> PartitionCounts:
@@ -56,8 +55,8 @@ def test_time_in_which_nothing_could_be_read_is_a_gap() -> None:
 def test_memory_is_bounded_and_no_peak_is_lost(values: list[int | None]) -> None:
     history = of(*values)
     assert len(history.moments) <= CAPACITY
-    assert history.peak(offline) == max((one for one in values if one is not None), default=0)
+    assert history.peak(offline) == max((value for value in values if value is not None), default=0)
     assert history.since_ms == 0
     line = history.line(offline, 30, len(values) * 1_000)
-    shown = [one for one in line if one is not None]
+    shown = [number for number in line if number is not None]
     assert max(shown, default=0) == history.peak(offline)

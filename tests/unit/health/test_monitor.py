@@ -19,17 +19,16 @@ from kafka.protocol.admin import (
 from breakglass.services.errors import StorageError
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.brokers import BrokerHealth
-from breakglass.services.health.counts import PartitionCounts
-from breakglass.services.health.history import HistoryGap
+from breakglass.services.health.counts import HistoryGap, PartitionCounts
 from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import ClusterSnapshot, Denied, Silent, TopicPartition, Unknown
-from tests.fake_broker import HangUp
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_broker import HangUp
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.waiting import within
 from tests.unit.health.clusters import QUORUM, SECOND, minimum, snapshot, state
-from tests.waiting import within
 
 ORDERS = TopicPartition("orders", 0)
 STORAGE_ERROR, CLUSTER_DENIED = 56, 31
@@ -77,7 +76,7 @@ def read(client: ReadClient) -> ClusterSnapshot:
 def broker(health: Health, number: int) -> BrokerHealth:
     brokers = health.brokers.value
     assert not isinstance(brokers, Unknown)
-    return next(one for one in brokers if one.id == number)
+    return next(health for health in brokers if health.id == number)
 
 
 def counts(health: Health) -> PartitionCounts:
@@ -188,8 +187,10 @@ def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
         result = DescribeConfigsResponse.DescribeConfigsResult
         return DescribeConfigsResponse(
             results=[
-                result(error_code=29, resource_type=2, resource_name=one.resource_name, configs=[])
-                for one in request.resources
+                result(
+                    error_code=29, resource_type=2, resource_name=resource.resource_name, configs=[]
+                )
+                for resource in request.resources
             ]
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from breakglass.services.health.tally import tally
-from tests.incidents import online_partition
+from breakglass.services.health.counts import tally
+from tests.kit.incidents import online_partition
 
 PARTITIONS = tuple(online_partition("orders", number) for number in range(4))
 

@@ -9,15 +9,15 @@ from uuid import uuid4
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.incident import broker_liveness, watch
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import Forfeited, TopicPartition
-from breakglass.services.recovery.evidence import gather
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.session import ReadAccess
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 CARTS = TopicPartition("carts", 0)
 MOMENT = 0.3
@@ -26,9 +26,9 @@ MOMENT = 0.3
 @pytest.fixture
 def bombed(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """b3 led `carts` last and came back EMPTY; b1 and b2 hold records."""
-    monkeypatch.setattr(broker_liveness, "ROLL_CALL_SECONDS", MOMENT)
+    monkeypatch.setattr(patience, "ROLL_CALL", MOMENT)
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(gather, "SETTLE_SECONDS", MOMENT)
+    monkeypatch.setattr(patience, "SETTLE", MOMENT)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     with FakeCluster(3) as cluster:
         cluster.story.offline(CARTS, (3, 1, 2), last=(3,))
@@ -87,7 +87,9 @@ def test_it_says_to_keep_the_broker_down_and_why(
     replica = found.evidence.replica(3)
     assert replica is not None
     assert isinstance(replica.log_end, Forfeited)
-    assert any(one.startswith("keep b3 down: electing it would destroy") for one in found.reasons)
+    assert any(
+        reason.startswith("keep b3 down: electing it would destroy") for reason in found.reasons
+    )
     assert found.restorers == ()
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from breakglass.services.incident.changes import changes, standing_changed
 from breakglass.services.model import Broker, ClusterSnapshot, PartitionState, TopicPartition
-from tests.incidents import every_verdict, online_partition, snapshot_of
+from tests.kit.incidents import every_verdict, online_partition, snapshot_of
 
 INCIDENT = every_verdict()
-STATES = [one.state for one in INCIDENT.rows]
+STATES = [row.state for row in INCIDENT.rows]
 BEFORE = snapshot_of(STATES)
 
 
@@ -19,35 +19,35 @@ def named(partition: str) -> TopicPartition:
 
 
 def with_state(changed: PartitionState) -> ClusterSnapshot:
-    kept = [one for one in STATES if one.partition != changed.partition]
+    kept = [state for state in STATES if state.partition != changed.partition]
     return snapshot_of([*kept, changed])
 
 
 def test_without_an_earlier_reading_every_row_has_to_be_read() -> None:
     found = changes((), None, BEFORE)
-    assert [one.partition for one in found.rows] == sorted(one.partition for one in STATES)
-    assert all(one.chunk is None for one in found.rows)
+    assert [row.partition for row in found.rows] == sorted(state.partition for state in STATES)
+    assert all(row.chunk is None for row in found.rows)
     assert not found.outdated
 
 
 def test_the_same_partitions_in_another_tuple_leave_the_rows_the_very_same() -> None:
-    found = changes(INCIDENT.rows, BEFORE, snapshot_of([replace(one) for one in STATES]))
+    found = changes(INCIDENT.rows, BEFORE, snapshot_of([replace(state) for state in STATES]))
     assert found.rows is INCIDENT.rows
     assert not found.outdated
 
 
 def test_a_partition_that_changed_keeps_its_conclusions_until_it_is_read() -> None:
-    ledger = next(one for one in STATES if one.partition.topic == "ledger")
+    ledger = next(state for state in STATES if state.partition.topic == "ledger")
     found = changes(INCIDENT.rows, BEFORE, with_state(replace(ledger, leader_epoch=11)))
     assert set(found.outdated) == {ledger.partition}
-    row = next(one for one in found.rows if one.partition == ledger.partition)
+    row = next(row for row in found.rows if row.partition == ledger.partition)
     assert (row.state.leader_epoch, str(row.action), row.loss) == (11, "elect b1", 50)
 
 
 def test_a_partition_that_is_led_again_has_no_row() -> None:
-    ledger = next(one for one in STATES if one.partition.topic == "ledger")
+    ledger = next(state for state in STATES if state.partition.topic == "ledger")
     found = changes(INCIDENT.rows, BEFORE, with_state(replace(ledger, leader=1)))
-    assert ledger.partition not in {one.partition for one in found.rows}
+    assert ledger.partition not in {row.partition for row in found.rows}
     assert not found.outdated
 
 

@@ -8,13 +8,18 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.incident.compressed_evidence import CHUNK, EvidenceChunk, chunks_of
-from breakglass.services.incident.row import judged_again, judged_rows
+from breakglass.services.incident.row import (
+    CHUNK,
+    EvidenceChunk,
+    chunks_of,
+    judged_again,
+    judged_rows,
+)
 from breakglass.services.model import Denied, LogDir, PartitionEvidence, Silent
-from breakglass.services.recovery.judgement.circumstances import Circumstances
-from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.judgement.verdict import assess
-from tests.incidents import LEDGER, QUORUM, READ_AT_MS, waiting
+from tests.kit.incidents import LEDGER, QUORUM, READ_AT_MS, waiting
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import HEALTHY
 

@@ -51,7 +51,7 @@ class TestWhatIsSeen:
         found = seen(EMPTY, log(1, role=LAST))
         assert found is not None
         assert (found.empty, found.log_end, found.best, found.best_end) == (True, 0, 2, 103)
-        assert [one.broker for one in found.holders] == [2, 3]
+        assert [holder.broker for holder in found.holders] == [2, 3]
 
     def test_a_shorter_leader_is_told_with_the_records_it_lacks(self) -> None:
         found = seen(SHORTER, log(2, (0, 70)))
@@ -107,15 +107,15 @@ class TestWhatBecomesOfTheRecords:
         holder = ReplicaAhead(1, 103, 0)
         one = replace(_seen(), holders=(holder,))
         again = followed(one, {1: log(1, (0, 70), (ELECTED, 500))})
-        assert [one.kept for one in again.holders] == [LogFate.TRUNCATED]
+        assert [holder.kept for holder in again.holders] == [LogFate.TRUNCATED]
 
     def test_a_replica_that_is_as_it_was_still_runs_with_them(self) -> None:
         again = followed(_seen(), {1: log(1, (0, 103))})
-        assert [one.kept for one in again.holders] == [LogFate.RUNNING]
+        assert [holder.kept for holder in again.holders] == [LogFate.RUNNING]
 
     def test_what_was_truncated_stays_truncated_though_its_broker_goes_down(self) -> None:
         cut = followed(_seen(), {1: log(1, (0, 70))})
-        assert [one.kept for one in followed(cut, {1: None}).holders] == [LogFate.TRUNCATED]
+        assert [holder.kept for holder in followed(cut, {1: None}).holders] == [LogFate.TRUNCATED]
 
 
 def _seen() -> ElectionSeen:

@@ -10,17 +10,17 @@ from breakglass.services.incident.filters import (
     _EXAMPLES,
     _KEYS,
     FilterError,
-    parse_filter,
     readable,
 )
-from tests.incidents import every_verdict, unread
+from tests.kit.filters import parse_filter
+from tests.kit.incidents import every_verdict, unread
 
 ROWS = every_verdict().rows
 
 
 def kept(text: str) -> list[str]:
     wanted = parse_filter(text)
-    return [str(one.partition) for one in ROWS if wanted.keeps(one)]
+    return [str(row.partition) for row in ROWS if wanted.keeps(row)]
 
 
 ALL = kept("")
@@ -67,7 +67,7 @@ def test_a_filter_keeps_what_it_says(text: str, partitions: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", "   "])
 def test_an_empty_filter_keeps_all(text: str) -> None:
     assert not parse_filter(text)
-    assert kept(text) == [str(one.partition) for one in ROWS]
+    assert kept(text) == [str(row.partition) for row in ROWS]
 
 
 def test_a_minus_keeps_exactly_the_others() -> None:
@@ -94,16 +94,16 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int, me
 
 def test_while_it_is_written_the_words_that_can_be_read_hold() -> None:
     wanted, fault = readable("ledger loss: verdict:x")
-    assert [str(one.partition) for one in ROWS if wanted.keeps(one)] == ["ledger-3"]
+    assert [str(row.partition) for row in ROWS if wanted.keeps(row)] == ["ledger-3"]
     assert fault is not None
     assert fault.position == 12
 
 
 def test_rows_that_are_not_judged_yet_match_by_name_alone() -> None:
     rows = unread(3).rows
-    assert [parse_filter("orders-1").keeps(one) for one in rows] == [False, True, False]
-    assert not any(parse_filter("loss:0").keeps(one) for one in rows)
-    assert all(parse_filter("is:unjudged").keeps(one) for one in rows)
+    assert [parse_filter("orders-1").keeps(row) for row in rows] == [False, True, False]
+    assert not any(parse_filter("loss:0").keeps(row) for row in rows)
+    assert all(parse_filter("is:unjudged").keeps(row) for row in rows)
 
 
 def test_every_key_has_an_example_that_can_be_read() -> None:

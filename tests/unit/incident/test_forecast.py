@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from breakglass.services.incident.forecast import Restorer, forecast_of
 from breakglass.services.model import Role
-from tests.incidents import bomb, every_verdict, incident_of, unread, waiting
+from tests.kit.incidents import bomb, every_verdict, incident_of, unread, waiting
 from tests.unit.recovery.replicas import log, offline, silent
 
 RETURNING = offline(log(1, (0, 9), role=Role.LAST_KNOWN_ELR), silent(3), topic="stock", number=0)
@@ -16,8 +16,13 @@ CUT_OFF = offline(log(2, (0, 9), role=Role.ELR, fenced=True), log(1, (0, 5)), nu
 def test_harm_comes_first_then_what_comes_back_then_what_stays() -> None:
     rows = incident_of(waiting(0), waiting(1), RETURNING, bomb(0)).rows
     told = [
-        (one.successor, one.harmful, one.whole, [str(row.partition) for row in one.rows])
-        for one in forecast_of(rows).outlooks
+        (
+            outlook.successor,
+            outlook.harmful,
+            outlook.whole,
+            [str(row.partition) for row in outlook.rows],
+        )
+        for outlook in forecast_of(rows).outlooks
     ]
     assert told == [
         (4, True, False, ["carts-0"]),
@@ -29,7 +34,7 @@ def test_harm_comes_first_then_what_comes_back_then_what_stays() -> None:
 def test_every_judged_partition_has_one_outlook() -> None:
     rows = every_verdict().rows
     forecast = forecast_of(rows)
-    assert sum(len(one.rows) for one in forecast.outlooks) == len(rows)
+    assert sum(len(outlook.rows) for outlook in forecast.outlooks) == len(rows)
     assert forecast.unread == 0
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from breakglass.services.incident import cells
 from breakglass.services.incident.groups import PartitionGroup, Sum, grouped
-from breakglass.services.incident.order import RowOrder, ordered
+from breakglass.services.incident.listing import RowOrder, ordered
 from breakglass.services.incident.row import IncidentRow
-from tests.incidents import every_verdict, incident_of, lossless, many_offline, unread
+from tests.kit.incidents import every_verdict, incident_of, lossless, many_offline, unread
 
 INCIDENT = every_verdict()
 
@@ -18,15 +18,15 @@ INCIDENT = every_verdict()
 def written(groups: Iterable[PartitionGroup]) -> list[tuple[str, ...]]:
     return [
         (
-            cells.verdict_text(one),
-            cells.action_text(one),
-            cells.name_text(one),
-            cells.best_text(one),
-            cells.loses_text(one),
-            cells.unread_text(one),
-            cells.heard_text(one),
+            cells.verdict_text(group),
+            cells.action_text(group),
+            cells.name_text(group),
+            cells.best_text(group),
+            cells.loses_text(group),
+            cells.unread_text(group),
+            cells.heard_text(group),
         )
-        for one in groups
+        for group in groups
     ]
 
 
@@ -44,7 +44,7 @@ def test_time_bombs_stand_first_then_internal_topics_then_the_others_by_verdict(
 
 
 def test_rows_of_one_partition_have_figures_of_their_own() -> None:
-    ledger = next(one for one in INCIDENT.rows if one.partition.topic == "ledger")
+    ledger = next(row for row in INCIDENT.rows if row.partition.topic == "ledger")
     assert cells.name_text(ledger) == "ledger-3"
     assert (cells.log_end_text(ledger), cells.epoch_text(ledger)) == ("125", "2")
     assert (cells.loses_text(ledger), cells.unread_text(ledger)) == ("50", "b3")
@@ -53,10 +53,10 @@ def test_rows_of_one_partition_have_figures_of_their_own() -> None:
 def test_a_group_has_every_partition_of_its_kind_once() -> None:
     incident = many_offline(1000, topics=5)
     groups = grouped(ordered(incident.rows))
-    assert sum(len(one.rows) for one in groups) == 1000
-    assert len({one.key for one in groups}) == len(groups) == 20
-    for one in groups:
-        assert {(row.verdict, row.action, row.partition.topic) for row in one.rows} == {one.key}
+    assert sum(len(group.rows) for group in groups) == 1000
+    assert len({group.key for group in groups}) == len(groups) == 20
+    for group in groups:
+        assert {(row.verdict, row.action, row.partition.topic) for row in group.rows} == {group.key}
 
 
 def test_partitions_that_do_not_follow_each_other_are_a_star() -> None:
@@ -87,7 +87,7 @@ def test_a_list_is_sorted_by_what_is_asked_for(order: RowOrder, first: str) -> N
 @pytest.mark.parametrize("order", RowOrder)
 def test_every_order_keeps_every_row(order: RowOrder) -> None:
     def names(rows: Iterable[IncidentRow]) -> set[str]:
-        return {str(one.partition) for one in rows}
+        return {str(row.partition) for row in rows}
 
     assert names(ordered(INCIDENT.rows, order)) == names(INCIDENT.rows)
     assert len(ordered(unread(5).rows, order)) == 5

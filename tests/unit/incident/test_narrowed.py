@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from breakglass.services.incident.filters import _EXAMPLES, parse_filter
+from breakglass.services.incident.filters import (
+    _EXAMPLES,
+    RowFilter,
+)
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.listing import ListingView, listing, narrowed
-from breakglass.services.incident.order import RowOrder
+from breakglass.services.incident.listing import ListingView, RowOrder, listing, narrowed
+from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
-from tests.incidents import every_verdict, many_offline, unread
+from tests.kit.filters import parse_filter
+from tests.kit.incidents import every_verdict, many_offline, unread
 
 INCIDENTS = {
     "every verdict": every_verdict(),
@@ -43,8 +49,8 @@ def test_a_part_of_the_whole_list_is_what_listing_all_rows_makes(
     made = narrowed(listing(incident.rows, ListingView()), view)
     listed = listing(incident.rows, view)
     if made is not None:
-        assert [one.key for one in made.groups] == [one.key for one in listed.groups]
-        assert [one.rows for one in made.groups] == [one.rows for one in listed.groups]
+        assert [group.key for group in made.groups] == [group.key for group in listed.groups]
+        assert [group.rows for group in made.groups] == [group.rows for group in listed.groups]
 
 
 @pytest.mark.parametrize(
@@ -83,3 +89,24 @@ def test_the_group_of_the_partition_to_keep_is_opened() -> None:
     assert made is not None
     assert made.opened == listing(rows, view, keep=keep).opened
     assert len(made.opened) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "of_topics"), [("t", True), ("-topic:x*", True), ("verdict:wait", False)]
+)
+def test_a_word_is_asked_once_for_all_groups_of_a_topic_or_of_a_conclusion(
+    text: str, of_topics: bool
+) -> None:
+    incident = many_offline(400, topics=4)
+    whole = listing(incident.rows, ListingView())
+    (test,) = parse_filter(text).tests
+    asked = []
+
+    def keeps(row: IncidentRow) -> bool:
+        asked.append(row.partition.topic if of_topics else (row.verdict, row.action))
+        return test.keeps(row)
+
+    counted = RowFilter(text, (replace(test, keeps=keeps),))
+    made = narrowed(whole, ListingView(counted))
+    assert made is not None
+    assert len(asked) == len(set(asked)) < len(whole.groups)

@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Observations:
 
 def test_what_is_added_is_read_as_it_was(store: Observations) -> None:
     store.add([SEEN])
-    assert [one.seen for one in store.load()] == [SEEN]
+    assert [observation.seen for observation in store.load()] == [SEEN]
 
 
 def test_one_election_counts_once_from_when_it_was_first_seen(store: Observations) -> None:
@@ -59,13 +59,13 @@ def test_lines_that_cannot_be_read_are_passed_over(store: Observations) -> None:
         file.write(b'{"schema": 99, "kind": "observed"}\n[]\n{"schema": 1, "ki')
     later = replace(SEEN, leader_epoch=8, seen_at_ms=8_000)
     store.add([later])
-    assert [one.seen for one in store.load()] == [later, SEEN]
+    assert [observation.seen for observation in store.load()] == [later, SEEN]
 
 
 def test_every_line_is_json_with_a_schema_for_its_owner_alone(store: Observations) -> None:
     store.add([SEEN, CUT])
     lines = [json.loads(line) for line in store.path.read_text().splitlines()]
-    assert [(one["schema"], one["kind"]) for one in lines] == [(1, "observed")] * 2
+    assert [(line["schema"], line["kind"]) for line in lines] == [(1, "observed")] * 2
     assert store.path.stat().st_mode & 0o077 == 0
 
 

@@ -16,23 +16,20 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
+from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.contents_effort import Effort
 from breakglass.services.errors import Unreachable, WrongCluster
-from breakglass.services.incident import broker_liveness, pending, replicas, watch
+from breakglass.services.incident import broker_liveness, changes, watch
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.incident.watch import IncidentWatch
-from breakglass.services.kafka.cluster import describe_cluster, reassignments
 from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from breakglass.services.kafka.wire import sender
 from breakglass.services.model import LogContents, TopicPartition, Unknown
-from breakglass.services.recovery.evidence import gather
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.session import ReadAccess
-from tests.fake_broker import HangUp
-from tests.fake_cluster import FakeCluster, partitions_of
-from tests.waiting import within
+from breakglass.services.session import Effort, ReadAccess
+from tests.kit.fake_broker import HangUp
+from tests.kit.fake_cluster import FakeCluster, partitions_of
+from tests.kit.waiting import within
 
 PATIENCE = 10.0
 ORDERS = partitions_of("orders", 4)
@@ -43,15 +40,15 @@ ROLL_CALL = 0.3
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Four partitions of `orders` whose last leader, b3, is fenced and dead."""
-    monkeypatch.setattr(broker_liveness, "ROLL_CALL_SECONDS", ROLL_CALL)
+    monkeypatch.setattr(patience, "ROLL_CALL", ROLL_CALL)
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(gather, "SETTLE_SECONDS", ROLL_CALL)
+    monkeypatch.setattr(patience, "SETTLE", ROLL_CALL)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     with FakeCluster(3) as cluster:
-        for one in ORDERS:
-            cluster.story.offline(one, (3, 1, 2), elr=(3,))
+        for order in ORDERS:
+            cluster.story.offline(order, (3, 1, 2), elr=(3,))
             for broker, records in ((1, 100), (2, 70), (3, 110)):
-                cluster.hold(broker, one, (0, records))
+                cluster.hold(broker, order, (0, records))
         cluster.story.fenced = {3}
         cluster.brokers[3].stop()
         yield cluster
@@ -78,10 +75,10 @@ def last(
 def asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
     """The partitions whose log end *broker* was asked for, in any request so far."""
     return [
-        TopicPartition(topic.name, one.partition_index)
+        TopicPartition(topic.name, partition.partition_index)
         for request in cluster.brokers[broker].requests(ListOffsetsRequest)
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -90,12 +87,14 @@ class TestWhatIsTold:
         self, watched: IncidentWatch
     ) -> None:
         first, *_, final = watched.read()
-        assert [(one.partition, one.verdict) for one in first.rows] == [
-            (one, None) for one in ORDERS
+        assert [(row.partition, row.verdict) for row in first.rows] == [
+            (order, None) for order in ORDERS
         ]
         assert first.summary.headline == "Reading the replicas of 4 offline partitions."
-        assert [one.verdict for one in final.rows] == [Verdict.WAIT] * 4
-        assert final.summary.headline == "Start b3: 4 of 4 come back whole."
+        assert [row.verdict for row in final.rows] == [Verdict.WAIT] * 4
+        assert final.summary.headline == (
+            "Run breakglass rescue --before-return 3, then start b3: 4 of 4 come back whole."
+        )
         assert final.complete
 
     def test_the_evidence_of_a_row_is_thawed_and_judged_when_asked_for(
@@ -109,17 +108,17 @@ class TestWhatIsTold:
     def test_many_are_read_in_goes_and_groups_are_asked_once(
         self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(replicas, "FIRST_GO", 1)
-        monkeypatch.setattr(replicas, "GO", 2)
+        monkeypatch.setattr(changes, "FIRST_GO", 1)
+        monkeypatch.setattr(changes, "GO", 2)
         monkeypatch.setattr(watch, "TELL_SECONDS", 0.0)
         told = [incident.judged for incident in watched.read()]
-        assert told == [0, 1, 3, 4, 4]
+        assert told == [0, 1, 1, 3, 3, 4, 4, 4]
         assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
 
     def test_internal_topics_are_read_first(
         self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(replicas, "FIRST_GO", 1)
+        monkeypatch.setattr(changes, "FIRST_GO", 1)
         cluster.story.offline(OFFSETS, (3, 1, 2), elr=(3,))
         last(watched)
         assert asked(cluster)[0] == OFFSETS
@@ -127,8 +126,8 @@ class TestWhatIsTold:
     def test_what_takes_too_long_is_left_to_the_next_reading(
         self, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(replicas, "FIRST_GO", 1)
-        monkeypatch.setattr(replicas, "GO", 1)
+        monkeypatch.setattr(changes, "FIRST_GO", 1)
+        monkeypatch.setattr(changes, "GO", 1)
         monkeypatch.setattr(watch, "READING_SECONDS", 0.0)
         incident, judged = None, []
         for _ in range(5):
@@ -159,7 +158,7 @@ class TestWhatIsReadAgain:
         cluster.hold(1, changed, (0, 130))
         after = last(watched, before)
         assert set(asked(cluster)[requests:]) == {changed}
-        assert [one.log_end for one in after.rows] == [100, 100, 130, 100]
+        assert [row.log_end for row in after.rows] == [100, 100, 130, 100]
         assert [old is new for old, new in zip(before.rows, after.rows, strict=True)] == [
             True, True, False, True,
         ]  # fmt: skip
@@ -175,8 +174,8 @@ class TestWhatIsReadAgain:
     def test_everything_is_read_again_after_a_while(
         self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pending, "EVERYTHING_SECONDS", 0.0)
-        monkeypatch.setattr(pending, "REPLICAS_SHARE", 1e9)
+        monkeypatch.setattr(changes, "EVERYTHING_SECONDS", 0.0)
+        monkeypatch.setattr(changes, "REPLICAS_SHARE", 1e9)
         before = last(watched)
         cluster.hold(1, ORDERS[0], (0, 500))
         assert last(watched, before).rows[0].log_end == 500
@@ -190,7 +189,7 @@ class TestWhatIsReadAgain:
         cluster.hold(1, OFFSETS, (0, 5))
         cluster.hold(2, OFFSETS, (0, 5))
         first, *_, final = watched.read(before)
-        assert [one.partition for one in first.rows] == [OFFSETS, *ORDERS[1:]]
+        assert [row.partition for row in first.rows] == [OFFSETS, *ORDERS[1:]]
         assert first.rows[0].verdict is None
         assert final.rows[0].verdict is Verdict.SAFE
 
@@ -202,15 +201,15 @@ class TestWhatIsReadAgain:
             cluster.story.fenced = {2, 3}
             cluster.brokers[2].stop()
             silent = last(watched, before)
-            assert [str(one.action) for one in silent.rows] == ["elect b1"] * 4
-            assert [one.unread for one in silent.rows] == [(3, 2)] * 4
+            assert [str(row.action) for row in silent.rows] == ["elect b1"] * 4
+            assert [row.unread for row in silent.rows] == [(3, 2)] * 4
             again = last(watched, silent, everything=True)
-            assert [one.judged for one in again.rows] == [one.judged for one in silent.rows]
-            for one in ORDERS:
-                state = cluster.story.states[one]
-                cluster.story.states[one] = replace(state, leader_epoch=state.leader_epoch + 2)
+            assert [row.judged for row in again.rows] == [row.judged for row in silent.rows]
+            for order in ORDERS:
+                state = cluster.story.states[order]
+                cluster.story.states[order] = replace(state, leader_epoch=state.leader_epoch + 2)
             led_since = last(watched, again)
-        assert [str(one.action) for one in led_since.rows] == ["start b2"] * 4
+        assert [str(row.action) for row in led_since.rows] == ["start b2"] * 4
 
     def test_a_quorum_that_is_lost_changes_verdicts_without_a_replica_being_read(
         self, cluster: FakeCluster, watched: IncidentWatch
@@ -219,10 +218,10 @@ class TestWhatIsReadAgain:
         requests = len(asked(cluster))
         cluster.story.quorum_leader = -1
         (after,) = watched.read(before)
-        assert {str(one.action) for one in after.rows} == {"no quorum"}
+        assert {str(row.action) for row in after.rows} == {"no quorum"}
         assert len(asked(cluster)) == requests
         cluster.story.quorum_leader = 101
-        assert {one.verdict for one in last(watched, after).rows} == {Verdict.WAIT}
+        assert {row.verdict for row in last(watched, after).rows} == {Verdict.WAIT}
 
 
 class TestWhoIsSilent:
@@ -233,7 +232,7 @@ class TestWhoIsSilent:
         before = last(watched)
         assert before.silent[2] == "b2 does not answer (timed out)"
         assert before.awaited == {2}
-        assert {one.heard for one in before.rows} == {(1, 3)}
+        assert {row.heard for row in before.rows} == {(1, 3)}
         began = time.monotonic()
         last(watched, before)
         assert time.monotonic() - began < ROLL_CALL
@@ -242,21 +241,21 @@ class TestWhoIsSilent:
         self, cluster: FakeCluster
     ) -> None:
         cluster.story.fenced = {3}
-        for one in ORDERS:
-            cluster.story.states[one] = replace(
-                cluster.story.states[one], elr=(), assignment=(1, 2)
+        for order in ORDERS:
+            cluster.story.states[order] = replace(
+                cluster.story.states[order], elr=(), assignment=(1, 2)
             )
         cluster.brokers[2].hung = True
         with closing(watch_of(cluster, duration=1.5)) as watched:
             before = last(watched)
             assert before.awaited == {2}
-            assert not any(one.automatable for one in before.rows)
+            assert not any(row.automatable for row in before.rows)
             incident = before
             give_up = time.monotonic() + PATIENCE
             while incident.awaited:
                 assert time.monotonic() < give_up
                 incident = last(watched, incident)
-            assert all(one.automatable for one in incident.rows)
+            assert all(row.automatable for row in incident.rows)
 
     def test_a_broker_that_answers_again_is_read_by_itself(
         self, cluster: FakeCluster, watched: IncidentWatch
@@ -268,7 +267,7 @@ class TestWhoIsSilent:
         while incident.silent.keys() != {3}:
             assert time.monotonic() < give_up
             incident = last(watched, incident)
-        assert {one.heard for one in incident.rows} == {(2, 3)}
+        assert {row.heard for row in incident.rows} == {(2, 3)}
         assert incident.complete
 
     def test_a_broker_that_greets_and_then_fails_is_left_alone_for_a_while(
@@ -278,7 +277,7 @@ class TestWhoIsSilent:
             raise HangUp
 
         monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 30.0)
-        monkeypatch.setattr(replicas, "GO_SECONDS", 0.5)
+        monkeypatch.setattr(patience, "ONE_BROKER", 0.5)
         cluster.brokers[2].serve(ListOffsetsRequest, hang_up)
         with closing(watch_of(cluster)) as watched:
             incident = last(watched)
@@ -313,10 +312,9 @@ class TestFailures:
     def test_a_bootstrap_broker_that_hangs_is_left_for_another_in_the_same_reading(
         self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(watch, "GREETING_SECONDS", ROLL_CALL)
-        monkeypatch.setattr(describe_cluster, "QUORUM_SECONDS", ROLL_CALL)
-        monkeypatch.setattr(reassignments, "REASSIGNMENT_SECONDS", ROLL_CALL)
-        monkeypatch.setattr(sender, "KNOWN_BROKER_SECONDS", ROLL_CALL)
+        monkeypatch.setattr(patience, "GREETING", ROLL_CALL)
+        monkeypatch.setattr(patience, "CONTROLLER", ROLL_CALL)
+        monkeypatch.setattr(patience, "KNOWN_BROKER", ROLL_CALL)
         before = last(watched)
         cluster.brokers[1].hung = True
         assert last(watched, before).rows
@@ -365,7 +363,7 @@ class TestClosing:
         watched.close()
         reading.join(PATIENCE)
         assert time.monotonic() - began < within(1.0)
-        assert [one.judged for one in told] in ([0], [0, 4])
+        assert [incident.judged for incident in told] in ([0], [0, 4])
 
     def test_rows_that_are_judged_again_are_left_at_once(
         self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
@@ -394,11 +392,11 @@ class TestClosing:
 def contents_asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
     """The partitions whose records *broker* was asked for, in any request so far."""
     return [
-        TopicPartition(topic.topic, one.partition)
+        TopicPartition(topic.topic, partition.partition)
         for request in cluster.brokers[broker].requests(FetchRequest)
         for topic in request.topics
-        for one in topic.partitions
-        if one.fetch_offset != PAST_EVERY_LOG
+        for partition in topic.partitions
+        if partition.fetch_offset != PAST_EVERY_LOG
     ]
 
 
@@ -443,7 +441,11 @@ class TestContents:
         cluster.hold(1, ORDERS[1], (0, 90))
         asked_before = len(contents_asked(cluster))
         told = list(watched.read(before, everything=True))
-        shown = [contents_of(one, ORDERS[1], 1) for one in told if one.row(ORDERS[1]).log_end == 90]  # type: ignore[union-attr]
+        shown = [
+            contents_of(incident, ORDERS[1], 1)
+            for incident in told
+            if (row := incident.row(ORDERS[1])) and row.log_end == 90
+        ]
         assert isinstance(shown[0], Unknown), "it is shown before it is read"
         after = told[-1]
         assert contents_asked(cluster)[asked_before:] == [ORDERS[1]]

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.incident import broker_liveness, few_logs, watch, witness
+from breakglass.services.incident import broker_liveness, watch, witness
 from breakglass.services.incident.election_words import alarm_lines
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.evidence import gather
 from breakglass.services.session import ReadAccess
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -26,12 +26,12 @@ ORDERS = TopicPartition("orders", 0)
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """`orders-0` waits for b3, which is dead; b1 holds 103 records and b2 70."""
-    monkeypatch.setattr(broker_liveness, "ROLL_CALL_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "ROLL_CALL", 0.3)
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(gather, "SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "SETTLE", 0.3)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
-    monkeypatch.setattr(few_logs, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(witness, "REST_SECONDS", 0.0)
     with FakeCluster(3) as cluster:
         cluster.story.offline(ORDERS, (3, 1, 2), last=(3,))
         cluster.hold(1, ORDERS, (0, 103))
@@ -182,4 +182,4 @@ def test_a_state_folder_that_cannot_be_written_is_reported_and_stops_nothing(
         after = last(watched, before)
         assert "33 records" in alarms(after)
         assert str(tmp_path / "observed") in after.unwritten
-        assert all(one.acknowledged for one in watched.acknowledge())
+        assert all(observation.acknowledged for observation in watched.acknowledge())

@@ -28,14 +28,14 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.election_client import LEFT_OUT, ElectionClient, Reply
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from tests.fake_broker import Body, FakeBroker, HangUp
+from tests.kit.fake_broker import Body, FakeBroker, HangUp
 
 PATIENCE = 10.0
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -119,7 +119,7 @@ def answer_orders(broker: FakeBroker, codes: Codes | None = None, *, top: int = 
                         )
                         for one, code in replied(
                             topic.name,
-                            [one.partition_index for one in topic.partitions],
+                            [partition.partition_index for partition in topic.partitions],
                             codes,
                             top,
                         )
@@ -136,10 +136,10 @@ def replied(
     topic: str, asked: list[int], codes: Codes | None, top: int
 ) -> Iterator[tuple[int, int]]:
     """Partition numbers and codes of one topic's answer."""
-    for one in asked:
-        code = (codes or {}).get(TopicPartition(topic, one), top)
+    for number in asked:
+        code = (codes or {}).get(TopicPartition(topic, number), top)
         if code is not None:
-            yield one, code
+            yield number, code
 
 
 def answer_all(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
@@ -155,9 +155,9 @@ class TestWhatIsSent:
         (request,) = broker.requests(AlterPartitionReassignmentsRequest)
         assert request.allow_replication_factor_change is False
         assert {
-            TopicPartition(topic.name, one.partition_index): one.replicas
+            TopicPartition(topic.name, partition.partition_index): partition.replicas
             for topic in request.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         } == {A: [3, 1, 2], B: [2, 1], C: [1, 3]}
 
     @pytest.mark.parametrize("election", [ElectionType.PREFERRED, ElectionType.UNCLEAN])
@@ -252,8 +252,12 @@ class TestAnswers:
         self, broker: FakeBroker, client: ElectionClient, act: Act, version: int
     ) -> None:
         act(client)
-        elections = [one for one in broker.received if one.api_key == ElectLeadersRequest.API_KEY]
-        assert [one.version for one in elections] == [version]
+        elections = [
+            received
+            for received in broker.received
+            if received.api_key == ElectLeadersRequest.API_KEY
+        ]
+        assert [election.version for election in elections] == [version]
 
     @pytest.mark.parametrize(
         ("act", "needs"),

@@ -11,9 +11,9 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from breakglass.services.kafka.group_client import COMMIT_VERSION, GroupClient
 from breakglass.services.kafka.wire.api_keys import READ
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.lab.proxy.refusal import refusal
+from breakglass.services.lab.proxy.rewriting import refusal
 from breakglass.services.model import TopicPartition
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 PATIENCE = 10.0
 ORDERS = TopicPartition("orders", 0)

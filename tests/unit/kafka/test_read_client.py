@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -25,13 +25,14 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from breakglass.services import patience
 from breakglass.services.errors import NotAuthorized, TimedOut, Unreachable
-from breakglass.services.kafka.cluster import describe_cluster, reassignments
+from breakglass.services.kafka import read_client
 from breakglass.services.kafka.cluster.group_offsets import read_group_offsets
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.log_dirs import NO_LOG
 from breakglass.services.kafka.wire.broker_errors import REQUEST_TIMED_OUT, denied
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import until
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import (
     Denied,
     LogDir,
@@ -42,9 +43,9 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
-from tests.fake_cluster import FakeCluster, partitions_of
-from tests.fake_metadata import CLUSTER_ID, CONTROLLER
-from tests.waiting import within
+from tests.kit.fake_cluster import FakeCluster, partitions_of
+from tests.kit.fake_metadata import CLUSTER_ID, CONTROLLER
+from tests.kit.waiting import within
 
 PATIENCE = 10.0
 DENIED = 29
@@ -78,11 +79,11 @@ def serve_everywhere(cluster: FakeCluster, request_class: Any, respond: Any) -> 
 class TestPartitions:
     def test_all_pages_are_followed(self, cluster: FakeCluster, client: ReadClient) -> None:
         for topic in ("events", "ledger"):
-            for one in partitions_of(topic, 25):
-                cluster.story.offline(one)
+            for partition in partitions_of(topic, 25):
+                cluster.story.offline(partition)
         cluster.story.page = 10
         found = client.partitions([], soon())
-        assert [one.partition for one in found] == sorted(cluster.story.states)
+        assert [state.partition for state in found] == sorted(cluster.story.states)
         assert len(cluster.brokers[1].requests(DescribeTopicPartitionsRequest)) == 6
 
     def test_each_is_told_as_the_controller_has_it(
@@ -93,28 +94,33 @@ class TestPartitions:
         assert client.partitions(["orders"], soon()) == (moving,)
 
     def test_a_topic_that_does_not_exist_is_absent(self, client: ReadClient) -> None:
-        assert [one.partition for one in client.partitions(["orders", "none"], soon())] == [ORDERS]
+        assert [
+            partition.partition for partition in client.partitions(["orders", "none"], soon())
+        ] == [ORDERS]
 
     def test_of_a_large_topic_only_the_stretch_that_matters_is_read(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
-        for one in partitions_of("orders", 5_000):
-            cluster.story.offline(one)
+        for partition in partitions_of("orders", 5_000):
+            cluster.story.offline(partition)
         only = [TopicPartition("orders", number) for number in (3_000, 4_200, 2_100)]
         read = client.partitions(["orders"], soon(), only)
         asked = cluster.brokers[1].requests(DescribeTopicPartitionsRequest)
-        assert [one.partition.partition for one in read] == list(range(2_100, 4_201))
+        assert [state.partition.partition for state in read] == list(range(2_100, 4_201))
         assert [one.cursor.partition_index for one in asked] == [2_100, 4_100]
 
     def test_of_several_topics_all_between_the_first_and_the_last_that_matter_is_read(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         for topic in ("a", "b", "c"):
-            for one in partitions_of(topic, 3):
-                cluster.story.offline(one)
+            for partition in partitions_of(topic, 3):
+                cluster.story.offline(partition)
         only = [TopicPartition("c", 0), TopicPartition("a", 2)]
         cluster.story.page = 2
-        read = [str(one.partition) for one in client.partitions(["a", "b", "c"], soon(), only)]
+        read = [
+            str(partition.partition)
+            for partition in client.partitions(["a", "b", "c"], soon(), only)
+        ]
         assert read[:5] == ["a-2", "b-0", "b-1", "b-2", "c-0"]
 
     def test_r22_a_named_topic_that_may_not_be_described_is_an_error_that_names_it(
@@ -163,10 +169,10 @@ class TestSnapshot:
         cluster.story.settings["orders"] = {"min.insync.replicas": "2", "cleanup.policy": "compact"}
         snapshot = client.snapshot(soon())
         assert snapshot.cluster_id == CLUSTER_ID
-        assert [one.fenced for one in snapshot.brokers] == [False, False, True]
+        assert [broker.fenced for broker in snapshot.brokers] == [False, False, True]
         assert known(snapshot.quorum)
         assert snapshot.quorum.leader == CONTROLLER
-        assert [one.partition for one in snapshot.offline] == [ORDERS]
+        assert [state.partition for state in snapshot.offline] == [ORDERS]
         assert snapshot.settings == {"orders": TopicSettings(2, False, True, False)}
 
     def test_r12_reassignments_are_part_of_the_partition(
@@ -180,8 +186,7 @@ class TestSnapshot:
         self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The rest is there, and late by no more than the one wait."""
-        monkeypatch.setattr(describe_cluster, "QUORUM_SECONDS", 0.3)
-        monkeypatch.setattr(reassignments, "REASSIGNMENT_SECONDS", 0.3)
+        monkeypatch.setattr(patience, "CONTROLLER", 0.3)
         serve_everywhere(cluster, DescribeQuorumRequest, lambda _: None)
         serve_everywhere(cluster, ListPartitionReassignmentsRequest, lambda _: None)
         began = time.monotonic()
@@ -220,6 +225,30 @@ class TestSnapshot:
         serve_everywhere(cluster, DescribeQuorumRequest, lambda _: answer)
         assert client.snapshot(soon()).quorum == Silent("the controller quorum does not answer")
 
+    def test_r20_a_broker_that_the_controllers_do_not_answer_speaks_for_no_other(
+        self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(patience, "CONTROLLER", within(10.0))
+        monkeypatch.setattr(patience, "ROLL_CALL", within(10.0))
+        answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
+        cut_off = cluster.brokers[1]
+        cut_off.serve(DescribeQuorumRequest, lambda _: answer)
+        assert known(client.snapshot(soon()).quorum)
+        asked = len(cut_off.requests(DescribeTopicPartitionsRequest))
+        assert asked == 1
+        assert client.partitions(["orders"], soon())
+        assert len(cut_off.requests(DescribeTopicPartitionsRequest)) == asked
+
+    def test_r20_brokers_are_not_asked_each_time_while_no_controller_answers(
+        self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(read_client, "SILENT_SECONDS", 3600.0)
+        answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
+        serve_everywhere(cluster, DescribeQuorumRequest, lambda _: answer)
+        for _ in range(3):
+            assert isinstance(client.snapshot(soon()).quorum, Silent)
+        assert len(cluster.brokers[2].requests(DescribeQuorumRequest)) == 1
+
     def test_a_quorum_without_leader_is_known_as_that(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
@@ -235,7 +264,7 @@ class TestSnapshot:
         cluster.story.states[well] = replace(cluster.story.offline(well), leader=1)
         client.snapshot(soon())
         (asked,) = cluster.brokers[1].requests(DescribeConfigsRequest)
-        assert [one.resource_name for one in asked.resources] == ["orders"]
+        assert [resource.resource_name for resource in asked.resources] == ["orders"]
 
     def test_r22_settings_that_may_not_be_read_are_unknown_with_the_acl(
         self, cluster: FakeCluster, client: ReadClient
@@ -262,6 +291,31 @@ class TestSnapshot:
         assert description.unregistered((1, 3)) == ()
 
 
+def described(path: str, held: Mapping[TopicPartition, tuple[int, bool]]) -> Any:
+    """One directory; of each replica its offset lag, and whether it is a copy."""
+    result = DescribeLogDirsResponse.DescribeLogDirsResult
+    topic = result.DescribeLogDirsTopic
+    partition = topic.DescribeLogDirsPartition
+    return result(
+        error_code=0,
+        log_dir=path,
+        topics=[
+            topic(
+                name=one.topic,
+                partitions=[
+                    partition(
+                        partition_index=one.partition,
+                        partition_size=9,
+                        offset_lag=lag,
+                        is_future_key=future,
+                    )
+                ],
+            )
+            for one, (lag, future) in held.items()
+        ],
+    )
+
+
 class TestLogDirs:
     def test_r21_each_replica_with_its_directory(
         self, cluster: FakeCluster, client: ReadClient
@@ -269,6 +323,25 @@ class TestLogDirs:
         cluster.hold(1, ORDERS, (0, 3))
         held = client.log_dirs(1, [ORDERS, TopicPartition("orders", 9)], soon())
         assert held == {ORDERS: LogDir("/logs", online=True, size=1_000)}
+
+    def test_r21_a_copy_stands_beside_its_log_or_alone_and_minus_one_means_both(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        """-1 is INVALID_OFFSET_LAG where there is no log, and one ahead where there is."""
+        alone = TopicPartition("orders", 1)
+        logs, copies = (0, False), (-1, True)
+        answer = DescribeLogDirsResponse(
+            error_code=0,
+            results=[
+                described("/one", {ORDERS: logs}),
+                described("/two", {ORDERS: copies, alone: copies}),
+            ],
+        )
+        cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: answer)
+        held = client.log_dirs(1, [ORDERS, alone], soon())
+        copy = LogDir("/two", online=True, size=9, future=True, behind=-1)
+        assert held[ORDERS] == LogDir("/one", online=True, size=9, copy=copy)
+        assert held[alone] == LogDir("/two", online=True, size=9, future=True, behind=NO_LOG)
 
     @pytest.mark.parametrize("code", [0, CLUSTER_DENIED])
     def test_r22_no_answer_at_all_is_a_missing_acl_in_old_brokers_and_new(

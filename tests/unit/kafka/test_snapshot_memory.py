@@ -15,7 +15,7 @@ from breakglass.services.kafka.wire.cached_answers import Unchanged
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from breakglass.services.model import ClusterSnapshot, Reassignment, TopicPartition
-from tests.fake_cluster import FakeCluster, partitions_of
+from tests.kit.fake_cluster import FakeCluster, partitions_of
 
 PATIENCE = 10.0
 PAGE = 5
@@ -26,8 +26,8 @@ PARTITIONS = partitions_of("orders", 3 * PAGE)
 def cluster() -> Iterator[FakeCluster]:
     """Three pages of offline partitions."""
     with FakeCluster(3) as cluster:
-        for one in PARTITIONS:
-            cluster.story.offline(one)
+        for partition in PARTITIONS:
+            cluster.story.offline(partition)
         cluster.story.page = PAGE
         yield cluster
 
@@ -80,7 +80,9 @@ def test_only_the_page_that_changed_is_decoded(
     cluster.story.states[changed] = replace(cluster.story.states[changed], leader_epoch=9)
     second = taken(client, memory)
     assert len(decoded) == 1
-    assert [one.leader_epoch for one in second.partitions if one.partition == changed] == [9]
+    assert [
+        partition.leader_epoch for partition in second.partitions if partition.partition == changed
+    ] == [9]
     same = [old is new for old, new in zip(first.partitions, second.partitions, strict=True)]
     assert same == [True] * PAGE + [False] * PAGE + [True] * PAGE
 
@@ -93,8 +95,8 @@ def test_a_partition_that_comes_back_is_told_and_one_that_is_deleted_is_gone(
     del cluster.story.states[PARTITIONS[7]]
     second = taken(client, memory)
     assert len(second.partitions) == len(PARTITIONS) - 1
-    assert [one.partition for one in second.offline] == [
-        one for one in PARTITIONS if one not in (PARTITIONS[0], PARTITIONS[7])
+    assert [state.partition for state in second.offline] == [
+        partition for partition in PARTITIONS if partition not in (PARTITIONS[0], PARTITIONS[7])
     ]
 
 
@@ -107,7 +109,7 @@ def test_a_reassignment_that_begins_changes_its_partition_alone(
     changed = [
         new for old, new in zip(first.partitions, second.partitions, strict=True) if old is not new
     ]
-    assert [(one.partition, one.reassignment) for one in changed] == [
+    assert [(state.partition, state.reassignment) for state in changed] == [
         (PARTITIONS[3], Reassignment((4,), ()))
     ]
     assert taken(client, memory).partitions is second.partitions
@@ -125,7 +127,7 @@ def test_sets_of_brokers_that_are_alike_are_held_once(
     client: ReadClient, memory: SnapshotMemory
 ) -> None:
     page = taken(client, memory).partitions[:PAGE]
-    assert len({id(one.assignment) for one in page}) == 1
+    assert len({id(state.assignment) for state in page}) == 1
 
 
 def test_an_answer_that_cannot_be_converted_is_not_kept() -> None:

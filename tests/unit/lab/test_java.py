@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.java import find_java, java_version, parse_java_version
+from breakglass.services.lab.distribution import find_java, java_version, parse_java_version
 
 
 def java_that_says(folder: Path, version: str) -> Path:

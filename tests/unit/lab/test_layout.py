@@ -12,13 +12,14 @@ from breakglass.services.errors import LabError
 from breakglass.services.lab.layout import (
     FIRST_CONTROLLER,
     LAYOUT_FILE,
+    LOWEST,
     Address,
+    free_ports,
     load_layout,
     save_layout,
 )
+from breakglass.services.lab.node import format_folder, kafka_uuid
 from breakglass.services.lab.planning import new_broker, new_cluster
-from breakglass.services.lab.ports import LOWEST, free_ports
-from breakglass.services.lab.storage import format_folder, kafka_uuid
 
 
 def test_a_layout_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -88,13 +89,13 @@ def test_a_port_that_is_taken_is_not_free(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         offered = iter([port, *range(LOWEST, LOWEST + 100)])
-        randint = "breakglass.services.lab.ports.random.randint"
+        randint = "breakglass.services.lab.layout.random.randint"
         monkeypatch.setattr(randint, lambda low, high: next(offered))
         assert port not in free_ports(2)
 
 
 def test_too_few_free_ports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("breakglass.services.lab.ports._free", lambda port: False)
+    monkeypatch.setattr("breakglass.services.lab.layout._free", lambda port: False)
     with pytest.raises(LabError, match="ports"):
         free_ports(1)
 
@@ -102,7 +103,7 @@ def test_too_few_free_ports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_ids_are_as_kafka_writes_them() -> None:
     ids = {kafka_uuid() for _ in range(300)}
     assert len(ids) == 300
-    assert all(len(one) == 22 and not one.startswith("-") for one in ids)
+    assert all(len(id_) == 22 and not id_.startswith("-") for id_ in ids)
 
 
 def test_a_formatted_folder_stays_as_it_is(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.class_data import fingerprint
-from breakglass.services.lab import preparation
+from breakglass.services.lab import planning
 from breakglass.services.lab.distribution import Distribution
-from breakglass.services.lab.preparation import prepared
+from breakglass.services.lab.planning import prepared
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Distribution:
     java.parent.mkdir(parents=True)
     java.touch()
     found = Distribution("4.3.1", java, (tmp_path / "kafka.jar",))
-    monkeypatch.setattr(preparation, "distribution", lambda version, cache: found)
+    monkeypatch.setattr(planning, "distribution", lambda version, cache: found)
     return found
 
 
@@ -55,5 +55,7 @@ def test_another_java_or_other_jars_need_another_archive(
     other_jars = replace(kafka, jars=(tmp_path / "other.jar",))
     other_java = replace(kafka, java=tmp_path / "java2")
     other_java.java.touch()
-    archives = {archive_of(one, tmp_path) for one in (kafka, other_jars, other_java)}
+    archives = {
+        archive_of(distribution, tmp_path) for distribution in (kafka, other_jars, other_java)
+    }
     assert len(archives) == 3

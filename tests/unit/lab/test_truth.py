@@ -17,11 +17,11 @@ from breakglass.services.lab.truth import (
     Truth,
     Written,
     from_json,
-    load_truth,
     save_truth,
     to_json,
 )
 from breakglass.services.model import EpochRange, TopicPartition
+from tests.kit.truth import load_truth
 
 LEDGER = TopicPartition("ledger", 0)
 

@@ -65,7 +65,7 @@ def fetch() -> Path:
 
 def test_a_jar_is_fetched_once_however_many_want_it_at_once(repository: Repository) -> None:
     with ThreadPoolExecutor(FETCHERS) as pool:
-        found = {one.result() for one in [pool.submit(fetch) for _ in range(FETCHERS)]}
+        found = {future.result() for future in [pool.submit(fetch) for _ in range(FETCHERS)]}
     (jar,) = found
     assert jar.read_bytes() == JAR
     assert repository.asked.count(PATH) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from breakglass.services.metastore import appender, columns
 from breakglass.services.metastore.events import Continued, Event, Flagged
 from breakglass.services.metastore.records import CommandRecord
-from breakglass.services.metastore.whole_fetches import commands_in
+from breakglass.services.metastore.topic_reader import commands_in
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
 from breakglass.services.pipeline.batches.varints import NotByColumns
 from breakglass.services.topic_backup.compression import Compression

@@ -13,7 +13,6 @@ from breakglass.services.metastore.command import (
     IncompatibleCommand,
     InvalidCommand,
     quoted,
-    statement_of,
     unquoted,
 )
 from breakglass.services.metastore.command_id import (
@@ -29,16 +28,16 @@ from tests.unit.metastore.generating import HARD, Generator
 def test_two_thousand_commands_of_the_grammar_are_read_back() -> None:
     records = Generator(1).records(2_500)
     kinds: Counter[str] = Counter()
-    for one in records:
-        key = CommandId.from_json(one.key)
-        command = Command.from_json(one.value)
-        assert key.to_json() == one.key
-        assert command.statement == json.loads(one.value or b"")["statement"]
+    for record in records:
+        key = CommandId.from_json(record.key)
+        command = Command.from_json(record.value)
+        assert key.to_json() == record.key
+        assert command.statement == json.loads(record.value or b"")["statement"]
         ddl = command.plan.ddl if command.plan else None
         if ddl is not None:
             assert unquoted(key.entity) == ddl.name
         kinds[f"{key.type}/{key.action}"] += 1
-    assert {one.partition("/")[0] for one in kinds} >= {
+    assert {kind.partition("/")[0] for kind in kinds} >= {
         "stream", "table", "type", "terminate", "pause", "resume"
     }  # fmt: skip
     assert len(kinds) >= 10
@@ -118,7 +117,7 @@ def test_versions_are_refused_as_ksqldb_says_it() -> None:
 
 def test_a_plan_tells_what_it_does() -> None:
     record = next(
-        one for one in Generator(3).records(200) if b"CSAS_" in (one.value or b"")
+        record for record in Generator(3).records(200) if b"CSAS_" in (record.value or b"")
     )  # fmt: skip
     plan = Command.from_json(record.value).plan
     assert plan is not None
@@ -127,8 +126,3 @@ def test_a_plan_tells_what_it_does() -> None:
     assert plan.ddl.kind is DdlKind.CREATE_STREAM
     assert plan.query.sink == plan.ddl.name
     assert plan.query.id.endswith(f"_{record.offset}")
-
-
-def test_the_statement_of_an_incompatible_command_can_be_read() -> None:
-    assert statement_of(b'{"statement":"A","version":99}') == "A"
-    assert statement_of(b"nothing") is None

@@ -31,20 +31,20 @@ def test_what_is_left_becomes_the_same_metastore(seed: int) -> None:
     told = compact(records)
     assert len(told.records) < len(records)
     assert digest_of(told.records) == digest_of(records) == told.digest
-    by_offset = {one.offset: one for one in records}
-    for one in told.records:
-        same = by_offset[one.offset]
-        assert (one.key, one.timestamp_ms) == (same.key, same.timestamp_ms)
-        assert one.value == same.value or one.offset in told.stripped
+    by_offset = {record.offset: record for record in records}
+    for record in told.records:
+        same = by_offset[record.offset]
+        assert (record.key, record.timestamp_ms) == (same.key, same.timestamp_ms)
+        assert record.value == same.value or record.offset in told.stripped
     assert len(compact(told.records).records) <= len(told.records)
 
 
 def test_an_ended_query_keeps_the_stream_it_made() -> None:
     records = Generator(2).records(300)
     told = compact(records)
-    for one in told.records:
-        if one.offset in told.stripped:
-            plan = json.loads(one.value or b"")["plan"]
+    for record in told.records:
+        if record.offset in told.stripped:
+            plan = json.loads(record.value or b"")["plan"]
             assert plan["queryPlan"] is None
             assert plan["ddlCommand"]["@type"].startswith("create")
 
@@ -98,7 +98,7 @@ def test_a_compaction_that_ends_anywhere_leaves_nothing_or_all_of_it(
     wanted, seen = tmp_path / "small", []
 
     def look() -> None:
-        seen.append([read_source(one, Skips()).records for one in wanted.glob("*.bak")])
+        seen.append([read_source(path, Skips()).records for path in wanted.glob("*.bak")])
 
     def ended(call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*given: Any, **named: Any) -> Any:
@@ -114,6 +114,6 @@ def test_a_compaction_that_ends_anywhere_leaves_nothing_or_all_of_it(
             patched.setattr(owner, name, ended(getattr(owner, name)))
         write_compacted(source, told, wanted)
     assert len(seen) > 10
-    assert all(one in ([], [told.records]) for one in seen)
+    assert all(group in ([], [told.records]) for group in seen)
     assert seen[-1] == [told.records]
     assert file.read_bytes() == held

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.metastore import appender
-from breakglass.services.metastore.names import newest
 from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.settings import newest
 from breakglass.services.metastore.side_reader import side_extent
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import ODD, TOPIC, back_up, content, stored
@@ -18,8 +18,8 @@ GROUP = 3
 PLAIN = Generator(7).records(9)
 ELSE = Generator(8).records(8)
 NEWLINES = [
-    one._replace(value=(one.value or b"").replace(b",", b",\n"), offset=one.offset + 9)
-    for one in Generator(9).records(5)
+    record._replace(value=(record.value or b"").replace(b",", b",\n"), offset=record.offset + 9)
+    for record in Generator(9).records(5)
 ]
 
 
@@ -36,7 +36,7 @@ def watched(
 
 
 def files(folder: Path) -> list[Path]:
-    return [one for one in folder.iterdir() if one.suffix == ".bak"]
+    return [path for path in folder.iterdir() if path.suffix == ".bak"]
 
 
 @pytest.mark.parametrize("overlapped", [1, 500])
@@ -70,7 +70,7 @@ def test_a_run_that_ends_anywhere_is_made_good_by_the_next(
                 content(begin).startswith(held)
             ), before  # fmt: skip
         back_up(folder, then)
-        last = newest([one.name for one in folder.iterdir()], TOPIC)
+        last = newest([path.name for path in folder.iterdir()], TOPIC)
         assert last is not None
         assert (folder / str(last)).read_bytes() == content(then), before
         assert stored(folder / str(last)) == then, before
@@ -101,7 +101,7 @@ def test_what_a_run_returned_from_is_there_whatever_happens(
 def test_a_side_file_rebuilt_halfway_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved = [one._replace(offset=2 * one.offset) for one in PLAIN]
+    moved = [record._replace(offset=2 * record.offset) for record in PLAIN]
     points = CrashPoints(tmp_path / "live", tmp_path / "aside")
     with monkeypatch.context() as patched:
         points.watch(patched)

@@ -100,7 +100,7 @@ def test_a_damaged_side_file_is_said_and_not_restored_from(
     damage: Callable[[Path, Path], None],
     whole_by: Callable[[Path], bool],
 ) -> None:
-    side, other = (one.with_name(one.name + SUFFIX) for one in files)
+    side, other = (file.with_name(file.name + SUFFIX) for file in files)
     damage(side, other)
     if damage in (cut, cut_at_a_line) and whole_by is whole_by_verify:
         # Its last line may be one that is being written: told, and no damage to the commands.

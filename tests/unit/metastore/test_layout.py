@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.metastore.restore.layout import (
+from breakglass.services.metastore.restore.writing import (
     AbortPads,
     CommandRange,
     Pads,

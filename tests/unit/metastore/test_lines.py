@@ -15,17 +15,19 @@ def lines_of(content: bytes) -> list[BackupLine]:
 
 
 def problems(content: bytes) -> list[tuple[int, LineProblem | None]]:
-    return [(one.number, one.problem) for one in lines_of(content)]
+    return [(line.number, line.problem) for line in lines_of(content)]
 
 
 def test_m12_every_generated_command_is_split_where_it_was_joined() -> None:
     records = Generator(2).records(2_500)
-    hard = sum(b":" in (one.key or b"") for one in records)
+    hard = sum(b":" in (record.key or b"") for record in records)
     assert hard > 100
-    read = lines_of(b"".join(one.line for one in records))
-    assert [(one.key, one.value) for one in read] == [(one.key, one.value) for one in records]
-    assert all(one.problem is None for one in read)
-    assert [one.number for one in read] == list(range(1, len(records) + 1))
+    read = lines_of(b"".join(record.line for record in records))
+    assert [(line.key, line.value) for line in read] == [
+        (record.key, record.value) for record in records
+    ]
+    assert all(line.problem is None for line in read)
+    assert [line.number for line in read] == list(range(1, len(records) + 1))
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -75,10 +77,10 @@ def test_a_value_with_raw_newlines_is_one_command_and_flagged() -> None:
     good = b'"type/A/drop":{"statement":"DROP TYPE A;"}\n'
     content = good + b'"type/B/drop":' + value + b"\n" + good
     read = lines_of(content)
-    assert [one.problem for one in read] == [None, LineProblem.RAW_NEWLINES, None]
+    assert [line.problem for line in read] == [None, LineProblem.RAW_NEWLINES, None]
     assert read[1].value == value
-    assert [one.number for one in read] == [1, 2, 6]
-    assert [content[one.start : one.end] for one in read] == [
+    assert [line.number for line in read] == [1, 2, 6]
+    assert [content[line.start : line.end] for line in read] == [
         good, b'"type/B/drop":' + value + b"\n", good
     ]  # fmt: skip
 

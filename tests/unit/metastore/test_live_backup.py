@@ -13,9 +13,9 @@ import pytest
 from breakglass.services.errors import AlreadyRunning, ConflictingRecord, StorageError
 from breakglass.services.metastore.events import Begun, Continued, Event, Flagged, Mended, Shorter
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
-from breakglass.services.metastore.names import Style, command_topic
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.restart import Restart
+from breakglass.services.metastore.settings import Style, command_topic
 from breakglass.services.metastore.side_file import SideHeader
 from breakglass.services.metastore.side_reader import side_extent, stored_records
 from tests.unit.metastore.generating import Generator
@@ -62,7 +62,7 @@ def stored(file: Path) -> list[CommandRecord]:
 
 
 def content(records: Sequence[CommandRecord]) -> bytes:
-    return b"".join(one.line for one in records)
+    return b"".join(record.line for record in records)
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_only_the_owner_can_read_it(tmp_path: Path, records: list[CommandRecord]
     folder.mkdir(parents=True, mode=0o755)
     back_up(folder, records)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    for one in folder.iterdir():
-        assert stat.S_IMODE(one.stat().st_mode) == 0o600, one
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
 def test_nothing_is_written_for_an_empty_topic(tmp_path: Path) -> None:
@@ -148,7 +148,10 @@ def test_offsets_that_move_from_the_middle_on_are_noted(
     tmp_path: Path, records: list[CommandRecord]
 ) -> None:
     back_up(tmp_path, records)
-    moved = [*records[:30], *(one._replace(offset=one.offset + 1000) for one in records[30:])]
+    moved = [
+        *records[:30],
+        *(record._replace(offset=record.offset + 1000) for record in records[30:]),
+    ]
     back_up(tmp_path, moved)
     assert stored(tmp_path / NAMED) == moved
 
@@ -204,7 +207,7 @@ def test_a_difference_can_end_the_backup_as_ksqldb_does(
     back_up(tmp_path, records)
     with pytest.raises(ConflictingRecord, match="out of sync with the current command topic"):
         back_up(tmp_path, records[1:], fail=True)
-    assert [one.name for one in tmp_path.glob("*.bak")] == [NAMED]
+    assert [path.name for path in tmp_path.glob("*.bak")] == [NAMED]
 
 
 @pytest.mark.parametrize("known", [0, 30])
@@ -235,7 +238,7 @@ def test_new_files_are_named_as_ksqldb_does_where_it_is_asked_for(
 
 def test_blank_lines_are_passed_over(tmp_path: Path, records: list[CommandRecord]) -> None:
     """ksqlDB's own reader ends at one with an exception."""
-    lines = [one.line for one in records[:40]]
+    lines = [record.line for record in records[:40]]
     lines.insert(0, b"\n")
     lines.insert(20, b" \r\n\n")
     (tmp_path / NAMED).write_bytes(b"".join(lines) + b"\n")
@@ -277,7 +280,7 @@ ODD = (
 def test_commands_that_no_line_can_carry_are_kept_whole_and_flagged(tmp_path: Path) -> None:
     events = back_up(tmp_path, ODD)
     assert stored(tmp_path / NAMED) == list(ODD)
-    flagged = [one.offset for one in events if isinstance(one, Flagged)]
+    flagged = [event.offset for event in events if isinstance(event, Flagged)]
     assert flagged == [3, 4, 5, 7, 9]
     assert back_up(tmp_path, ODD) == [Continued(NAMED, len(ODD))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.metastore.names import (
+from breakglass.services.metastore.settings import (
     BackupName,
     Style,
     command_topic,

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from breakglass.services.errors import UsageError
-from breakglass.services.metastore.restore.live_servers import LiveServers, with_answers
+from breakglass.services.metastore.restore.plan import LiveServers, with_answers
 from breakglass.services.metastore.restore.server_info import (
     MOST_BYTES,
     AskedServers,
@@ -81,7 +81,7 @@ def speaking(say: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def ask(*urls: str, seconds: float = 5.0) -> AskedServers:
-    return ask_servers([server_url(one) for one in urls], "default_", "cluster", seconds)
+    return ask_servers([server_url(url) for url in urls], "default_", "cluster", seconds)
 
 
 def body(**changed: object) -> bytes:
@@ -174,7 +174,7 @@ def test_m6_a_server_that_does_not_come_to_an_end_is_left_in_time(
         told = ask(url, other, seconds=QUICK)
         assert time.monotonic() - began < 10 * QUICK
     assert told.seen == ()
-    assert all("answer" in one for one in told.unknown)
+    assert all("answer" in text for text in told.unknown)
 
 
 def test_m6_what_speaks_no_http_is_said_as_unknown() -> None:

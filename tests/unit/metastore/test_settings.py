@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import BadConnectionSettings
-from breakglass.services.metastore.names import Style
-from breakglass.services.metastore.settings import MetastoreSettings, local_folder, read_settings
+from breakglass.services.metastore.server_config import read_server_config
+from breakglass.services.metastore.settings import (
+    MetastoreSettings,
+    Style,
+    local_folder,
+)
 
 LOCATION = "ksql.metastore.backup.location"
 ONE, OTHER = "ksql.enable.metastore.backup", "ksql.metastore.enable.backup"
@@ -25,7 +29,7 @@ def read(tmp_path: Path) -> Read:
     def reading(*lines: str) -> MetastoreSettings:
         file = tmp_path / "ksql-server.properties"
         file.write_text("\n".join(lines))
-        return read_settings(file)
+        return read_server_config(file, {}).settings
 
     return reading
 
@@ -71,7 +75,7 @@ def test_the_switch_alone_leaves_the_location_to_the_default(read: Read) -> None
 def test_urls_are_refused(read: Read, url: str) -> None:
     with pytest.raises(BadConnectionSettings, match="is a URL"):
         read(f"{ONE}=true", f"{LOCATION}={url}")
-    with pytest.raises(BadConnectionSettings, match="--location is a URL"):
+    with pytest.raises(BadConnectionSettings, match="--store is a URL"):
         local_folder(url)
 
 

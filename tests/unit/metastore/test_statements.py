@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from breakglass.services.metastore.command import Command
 from breakglass.services.metastore.command_id import CommandId
 from breakglass.services.metastore.statements.parsing import UnsupportedStatement, parse
-from breakglass.services.metastore.statements.statement import StatementKind
-from breakglass.services.metastore.statements.tokens import InvalidStatement
+from breakglass.services.metastore.statements.statement import InvalidStatement, StatementKind
 from tests.unit.metastore.generating import Generator
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -15,7 +16,7 @@ from breakglass.services.errors import (
     NotNow,
     Unreachable,
 )
-from breakglass.services.metastore.topic_reader import RESOLVE_SECONDS, LogCut, TopicReader
+from breakglass.services.metastore.topic_reader import LogCut, TopicReader
 
 NOWHERE = "127.0.0.1:1"
 
@@ -34,7 +35,7 @@ def test_a_broker_that_goes_away_long_after_the_last_command_ends_nothing(
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("breakglass.services.metastore.topic_reader.time", clock)
     gone = KafkaError(KafkaError._TRANSPORT)
-    for now[0] in (1e6, 1e6 + RESOLVE_SECONDS):
+    for now[0] in (1e6, 1e6 + patience.CONSUMER):
         reader._failed(gone)
     now[0] += 0.1
     with pytest.raises(Unreachable, match="cannot be read"):

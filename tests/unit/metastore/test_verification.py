@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.metastore.validation import Finding
+from breakglass.services.metastore.lines import Finding
 from breakglass.services.metastore.verification import verify_backup
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, ODD, back_up, content
@@ -28,7 +28,7 @@ def test_a_whole_backup_is_whole(file: Path) -> None:
     assert verified.commands == verified.noted == 300
     assert verified.bytes == len(content(RECORDS))
     assert (verified.changed, verified.missing, verified.unnoted_bytes) == ([], 0, 0)
-    assert {one.finding for one in verified.findings} == {Finding.UNREADABLE_BY_KSQLDB}
+    assert {finding.finding for finding in verified.findings} == {Finding.UNREADABLE_BY_KSQLDB}
 
 
 def test_the_digest_tells_whether_anything_was_changed(file: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_no_change_of_a_group_is_blamed_on_another(file: Path, field: bytes) -> 
     side.write_bytes(b"".join(lines))
     changed = verify_backup(file).changed
     assert changed
-    assert all(51 <= one <= 101 for one in changed)
+    assert all(51 <= number <= 101 for number in changed)
 
 
 def test_a_backup_without_a_side_file_is_read_all_the_same(file: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_told_by_line_as_ksqldb_tells_it(tmp_path: Path) -> Non
         + b'"type/A'
     )
     verified = verify_backup(file)
-    assert [(one.line, one.finding) for one in verified.findings] == [
+    assert [(finding.line, finding.finding) for finding in verified.findings] == [
         (2, Finding.BLANK),
         (3, Finding.INVALID_ID),
         (4, Finding.INCOMPATIBLE),
@@ -142,7 +142,7 @@ def test_what_is_wrong_is_told_by_line_as_ksqldb_tells_it(tmp_path: Path) -> Non
         (7, Finding.UNREADABLE_BY_KSQLDB),
         (8, Finding.LINE),
     ]
-    messages = [str(one) for one in verified.findings]
+    messages = [str(finding) for finding in verified.findings]
     assert messages[1].startswith('Invalid CommandId string (line 3): "river/A/drop" (')
     assert messages[2].startswith('Incompatible Command string (line 4): "type/A/drop" (')
     assert not verified.whole

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from breakglass.services.metastore.alarms import Alarm, Danger
 from breakglass.services.metastore.backup_job import BackupJob
 from breakglass.services.metastore.backup_run import _Noting
 from breakglass.services.metastore.events import Event, NotNoted
-from breakglass.services.metastore.evidence_log import alarm_file
+from breakglass.services.metastore.status_file import alarm_file
+from breakglass.services.metastore.topic_state import Alarm, Danger
 from breakglass.services.metastore.watch import MetastoreWatch
 from breakglass.services.session import ReadAccess
 
@@ -48,5 +48,5 @@ def test_an_alarm_is_told_whether_or_not_it_can_be_put_on_disk(tmp_path: Path, t
     told: list[Event] = []
     _Noting(BackupJob("t", folder), told.append)(ALARM)
     assert told[0] == ALARM
-    assert [type(one) for one in told[1:]] == ([] if there else [NotNoted])
+    assert [type(event) for event in told[1:]] == ([] if there else [NotNoted])
     assert alarm_file(folder, "t").exists() is there

@@ -16,10 +16,15 @@ from breakglass.services.errors import (
     TopicRecreated,
 )
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.metastore import whole_fetches as module
-from breakglass.services.metastore.topic_reader import LogCut, PolledCommands
+from breakglass.services.metastore import topic_reader as module
+from breakglass.services.metastore.topic_reader import (
+    LogCut,
+    PolledCommands,
+    StableLog,
+    stable_log,
+    whole_fetches,
+)
 from breakglass.services.metastore.topic_state import TopicState
-from breakglass.services.metastore.whole_fetches import StableLog, stable_log, whole_fetches
 from breakglass.services.model import Unknown
 from breakglass.services.pipeline.batches.converting import FetchedBatches
 from breakglass.services.pipeline.batches.reader import BatchReader
@@ -84,7 +89,7 @@ def test_the_consumer_reads_on_where_whole_fetches_end(
     answer: FetchedBatches | BreakglassError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches = read(monkeypatch, fetched(batch(run(0, 3))), answer)
-    assert [one.next_offset for one in batches] == [3]
+    assert [commands.next_offset for commands in batches] == [3]
 
 
 def test_a_short_log_is_left_to_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:

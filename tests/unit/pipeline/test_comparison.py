@@ -9,10 +9,10 @@ import numpy as np
 from breakglass.services.pipeline.comparison import Differences, StretchComparison
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
-from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
 
 

@@ -11,11 +11,10 @@ import pytest
 
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
-from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
-from breakglass.services.topic_backup.part import SegmentPart
+from breakglass.services.topic_backup.part import Addition, Missing, NewSegment, SegmentPart
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, TimestampType, encode

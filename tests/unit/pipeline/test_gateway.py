@@ -12,7 +12,7 @@ import pytest
 from breakglass.services.errors import PipelineError
 from breakglass.services.pipeline.gateway import OPTIONS, SCRIPTED, Gateway, Launch, scripted
 from breakglass.services.pipeline.java import NICENESS, find_java
-from tests.waiting import wait_until
+from tests.kit.waiting import wait_until
 
 SECONDS = 20.0
 
@@ -37,7 +37,7 @@ def test_the_jvm_has_the_options_that_sparks_own_launcher_gives_it() -> None:
         capture_output=True,
         check=True,
     )
-    given = {one.decode() for one in told.stdout.split(b"\0") if one.startswith(b"-")}
+    given = {part.decode() for part in told.stdout.split(b"\0") if part.startswith(b"-")}
     # The JVM of Breakglass has no vectors, Derby or class path of the launcher's.
     others = {"-cp", "-Xmx1g", "--add-modules=jdk.incubator.vector"}
     derby = "-Dderby.connection.requireAuthentication=false"
@@ -60,8 +60,10 @@ def test_a_jvm_that_is_killed_before_it_listens_is_said(tmp_path: Path) -> None:
 
 def test_the_port_and_the_secret_are_read_where_the_jvm_writes_them(tmp_path: Path) -> None:
     # As PythonGatewayServer.scala: a file that is whole as soon as it has its name.
-    written = "printf '\\000\\000\\037\\220\\000\\000\\000\\003key' > part"
-    named = "mv part $_PYSPARK_DRIVER_CONN_INFO_PATH"
+    # Beside it: from another file system `mv` copies, and the file has its name while it is empty.
+    part = "$_PYSPARK_DRIVER_CONN_INFO_PATH.part"
+    written = f"printf '\\000\\000\\037\\220\\000\\000\\000\\003key' > {part}"
+    named = f"mv {part} $_PYSPARK_DRIVER_CONN_INFO_PATH"
     gateway = Gateway(launch(tmp_path, f"cd {tmp_path}; {written}; {named}; exec cat"))
     found = gateway.environment()
     assert found == {"PYSPARK_GATEWAY_PORT": "8080", "PYSPARK_GATEWAY_SECRET": "key"}

@@ -107,7 +107,7 @@ def test_nothing_is_set_aside_while_another_process_writes_there(root: Path) -> 
 def test_what_kafka_backup_cannot_read_has_no_folder_to_replace(
     root: Path, form: StoredForm
 ) -> None:
-    with pytest.raises(UsageError, match="without --compress and --encrypt-key"):
+    with pytest.raises(UsageError, match="without --compress and --key"):
         require_replaceable(LocalStore(root), form)
     with pytest.raises(UsageError):
         require_replaceable(ObjectStore("memory://backups"), None)

@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import PipelineError
-from breakglass.services.pipeline.restore.offset_log import Announced, OffsetLog, read_log, runs_of
-from breakglass.services.pipeline.restore.offset_map import CommittedRun
+from breakglass.services.pipeline.restore.offset_map import (
+    Announced,
+    CommittedRun,
+    OffsetLog,
+    read_log,
+    runs_of,
+)
 
 FIRST, SECOND = CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)
 
@@ -59,15 +64,15 @@ def test_a_look_at_the_topic_settles_what_the_cluster_may_have_forgotten_of_the_
 ) -> None:
     """Its coordinator was killed, perhaps between the records' end of a transaction and its own."""
     log.announce([SECOND])
-    assert log.settle(5, lambda one: committed and one.runs == (SECOND,)) == next_offset
+    assert log.settle(5, lambda announced: committed and announced.runs == (SECOND,)) == next_offset
 
 
 def test_what_was_confirmed_and_can_be_read_stays_though_the_group_has_forgotten_it(
     log: OffsetLog,
 ) -> None:
     log.confirm(log.announce([SECOND]))
-    assert log.settle(5, lambda one: one.runs == (SECOND,)) == 10
-    with pytest.raises(PipelineError, match="--state"):
+    assert log.settle(5, lambda announced: announced.runs == (SECOND,)) == 10
+    with pytest.raises(PipelineError, match="--progress"):
         log.settle(5, lambda _: False)
 
 
@@ -76,7 +81,9 @@ def test_a_look_at_the_topic_settles_it_where_the_cluster_has_forgotten(
     log: OffsetLog, *, committed: bool, next_offset: int
 ) -> None:
     log.announce([SECOND])
-    assert log.settle(None, lambda one: committed and one.runs == (SECOND,)) == next_offset
+    assert (
+        log.settle(None, lambda announced: committed and announced.runs == (SECOND,)) == next_offset
+    )
 
 
 def test_of_two_attempts_at_the_same_records_the_topic_tells_the_true_one(
@@ -86,14 +93,14 @@ def test_of_two_attempts_at_the_same_records_the_topic_tells_the_true_one(
     fenced, true = CommittedRun(5, 10, 14, 2), CommittedRun(5, 10, 17, 2)
     log.announce([true])
     log.announce([fenced])
-    assert log.settle(10, lambda one: one.runs == (true,)) == 10
+    assert log.settle(10, lambda announced: announced.runs == (true,)) == 10
     assert read_log(path).runs == [FIRST, true]
     assert read_log(path).open == ()
 
 
 @pytest.mark.parametrize("reached", [7, 12])
 def test_a_log_that_contradicts_the_cluster_is_an_error(log: OffsetLog, reached: int) -> None:
-    with pytest.raises(PipelineError, match="--state"):
+    with pytest.raises(PipelineError, match="--progress"):
         log.settle(reached, never)
 
 

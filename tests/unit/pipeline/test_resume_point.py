@@ -8,8 +8,13 @@ import pytest
 
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.pipeline.backup import jobs
-from breakglass.services.pipeline.resume_point import diverged, other_log, stretch
-from breakglass.services.pipeline.source import PartitionSource, TopicSource
+from breakglass.services.pipeline.source import (
+    PartitionSource,
+    TopicSource,
+    diverged,
+    other_log,
+    stretch,
+)
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
 from breakglass.services.topic_backup.summary import (
     EpochStart,

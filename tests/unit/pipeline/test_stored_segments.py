@@ -17,12 +17,12 @@ from breakglass.services.pipeline.stored_segments import (
     runs_between,
     stored_segments,
 )
-from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
-from breakglass.services.topic_backup.address import partition_of, reindex_all
-from breakglass.services.topic_backup.assembling import Assembler, assembling
+from breakglass.services.topic_backup.address import indexes_at, partition_of
+from breakglass.services.topic_backup.assembler import Assembler, assembling
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from breakglass.services.topic_backup.part import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.status import read_status
@@ -113,7 +113,7 @@ def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: Sto
     back_up(store, form, 0, 25)
     manifest = back_up(store, form, 25, 40)
     assert manifest.commit == 2
-    assert [one.name for one in held_topics(store)] == ["orders"]
+    assert [topic.name for topic in held_topics(store)] == ["orders"]
     folder = store.folder("orders")
     reader = partition_of(f"{store.where('orders')}/0", key=KEY)
     assert list(reader.records()) == list(run(0, 40))
@@ -166,7 +166,7 @@ def test_indexes_that_are_gone_are_done_without_and_made_anew(
     folder.remove(segment_index_name(first.prefix))
     assert offsets(store) == list(range(25))
     assert not verify_files(folder).whole
-    reindex_all(store.where("orders"), KEY)
+    indexes_at(store.where("orders"), KEY).rebuild()
     assert verify_files(folder).whole
 
 
@@ -181,7 +181,7 @@ def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
     monkeypatch.setattr(runs_folder, "_LOOKED", {})
     back_up(store, form, 5, 9)
     assert offsets(store) == list(range(9))
-    assert not {one for one in left if "0000000005_records" in one} & set(store.names("orders"))
+    assert not {text for text in left if "0000000005_records" in text} & set(store.names("orders"))
 
 
 def test_frequent_runs_leave_few_segments(store: Store, form: StoredForm) -> None:
@@ -244,7 +244,7 @@ def test_old_segments_are_pruned(store: Store, form: StoredForm) -> None:
     folder = store.folder("orders")
     gone = prune(folder, PruneLimits(keep_bytes=900))
     assert gone
-    assert not any(records_name(one.prefix) in folder.names() for one in gone)
+    assert not any(records_name(prunable.prefix) in folder.names() for prunable in gone)
     first = offsets(store)[0]
     assert first > 0
     assert offsets(store) == list(range(first, 40))

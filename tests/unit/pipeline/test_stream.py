@@ -15,9 +15,8 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import EpochHistory, PartitionState, TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.resume_point import CopyStretch, stretch
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.pipeline.source import PartitionSource
+from breakglass.services.pipeline.source import CopyStretch, PartitionSource, stretch
 from breakglass.services.pipeline.stream import BatchRanges, Stream, within
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.store.store import LocalStore
@@ -27,10 +26,10 @@ from breakglass.services.topic_backup.summary import (
     PartitionSummary,
     SegmentSummary,
 )
-from tests.fake_broker import HangUp
-from tests.fake_cluster import FakeCluster, FakeReplica
-from tests.fake_metadata import TOPIC_ID
-from tests.waiting import wait_until
+from tests.kit.fake_broker import HangUp
+from tests.kit.fake_cluster import FakeCluster, FakeReplica
+from tests.kit.fake_metadata import TOPIC_ID
+from tests.kit.waiting import wait_until
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 QUICK = 0.01
@@ -99,7 +98,7 @@ def test_the_stable_end_is_asked_for_of_the_leader_alone(
 ) -> None:
     with handed_out(client, {FIRST: 0}) as found:
         wait_until(lambda: found, "the batch")
-    (asked, *_) = [one for one in cluster.brokers[1].received if one.api_key == 2]
+    (asked, *_) = [received for received in cluster.brokers[1].received if received.api_key == 2]
     (topic,) = asked.message.topics
     assert (asked.message.isolation_level, asked.message.replica_id) == (1, -1)
     assert [partition.current_leader_epoch for partition in topic.partitions] == [5]
@@ -140,7 +139,12 @@ def test_a_stream_that_can_ask_nobody_goes_on_once_somebody_answers(
     cluster.story.states.clear()
     with handed_out(client, {FIRST: 0}) as found:
         wait_until(
-            lambda: len([one for one in cluster.brokers[1].received if one.api_key == 75]) > 2,
+            lambda: (
+                len(
+                    [received for received in cluster.brokers[1].received if received.api_key == 75]
+                )
+                > 2
+            ),
             "three looks",
         )
         assert found == []

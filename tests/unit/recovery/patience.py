@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from breakglass.services.recovery.execution.limits import ExecutionLimits
-from tests.waiting import within
+from breakglass.services.recovery.execution.batches import ExecutionLimits
+from tests.kit.waiting import within
 
 
 def patient() -> ExecutionLimits:

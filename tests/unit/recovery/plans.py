@@ -42,4 +42,4 @@ def planned(*evidence: PartitionEvidence) -> Plan:
 
 
 def named(partitions: Iterable[TopicPartition]) -> list[str]:
-    return [str(one) for one in partitions]
+    return [str(partition) for partition in partitions]

@@ -65,7 +65,7 @@ class Life:
     minimum: int = 1
     """min.insync.replicas."""
     disks: dict[int, LivedDisk] = field(
-        default_factory=lambda: {one: LivedDisk(one) for one in BROKERS}
+        default_factory=lambda: {broker: LivedDisk(broker) for broker in BROKERS}
     )
     isr: set[int] = field(default_factory=lambda: set(BROKERS))
     elr: set[int] = field(default_factory=set)
@@ -173,8 +173,12 @@ class Life:
         *floor* is the highest offset that a group has committed; readable high watermarks count
         as well, as they do in the product.
         """
-        replicas = [self._replica(self.disks[one], one in unheard) for one in BROKERS]
-        marks = [one.high_watermark for one in replicas if isinstance(one.high_watermark, int)]
+        replicas = [self._replica(self.disks[broker], broker in unheard) for broker in BROKERS]
+        marks = [
+            replica.high_watermark
+            for replica in replicas
+            if isinstance(replica.high_watermark, int)
+        ]
         return offline(
             *replicas,
             leader_epoch=self.epoch,
@@ -241,7 +245,7 @@ class Life:
         if self.leader is None or len(self.isr) < self.minimum:
             return
         led = self.disks[self.leader]
-        led.mark = max(led.mark, min(self.disks[one].end for one in self.isr))
+        led.mark = max(led.mark, min(self.disks[number].end for number in self.isr))
         self.ever_marked = max(self.ever_marked, led.mark)
         self.ever_committed |= {(led.epochs[at], at) for at in range(led.mark)}
 
@@ -312,7 +316,7 @@ def offline_lives(draw: st.DrawFn, most: int = 25) -> Life:
 def lives_with_brokers_gone(draw: st.DrawFn) -> tuple[Life, frozenset[int]]:
     """`offline_lives`, and which of the brokers that are down were declared gone."""
     life = draw(offline_lives())
-    down = [one for one in BROKERS if not life.disks[one].up]
+    down = [broker for broker in BROKERS if not life.disks[broker].up]
     gone = draw(st.lists(st.sampled_from(down), unique=True)) if down else []
     return life, frozenset(gone)
 

@@ -19,7 +19,7 @@ from breakglass.services.model import (
     TopicSettings,
     Unknown,
 )
-from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.succession import Circumstances
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 ANOTHER_TOPIC_ID = UUID("99999999-2222-3333-4444-555555555555")
@@ -124,7 +124,7 @@ def offline(
     topic_id: UUID = TOPIC_ID,
 ) -> PartitionEvidence:
     """An offline partition with *replicas*; ISR, ELR and last known ELR follow from their roles."""
-    order = [one.broker for one in replicas] if assignment is None else assignment
+    order = [replica.broker for replica in replicas] if assignment is None else assignment
     members = {role: tuple(r.broker for r in replicas if r.role is role) for role in Role}
     state = PartitionState(
         partition=TopicPartition(topic, number),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.model import PartitionEvidence, Unknown
-from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.target import target_of
 from breakglass.services.recovery.guarded.election_quote import (
     frozen,
     groups_of,
@@ -49,12 +49,12 @@ class Claimed:
     @property
     def unread(self) -> list[int]:
         logs = self.evidence.replicas
-        return [one.broker for one in logs if isinstance(one.log_end, Unknown)]
+        return [log.broker for log in logs if isinstance(log.log_end, Unknown)]
 
     def cut_off(self, designee: int, *, read: bool) -> frozenset[Record]:
         """What electing *designee* cuts off readable logs, or off unread ones."""
-        logs = [one for one in BROKERS if (one not in self.unread) is read]
-        return frozenset().union(*(self.life.holds_beyond(one, designee) for one in logs))
+        logs = [broker for broker in BROKERS if (broker not in self.unread) is read]
+        return frozenset().union(*(self.life.holds_beyond(log, designee) for log in logs))
 
 
 def claimed(life: Life, gone: frozenset[int], evidence: PartitionEvidence) -> Claimed:
@@ -79,7 +79,7 @@ def read_twice(draw: st.DrawFn) -> Claimed:
     life.finish()
     if draw(st.booleans()):
         life.forget()
-    down = [one for one in BROKERS if not life.disks[one].up]
+    down = [broker for broker in BROKERS if not life.disks[broker].up]
     gone = frozenset(draw(st.lists(st.sampled_from(down), unique=True)) if down else [])
     return claimed(life, gone, remembering(then, life.evidence(draw(silences()))))
 
@@ -136,7 +136,7 @@ def test_what_is_written_down_names_whom_the_election_abandons(claim: Claimed) -
         line = planned(frozen(claim.evidence, designee, claim.gone))
         abandoned = line["abandons"]
         assert isinstance(abandoned, tuple)
-        cut = [one for one in claim.unread if claim.life.holds_beyond(one, designee)]
+        cut = [number for number in claim.unread if claim.life.holds_beyond(number, designee)]
         assert set(cut) <= set(abandoned)
         assert line["unread_at_least"] == claim.found.unread.at_least
 
@@ -157,7 +157,9 @@ def test_r11_a_lower_bound_is_never_above_what_was_committed_and_cannot_be_read(
     claim: Claimed,
 ) -> None:
     at_least = claim.found.unread.at_least
-    ends = [one.log_end for one in claim.evidence.replicas if isinstance(one.log_end, int)]
+    ends = [
+        replica.log_end for replica in claim.evidence.replicas if isinstance(replica.log_end, int)
+    ]
     committed = {at for _, at in claim.life.ever_committed if at >= max(ends, default=0)}
     assert isinstance(at_least, int)
     assert at_least <= len(committed)
@@ -198,7 +200,7 @@ def test_a_replica_that_died_in_front_of_us_with_less_is_proved_to_hold_no_more(
     life.start(2)
     then = life.evidence()
     life.stop(4)
-    (b4,) = [one for one in life.evidence().replicas if one.broker == 4]
+    (b4,) = [replica for replica in life.evidence().replicas if replica.broker == 4]
     assert isinstance(b4.log_end, Unknown)
     claim = claimed(life, frozenset({1, 3}), remembering(then, life.evidence()))
     assert (claim.found.verdict, claim.found.designee) == (Verdict.SAFE, 2)

@@ -48,7 +48,7 @@ class CorruptClaim:
     @property
     def heard(self) -> list[int]:
         logs = self.evidence.replicas
-        return [one.broker for one in logs if not isinstance(one.log_end, Unknown)]
+        return [log.broker for log in logs if not isinstance(log.log_end, Unknown)]
 
     def log(self, broker: int) -> ReplicaLog:
         found = self.evidence.replica(broker)
@@ -65,11 +65,13 @@ class CorruptClaim:
         """What consumers read if *broker* leads, as far as anybody looked."""
         limit = self.known_damage(broker)
         held = self.life.disks[broker].records
-        return held if limit is None else frozenset(one for one in held if one[1] < limit)
+        return held if limit is None else frozenset(pair for pair in held if pair[1] < limit)
 
     def lost(self, designee: int) -> frozenset[Record]:
         """What a broker that was heard holds, and consumers of *designee* do not read."""
-        held = frozenset[Record]().union(*(self.life.disks[one].records for one in self.heard))
+        held = frozenset[Record]().union(
+            *(self.life.disks[number].records for number in self.heard)
+        )
         return held - self.served(designee)
 
 
@@ -160,7 +162,7 @@ def test_what_is_said_to_be_whole_is_whole(claim: CorruptClaim) -> None:
         assert planned(frozen(claim.evidence, broker, claim.gone))["contents"] == said
         ends = re.match(r"whole ([\d,]+)\.\.([\d,]+)", said)
         if ends is not None and broker in claim.damaged:
-            start, end = (int(one.replace(",", "")) for one in ends.groups())
+            start, end = (int(group.replace(",", "")) for group in ends.groups())
             assert not start <= claim.damaged[broker] < end
 
 
@@ -172,7 +174,7 @@ def test_the_model_makes_claims_about_corrupt_logs() -> None:
     @given(corrupt_claims())
     def look(claim: CorruptClaim) -> None:
         best, verdict = claim.found.best, claim.found.verdict
-        known = [one for one in claim.heard if claim.known_damage(one) is not None]
+        known = [number for number in claim.heard if claim.known_damage(number) is not None]
         if best is not None and verdict in (Verdict.SAFE, Verdict.LOSS):
             side = "best" if best in known else "another" if known else "none"
             seen.add(f"{verdict} {side}")

@@ -15,7 +15,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
 from breakglass.services.guard.journal import Journal, JournalView, read
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import ExecutionJournal, described
 from breakglass.services.recovery.execution.routes import native_route
@@ -25,12 +25,12 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
-from breakglass.services.recovery.rescue.journalled import SAVED
-from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.rescue.rescue import SAVED
+from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from breakglass.services.recovery.resume import JournalSurvey, Resume, ended_as, survey
 from breakglass.services.recovery.unfinished import Remains, consented, remains
-from tests.fake_controller import FakeController, after, unanswered
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_controller import FakeController, after, unanswered
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.targets import ANOTHER_TOPIC_ID
 
@@ -86,7 +86,9 @@ AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}
 
 def plan(bench: Bench, targets: Sequence[ElectionTarget], price: str = "0", **details: Any) -> None:
     """Write the plan and the consent that an execution begins with."""
-    items = {one.partition: {**described(one), **AGREED, "price": price} for one in targets}
+    items = {
+        target.partition: {**described(target), **AGREED, "price": price} for target in targets
+    }
     bench.journal.plan("", "", items, **details)
     bench.journal.consent(f"{len(targets)} partitions lose {price}")
 
@@ -128,10 +130,10 @@ class Resumed:
         return Resume(recovery, self.survey)
 
     def finish(self) -> list[PartitionOutcome]:
-        return self._ended([one for batch in self._resume().finish() for one in batch])
+        return self._ended([outcome for batch in self._resume().finish() for outcome in batch])
 
     def undo(self) -> list[PartitionOutcome]:
-        done = [one for batch in self._resume().undo() for one in batch]
+        done = [outcome for batch in self._resume().undo() for outcome in batch]
         return self._ended(done, undone=True)
 
     def _ended(
@@ -167,10 +169,12 @@ class TestFinishing:
         killed(bench, targets, step, announced=announced)
         with resumed(bench) as journal:
             outcomes = journal.finish()
-        assert sorted(one.partition for one in outcomes) == [one.partition for one in targets]
-        assert all(one.succeeded for one in outcomes)
-        assert {bench.leader(one) for one in targets} == {1}
-        assert {bench.assignment(one) for one in targets} == {ORIGINAL}
+        assert sorted(outcome.partition for outcome in outcomes) == [
+            target.partition for target in targets
+        ]
+        assert all(outcome.succeeded for outcome in outcomes)
+        assert {bench.leader(target) for target in targets} == {1}
+        assert {bench.assignment(target) for target in targets} == {ORIGINAL}
         assert (result(bench), bench.written().unsettled) == ("succeeded", ())
 
     def test_killed_before_the_first_step_all_of_it_is_done(self, bench: Bench) -> None:
@@ -205,8 +209,8 @@ class TestFinishing:
                 list(Resume(recovery, found).finish())
         with resumed(bench) as journal:
             assert all(one.succeeded for one in journal.finish())
-        assert {bench.leader(one) for one in targets} == {1}
-        assert {bench.assignment(one) for one in targets} == {ORIGINAL}
+        assert {bench.leader(target) for target in targets} == {1}
+        assert {bench.assignment(target) for target in targets} == {ORIGINAL}
 
     def test_once_finished_nothing_is_left(self, bench: Bench) -> None:
         targets = bench.offline(count=2)
@@ -298,7 +302,7 @@ class TestGuards:
             ),
             pytest.param(
                 {"unread_at_least": 0},
-                "unread logs held >= 0 and hold >= 30 now: plan again",
+                "unread logs had >= 0 records and have >= 30 now: plan again",
                 id="more is known to be unread",
             ),
         ],
@@ -421,9 +425,9 @@ class TestUndoing:
         assert bench.assignment(targets[0]) == WRITTEN
         with resumed(bench) as journal:
             outcomes = journal.undo()
-        assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
-        assert {bench.assignment(one) for one in targets} == {ORIGINAL}
-        assert {bench.leader(one) for one in targets} == {None}
+        assert {outcome.result for outcome in outcomes} == {RecoveryResult.UNDONE}
+        assert {bench.assignment(target) for target in targets} == {ORIGINAL}
+        assert {bench.leader(target) for target in targets} == {None}
         assert (result(bench), bench.written().unsettled) == ("undone", ())
 
     def test_what_was_announced_and_not_sent_needs_nothing(self, bench: Bench) -> None:
@@ -537,7 +541,7 @@ class TestWhatTheJournalSays:
         self, bench: Bench
     ) -> None:
         held, lost = bench.offline(count=2)
-        wanted = {one.partition: {"designee": 1} for one in (held, lost)}
+        wanted = {target.partition: {"designee": 1} for target in (held, lost)}
         bench.journal.request("preferred election", wanted)
         lead(bench, held, 1)
         lead(bench, lost, 2)
@@ -549,7 +553,7 @@ class TestWhatTheJournalSays:
         saved, unsaved = bench.offline(count=2)
         plan(bench, [saved, unsaved])
         request = bench.journal.request(
-            RESCUE, {one.partition: described(one) for one in (saved, unsaved)}
+            RESCUE, {target.partition: described(target) for target in (saved, unsaved)}
         )
         bench.journal.outcome(request, {saved.partition: {"result": SAVED}})
         bench.journal.close()
@@ -593,7 +597,7 @@ class RescueOfAll:
     def save(
         self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
     ) -> Mapping[TopicPartition, str]:
-        self.saved += [one.partition for one in targets]
+        self.saved += [target.partition for target in targets]
         return {}
 
 

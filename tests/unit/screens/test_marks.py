@@ -9,7 +9,7 @@ from typing import NoReturn
 from breakglass.screens.offline.marks import Marks
 from breakglass.services.incident.groups import PartitionGroup, grouped
 from breakglass.services.incident.row import IncidentRow
-from tests.incidents import many_offline
+from tests.kit.incidents import many_offline
 
 
 class Closed(tuple[IncidentRow, ...]):

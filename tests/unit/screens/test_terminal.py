@@ -30,7 +30,7 @@ def test_a_theme_suits_the_colours_there_are(environ: dict[str, str], theme: str
     found = Terminal.detect(environ).theme
 
     assert found == theme
-    assert found in [one.name for one in PALETTES]
+    assert found in [palette.name for palette in PALETTES]
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def test_no_lock_says_where_a_package_came_from(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_pin_has_a_hash(file: Path) -> None:
     entries = re.split(r"^(?=\S+==)", file.read_text(), flags=re.MULTILINE)[1:]
-    assert {one.partition("==")[0] for one in entries} == set(pins(file))
-    assert [one.split()[0] for one in entries if "--hash=sha256:" not in one] == []
+    assert {entry.partition("==")[0] for entry in entries} == set(pins(file))
+    assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
 
 
 def test_what_make_installs_is_what_the_full_lock_has() -> None:
@@ -55,9 +55,9 @@ def test_what_make_installs_is_what_the_full_lock_has() -> None:
 def test_every_direct_requirement_is_pinned_within_its_bounds() -> None:
     everything = pins(ROOT / "requirements" / "all.txt")
     assert [
-        str(one)
-        for one in direct_requirements()
-        if not one.specifier.contains(everything[one.name], prereleases=True)
+        str(requirement)
+        for requirement in direct_requirements()
+        if not requirement.specifier.contains(everything[requirement.name], prereleases=True)
     ] == []
 
 

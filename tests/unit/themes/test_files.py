@@ -105,7 +105,7 @@ def test_a_name_that_two_files_claim_is_the_first_ones(tmp_path: Path) -> None:
     found = read_themes(tmp_path)
 
     assert len(found.themes) == 1
-    assert [one.file.name for one in found.problems] == ["b.toml"]
+    assert [problem.file.name for problem in found.problems] == ["b.toml"]
 
 
 def test_a_file_that_cannot_be_opened_is_told_of(tmp_path: Path) -> None:

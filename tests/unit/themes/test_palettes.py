@@ -78,12 +78,14 @@ def test_monochrome_has_no_colour_at_all() -> None:
 def test_the_worst_verdict_looks_like_no_other(theme: Theme) -> None:
     bomb = theme_role_style(theme, Role.BOMB)
 
-    assert bomb not in [theme_role_style(theme, one) for one in VERDICTS if one is not Role.BOMB]
+    assert bomb not in [
+        theme_role_style(theme, verdict) for verdict in VERDICTS if verdict is not Role.BOMB
+    ]
 
 
 @pytest.mark.parametrize("theme", PALETTES, ids=lambda theme: theme.name)
 def test_armed_and_read_only_are_told_apart_without_colour(theme: Theme) -> None:
-    armed, read_only = (theme_role_style(theme, one) for one in (Role.ARMED, Role.READONLY))
+    armed, read_only = (theme_role_style(theme, role) for role in (Role.ARMED, Role.READONLY))
 
     assert (armed.bgcolor is not None or armed.reverse) != bool(
         read_only.bgcolor is not None or read_only.reverse

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import UsageError
-from breakglass.services.topic_backup.address import partition_of, reindex_all
+from breakglass.services.topic_backup.address import indexes_at, partition_of
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.store.store import ObjectStore, local_path, open_store
 from breakglass.services.topic_backup.topic_writer import TopicWriter
@@ -56,7 +56,7 @@ def test_a_partition_that_was_never_committed_holds_nothing(tmp_path: Path) -> N
         writer.partition(1).sync()
     reader = partition_of(f"{topic}/1")
     assert list(reader.records()) == []
-    assert [one.reason for one in reader.left_out] == ["not committed"]
+    assert [out.reason for out in reader.left_out] == ["not committed"]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_what_is_not_there_is_told(tmp_path: Path, address: str, reason: str) ->
 
 def test_a_topic_or_one_partition_is_reindexed(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 3))
-    assert [one.entries for one in reindex_all(str(topic))] == [3]
-    assert [one.entries for one in reindex_all(f"{topic}/0")] == [3]
+    assert [reindexed.entries for reindexed in indexes_at(str(topic)).rebuild()] == [3]
+    assert [reindexed.entries for reindexed in indexes_at(f"{topic}/0").rebuild()] == [3]
     with pytest.raises(UsageError, match="only of partitions: 0"):
-        reindex_all(f"{topic}/7")
+        indexes_at(f"{topic}/7")
 
 
 def test_a_topic_whose_name_is_a_number_is_reindexed(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 3), identity=TopicIdentity("7"))
-    assert [one.entries for one in reindex_all(str(topic))] == [3]
+    assert [reindexed.entries for reindexed in indexes_at(str(topic)).rebuild()] == [3]

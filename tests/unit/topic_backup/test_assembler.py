@@ -10,13 +10,19 @@ import pytest
 
 from breakglass.services.errors import MalformedInput, UsageError, WrongCluster
 from breakglass.services.topic_backup import partition_index
-from breakglass.services.topic_backup.addition import Addition, Missing, NewSegment
 from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
-from breakglass.services.topic_backup.part import SegmentPart, part_index_of, part_names
+from breakglass.services.topic_backup.part import (
+    Addition,
+    Missing,
+    NewSegment,
+    SegmentPart,
+    part_index_of,
+    part_names,
+)
 from breakglass.services.topic_backup.pending import PENDING
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
@@ -61,7 +67,7 @@ def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
         parts = [NewSegment(part(folder, 5, 8)), NewSegment(part(folder, 8, 12))]
         assembler.add([Addition(0, parts, Missing(), 12)])
         assembler.commit()
-    names = [one.prefix for one in partition_index.read(folder, 0)]
+    names = [entry.prefix for entry in partition_index.read(folder, 0)]
     assert names == [
         "segment_partition_000_from_offset_0000000000",
         "segment_partition_000_from_offset_0000000008",
@@ -106,7 +112,7 @@ def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:
                 [Addition(0, [NewSegment(part(assembler.folder, start, end))], Missing(), end)]
             )
             assembler.commit()
-    assert [one.start_offset for one in assembler.partition(0).segments] == [0, 4]
+    assert [segment.start_offset for segment in assembler.partition(0).segments] == [0, 4]
 
 
 def test_nothing_new_is_no_change(tmp_path: Path) -> None:

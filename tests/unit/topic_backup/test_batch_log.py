@@ -8,11 +8,11 @@ import pytest
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.batches import decode_batches
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import batch_log_name, listing
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.batches import decode_batches
 from tests.unit.topic_backup.backups import ORDERS, append_to, committed, cut_to, overwrite, read
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import plain, run
@@ -71,13 +71,13 @@ def test_markers_and_holes_are_told_with_their_reason(tmp_path: Path) -> None:
 
 def test_transactions_can_be_told_apart_afterwards(tmp_path: Path) -> None:
     held = states(rescue(tmp_path, TAIL))
-    assert [(one.base_offset, one.last_offset) for one in held] == [
+    assert [(state.base_offset, state.last_offset) for state in held] == [
         (100, 102), (103, 104), (105, 105), (106, 109), (110, 110)
     ]  # fmt: skip
-    assert [one.transactional for one in held] == [False, True, True, False, True]
-    assert [one.marker for one in held] == [None, None, "abort", None, "commit"]
-    assert [one.producer_id for one in held] == [-1, 70, 70, -1, 71]
-    assert [one.leader_epoch for one in held] == [4, 4, 5, 6, 6]
+    assert [state.transactional for state in held] == [False, True, True, False, True]
+    assert [state.marker for state in held] == [None, None, "abort", None, "commit"]
+    assert [state.producer_id for state in held] == [-1, 70, 70, -1, 71]
+    assert [state.leader_epoch for state in held] == [4, 4, 5, 6, 6]
     assert (held[1].producer_epoch, held[1].base_sequence) == (2, 11)
     assert held[2].coordinator_epoch == 3
 

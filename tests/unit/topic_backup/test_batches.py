@@ -16,10 +16,10 @@ from breakglass.services.topic_backup.batches import (
     ControlType,
     Marker,
     RecordBatch,
-    decode_batches,
 )
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
+from tests.kit.batches import decode_batches
 from tests.unit.topic_backup.batch_bytes import (
     CONTROL,
     LOG_APPEND,

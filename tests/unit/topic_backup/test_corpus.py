@@ -12,5 +12,5 @@ from tests.fuzz.targets import TARGETS
 def test_every_input_of_the_corpus_is_read_to_an_error_or_an_end(name: str) -> None:
     inputs = sorted((CORPUS / name).iterdir())
     assert inputs
-    for one in inputs:
-        TARGETS[name](one.read_bytes())
+    for input_ in inputs:
+        TARGETS[name](input_.read_bytes())

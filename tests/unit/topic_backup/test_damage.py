@@ -13,20 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 from breakglass.console.backup import app
-from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.align import Comparison, PairKind, RecordPair, runs
 from breakglass.services.divergence.backup_opening import open_backup
-from breakglass.services.divergence.byte_source import Same
-from breakglass.services.divergence.comparison import Comparison
 from breakglass.services.divergence.entry import UnreadableRange
-from breakglass.services.divergence.runs import runs
-from breakglass.services.divergence.source import Reading
+from breakglass.services.divergence.source import Reading, Same
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.pipeline.restore.options import RestoreOptions
 from breakglass.services.pipeline.restore.plan import accepted_gaps, require_manifest
 from breakglass.services.pipeline.restore.tail_plan import tail_sources
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.held import read_held, read_sound
+from breakglass.services.topic_backup.folder_contents import read_held, read_sound
 from breakglass.services.topic_backup.layout import MANIFEST, records_name, segment_index_name
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.store.store import LocalStore
@@ -65,7 +62,7 @@ EVERY: tuple[Damage, ...] = (removed, emptied, replaced, one_byte_changed, cut, 
 
 
 def read_by_status(topic: Path) -> bool:
-    result = CliRunner().invoke(app, ["status", "--from", str(topic.parent), "--json"])
+    result = CliRunner().invoke(app, ["status", "--store", str(topic.parent), "--json"])
     if isinstance(result.exception, BreakglassError):
         return False
     (found,) = json.loads(result.stdout)["topics"]
@@ -79,7 +76,7 @@ def read_by_cat(topic: Path) -> bool:
 
 
 def read_by_verify(topic: Path) -> bool:
-    result = CliRunner().invoke(app, ["verify", "--from", str(topic.parent)])
+    result = CliRunner().invoke(app, ["verify", "--store", str(topic.parent)])
     return result.exit_code == 0
 
 
@@ -90,7 +87,7 @@ def read_by_diff(topic: Path) -> bool:
         items = list(source.read(0, 2**62, Reading()))
     except BreakglassError:
         return False
-    return not any(isinstance(one, UnreadableRange) for one in items) and len(items) == COUNT
+    return not any(isinstance(item, UnreadableRange) for item in items) and len(items) == COUNT
 
 
 def read_by_diff_with_a_copy(topic: Path) -> bool:
@@ -127,7 +124,7 @@ def read_by_putting_back(topic: Path) -> bool:
 
 def read_by_mending(topic: Path) -> bool:
     to = topic.parent.parent / "mended"
-    return CliRunner().invoke(app, ["reindex", str(topic), "--to", str(to)]).exit_code == 0
+    return CliRunner().invoke(app, ["reindex", str(topic), "--out", str(to)]).exit_code == 0
 
 
 def read_by_a_run(topic: Path) -> bool:
@@ -245,7 +242,7 @@ def test_no_reader_says_that_a_backup_with_a_damaged_manifest_is_whole(
 
 def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:
     (topic / records_name(segments(topic)[1])).unlink()
-    result = CliRunner().invoke(app, ["status", "--from", str(topic.parent), "--json"])
+    result = CliRunner().invoke(app, ["status", "--store", str(topic.parent), "--json"])
     (part,) = json.loads(result.stdout)["topics"][0]["partitions"]
     assert result.exit_code == 1
     assert "offsets 4..7: the file is gone" in part["damage"][0]
@@ -261,7 +258,7 @@ def test_a_restore_names_the_offsets_it_refuses_and_takes_them_when_they_are_acc
         accepted_gaps(held, "orders", held.partitions, RestoreOptions())
     options = RestoreOptions(accepted_gaps=("orders-0  4..7",))
     assert accepted_gaps(held, "orders", held.partitions, options) == ("orders-0 4..7",)
-    kept = [one.first_offset for one in held.partitions[0].segments]
+    kept = [segment.first_offset for segment in held.partitions[0].segments]
     assert kept == [0, 8, 12, 16]
 
 

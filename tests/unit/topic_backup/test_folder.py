@@ -72,7 +72,7 @@ def test_a_replaced_file_is_there_wholly_or_not_at_all(folder: LocalFolder) -> N
         raise StorageError("the source is gone")
 
     with pytest.raises(StorageError):
-        folder.replace("f", (chunk for one in (1, 2) for chunk in breaks_off()))
+        folder.replace("f", (chunk for number in (1, 2) for chunk in breaks_off()))
     assert folder.names() == ["f"]
     assert (folder.path / "f").read_bytes() == b"old"
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.topic_backup import consumer_offsets, partition_index
-from breakglass.services.topic_backup.batches import decode_batches
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
@@ -24,6 +23,7 @@ from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import MAX_HEADERS, Record
 from breakglass.services.topic_backup.reindex import reindex
 from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES
+from tests.kit.batches import decode_batches
 from tests.unit.topic_backup.backups import (
     INDEX,
     RECORDS,
@@ -107,9 +107,9 @@ def test_damaged_segments_are_read_to_an_error_or_an_end(
 ) -> None:
     spoil = {RECORDS: records_damage, INDEX: index_damage}
     topic = damaged_topic(tmp_path_factory, records, spoil)
-    for one in (topic, as_the_originals(topic)):
+    for path in (topic, as_the_originals(topic)):
         with bounded(), contextlib.suppress(BreakglassError):
-            list(PartitionReader(LocalFolder(one), 0, committed(one)).records(start))
+            list(PartitionReader(LocalFolder(path), 0, committed(path)).records(start))
     with bounded(), contextlib.suppress(BreakglassError):
         reindex(LocalFolder(topic), 0)
 

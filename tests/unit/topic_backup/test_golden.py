@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.topic_backup import consumer_offsets, partition_index
-from breakglass.services.topic_backup.display import BytesAs, as_json
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST, listing
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import BytesAs, as_json
 from breakglass.services.topic_backup.reindex import reindex
 from breakglass.services.topic_backup.segment_index import SegmentIndex
 from breakglass.services.topic_backup.topic_writer import TopicWriter
@@ -95,7 +95,10 @@ def test_indexes_are_read_as_recorded(golden: GoldenPartition) -> None:
 @every_partition
 def test_segments_are_listed_in_the_order_of_the_partition_index(golden: GoldenPartition) -> None:
     found = listing(LocalFolder(golden.folder).names())[golden.partition]
-    assert tuple((one.prefix, one.start_offset) for one in found.segments) == golden.partition_index
+    assert (
+        tuple((segment.prefix, segment.start_offset) for segment in found.segments)
+        == golden.partition_index
+    )
 
 
 @whole_partition

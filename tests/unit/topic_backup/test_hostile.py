@@ -17,16 +17,16 @@ from breakglass.services.errors import BreakglassError, DamagedBackup, Malformed
 from breakglass.services.guard.journal_view import read as read_journal
 from breakglass.services.metastore.verification import verify_backup
 from breakglass.services.pipeline.restore.state import FILE, read_state
-from breakglass.services.recovery.plan.file import read_plan
 from breakglass.services.topic_backup import partition_index, pending, verified
 from breakglass.services.topic_backup.folder import LocalFolder, inside, read_whole
-from breakglass.services.topic_backup.held import read_held
+from breakglass.services.topic_backup.folder_contents import read_held
 from breakglass.services.topic_backup.layout import MANIFEST, segment_place
 from breakglass.services.topic_backup.manifest import MAX_MANIFEST_BYTES, read_manifest
 from breakglass.services.topic_backup.partition_index import SegmentEntry, encode
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from breakglass.services.topic_backup.verification import verify_files
+from tests.kit.plans import read_plan
 from tests.unit.topic_backup.backups import FIRST, RECORDS, as_the_originals, back_up
 from tests.unit.topic_backup.shapes import run
 

@@ -34,9 +34,9 @@ def test_names_are_read_back_and_ordered_by_number(segments: list[tuple[int, int
     names = [records_name(segment_prefix(*segment)) for segment in segments]
     names += [segment_index_name(segment_prefix(*segment)) for segment in segments]
     found = [
-        (one.partition, one.start_offset)
+        (segment.partition, segment.start_offset)
         for files in listing(names).values()
-        for one in files.segments
+        for segment in files.segments
     ]
     assert found == sorted(segments)
 
@@ -44,7 +44,7 @@ def test_names_are_read_back_and_ordered_by_number(segments: list[tuple[int, int
 def test_past_ten_digits_names_do_not_sort_as_text() -> None:
     names = [records_name(segment_prefix(0, offset)) for offset in (10**10, 9_999_999_999, 0)]
     assert sorted(names)[1] == names[0]
-    starts = [one.start_offset for one in listing(names)[0].segments]
+    starts = [segment.start_offset for segment in listing(names)[0].segments]
     assert starts == [0, 9_999_999_999, 10**10]
 
 

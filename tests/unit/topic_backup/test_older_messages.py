@@ -64,7 +64,9 @@ def records_of(data: bytes) -> list[Record]:
 
 def unstamped(records: Sequence[Record]) -> list[Record]:
     """The *records* as format 0 holds them."""
-    return [one._replace(timestamp_type=TimestampType.NONE, timestamp=None) for one in records]
+    return [
+        record._replace(timestamp_type=TimestampType.NONE, timestamp=None) for record in records
+    ]
 
 
 def as_held(records: Sequence[Record], magic: int) -> list[Record]:
@@ -88,12 +90,12 @@ def rising(draw: st.DrawFn) -> list[Record]:
 @pytest.mark.parametrize("name", sorted(TIMES))
 def test_logs_of_an_old_broker_are_read_as_its_own_tool_reads_them(name: str) -> None:
     found = records_of((GOLDEN / f"{name}.log").read_bytes())
-    times = [(one.offset, one.timestamp_type, one.timestamp) for one in found]
+    times = [(record.offset, record.timestamp_type, record.timestamp) for record in found]
     assert times == [
         (offset, KINDS[kind], None if kind == "NoTimestampType" else stamp)
         for offset, kind, stamp in TIMES[name]
     ]
-    assert [(one.key, one.value) for one in found] == SENT * 2
+    assert [(record.key, record.value) for record in found] == SENT * 2
 
 
 @given(records=rising(), magic=st.sampled_from([0, 1]), gzip=st.booleans())
@@ -105,7 +107,9 @@ def test_messages_are_read_as_kafka_python_reads_them(
     theirs = []
     while (found := memory.next_batch()) is not None:
         theirs += [(one.offset, one.timestamp, one.key, one.value) for one in found]
-    ours = [(one.offset, one.timestamp, one.key, one.value) for one in records_of(data)]
+    ours = [
+        (record.offset, record.timestamp, record.key, record.value) for record in records_of(data)
+    ]
     assert ours == theirs
     assert records_of(data) == as_held(records, magic)
 
@@ -128,13 +132,13 @@ def test_under_log_append_time_each_record_has_the_time_of_the_whole_message(
     codec: Compression,
 ) -> None:
     found = records_of(wrapped(run(0, 3), 1, codec, append_ms=77))
-    stamps = {(one.timestamp_type, one.timestamp) for one in found}
+    stamps = {(record.timestamp_type, record.timestamp) for record in found}
     assert stamps == {(TimestampType.LOG_APPEND, 77)}
 
 
 def test_a_message_that_is_not_compressed_says_itself_what_its_time_is() -> None:
     data = sealed(4, 1, LOG_APPEND, 9, b"k", b"v") + sealed(5, 1, 0, -1, b"k", b"v")
-    assert [(one.timestamp_type, one.timestamp) for one in records_of(data)] == [
+    assert [(record.timestamp_type, record.timestamp) for record in records_of(data)] == [
         (TimestampType.LOG_APPEND, 9),
         (TimestampType.CREATE, -1),
     ]
@@ -142,7 +146,10 @@ def test_a_message_that_is_not_compressed_says_itself_what_its_time_is() -> None
 
 def test_messages_of_both_formats_and_batches_lie_in_one_fetch() -> None:
     data = wrapped(run(0, 3), 0, Compression.LZ4) + message_set(run(3, 5), 1) + batch(run(5, 9))
-    found = [(one.magic, one.base_offset, one.next_offset) for one in headers_of(data).headers]
+    found = [
+        (header.magic, header.base_offset, header.next_offset)
+        for header in headers_of(data).headers
+    ]
     assert found == [(0, 0, 3), (1, 3, 4), (1, 4, 5), (2, 5, 9)]
 
 
@@ -151,14 +158,14 @@ def test_messages_of_both_formats_and_batches_lie_in_one_fetch() -> None:
 def test_a_message_whose_end_is_cut_off_is_no_error(magic: int, kept: int) -> None:
     first, second = message_set(run(0, 1), magic), message_set(run(1, 2), magic)
     fetched = headers_of(first + second[: min(kept, len(second) - 1)])
-    assert [one.base_offset for one in fetched.headers] == [0]
+    assert [header.base_offset for header in fetched.headers] == [0]
     assert fetched.cut_bytes == min(kept, len(second) - 1)
 
 
 def test_a_message_within_whose_end_is_missing_is_passed_over_as_by_kafkas_clients() -> None:
     content = message_set(run(0, 3), 1)[:-1]
     data = sealed(1, 1, int(Compression.GZIP), 0, None, compress(Compression.GZIP, content))
-    assert [one.offset for one in records_of(data)] == [0, 1]
+    assert [record.offset for record in records_of(data)] == [0, 1]
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 70_000])
@@ -227,7 +234,7 @@ def packed(content: bytes) -> bytes:
          "message format 2 within an older one"),
     ],
     # The bytes differ from run to run: gzip notes the time.
-    ids=lambda one: one if isinstance(one, str) else "message",
+    ids=lambda text: text if isinstance(text, str) else "message",
 )  # fmt: skip
 def test_messages_that_lie_about_themselves_are_refused(data: bytes, words: str) -> None:
     with pytest.raises(MalformedMessage, match=words):

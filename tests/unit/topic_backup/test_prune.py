@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> LocalFolder:
 def offsets(folder: LocalFolder) -> list[int]:
     manifest = read_manifest(folder)
     committed = manifest.partition(0) if manifest else None
-    return [one.offset for one in PartitionReader(folder, 0, committed).records()]
+    return [record.offset for record in PartitionReader(folder, 0, committed).records()]
 
 
 def test_segments_all_of_whose_records_are_old_can_go(folder: LocalFolder) -> None:
@@ -61,7 +61,7 @@ def test_what_stays_is_whole_and_goes_on(folder: LocalFolder) -> None:
     assert len(gone) == 4
     assert offsets(folder) == [8, 9]
     assert verify_files(folder).whole
-    assert [one.start_offset for one in partition_index.read(folder, 0)] == [8]
+    assert [entry.start_offset for entry in partition_index.read(folder, 0)] == [8]
     with TopicWriter(folder.path.parent, TopicIdentity("t")) as writer:
         assert writer.partition(0).next_offset == 10
     assert prune(folder, PruneLimits(keep_bytes=0)) == ()

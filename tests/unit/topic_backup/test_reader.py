@@ -84,7 +84,7 @@ class TestWithoutManifest:
         append_to(topic / RECORDS, encode(plain(5))[:-1])
         reader = reading(topic)
         assert list(reader.records()) == run(0, 5)
-        assert [one.size for one in reader.left_out] == [SIZE - 1]
+        assert [out.size for out in reader.left_out] == [SIZE - 1]
 
     def test_a_stale_index_blocks_nothing(self, tmp_path: Path) -> None:
         """One of another segment: its last entry is not true, so all of it is not believed."""
@@ -123,7 +123,7 @@ class TestWithoutManifest:
         )
         reader = reading(topic)
         found = list(reader.records())
-        assert [one for one in run(0, 5) if one in found] == found
+        assert [record for record in run(0, 5) if record in found] == found
         assert len(found) == 5 or reader.damages
 
     def test_an_index_ahead_of_its_records_ends_where_they_do(self, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ class TestWithoutManifest:
             path.unlink()
         reader = reading(topic)
         assert list(reader.records()) == run(4, 12)
-        assert [one.offsets for one in reader.damages] == ["0..3"]
+        assert [damage.offsets for damage in reader.damages] == ["0..3"]
 
     def test_damage_within_the_indexed_records_costs_that_record_alone(
         self, tmp_path: Path
@@ -168,7 +168,7 @@ class TestWithoutManifest:
         overwrite(topic / RECORDS, at + 20, struct.pack(">i", 2**31 - 1))
         reader = reading(topic)
         assert list(reader.records()) == [*run(0, 2), *run(3, 5)]
-        assert [one.offsets for one in reader.damages] == ["2..2"]
+        assert [damage.offsets for damage in reader.damages] == ["2..2"]
 
     def test_a_record_that_stands_there_twice_is_read_once(self, tmp_path: Path) -> None:
         """What the original leaves when it resumes behind a record that was not indexed."""
@@ -211,8 +211,8 @@ class TestWithManifest:
         append_to(topic / f"{segments(topic)[1]}_records", b"stray")
         reader = reading(topic)
         assert list(reader.records()) == run(0, 5)
-        assert sorted(one.size for one in reader.left_out) == [5, FIRST_POSITION + 9 * SIZE]
-        assert {one.reason for one in reader.left_out} == {"not committed"}
+        assert sorted(out.size for out in reader.left_out) == [5, FIRST_POSITION + 9 * SIZE]
+        assert {out.reason for out in reader.left_out} == {"not committed"}
 
     @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: cut_to(path, 30)])
     def test_indexes_do_not_matter(self, tmp_path: Path, spoil: Callable[[Path], None]) -> None:
@@ -230,14 +230,14 @@ class TestWithManifest:
         cut_to(topic / RECORDS, FIRST_POSITION + 3 * SIZE)
         reader = reading(topic)
         assert list(reader.records()) == run(0, 3)
-        assert {one.offsets for one in reader.damages} == {"3..4"}
+        assert {damage.offsets for damage in reader.damages} == {"3..4"}
 
     def test_a_deleted_oldest_segment_is_damage(self, tmp_path: Path) -> None:
         topic = back_up(tmp_path, run(0, 12), max_segment_bytes=ROTATING)
         (topic / f"{segments(topic)[0]}_records").unlink()
         reader = reading(topic)
         assert list(reader.records()) == run(4, 12)
-        assert [one.offsets for one in reader.damages] == ["0..3"]
+        assert [damage.offsets for damage in reader.damages] == ["0..3"]
 
     def test_a_segment_missing_between_others_is_damage_and_the_rest_is_read(
         self, tmp_path: Path
@@ -246,7 +246,7 @@ class TestWithManifest:
         (topic / f"{segments(topic)[1]}_records").unlink()
         reader = reading(topic)
         assert list(reader.records()) == [*run(0, 4), *run(8, 12)]
-        assert [one.offsets for one in reader.damages] == ["4..7"]
+        assert [damage.offsets for damage in reader.damages] == ["4..7"]
 
     def test_a_changed_byte_is_damage_though_every_record_has_its_form(
         self, tmp_path: Path

@@ -69,7 +69,7 @@ def test_segments_are_indexed_in_numeric_order(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, records, max_segment_bytes=1))
     reindex(LocalFolder(topic), 0)
     entries = partition_index.read(LocalFolder(topic), 0)
-    assert [one.start_offset for one in entries] == [0, 10**10 - 1, 10**10]
+    assert [entry.start_offset for entry in entries] == [0, 10**10 - 1, 10**10]
 
 
 def test_another_version_is_refused_and_its_index_left_alone(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.waiting import wait_until
 from tests.unit.topic_backup.backups import (
     INDEX,
     ORDERS,
@@ -36,7 +37,6 @@ from tests.unit.topic_backup.backups import (
     segments,
 )
 from tests.unit.topic_backup.shapes import log, plain, run
-from tests.waiting import wait_until
 
 ORDERS_0 = TopicPartition("orders", 0)
 SIZE = len(encode(plain(0)))
@@ -74,7 +74,7 @@ def test_wherever_a_writer_was_killed_the_result_is_the_same(
     at_least = FIRST_POSITION + sum(len(encode(record)) for record in records[:done])
     there = data.draw(st.integers(at_least, FIRST_POSITION + whole), label="bytes of records")
     covered = sum(
-        FIRST_POSITION + sum(len(encode(one)) for one in records[: number + 1]) <= there
+        FIRST_POSITION + sum(len(encode(record)) for record in records[: number + 1]) <= there
         for number in range(len(records))
     )
     indexed = data.draw(st.integers(done * ENTRY, covered * ENTRY), label="bytes of index")

@@ -18,7 +18,7 @@ from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.held import read_held
+from breakglass.services.topic_backup.folder_contents import read_held
 from breakglass.services.topic_backup.mending import mend
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record
@@ -67,13 +67,13 @@ def test_every_record_is_read_after_a_kill_and_a_resume_of_the_original(case: st
     assert list(reader.records()) == WRITTEN
     assert reader.salvaged
     assert not reader.damages
-    assert all(STRAY in one.reason or DOUBLE in one.reason for one in reader.left_out)
+    assert all(STRAY in out.reason or DOUBLE in out.reason for out in reader.left_out)
 
 
 @every_case
 def test_cat_prints_them_says_that_they_were_salvaged_and_is_no_success(case: str) -> None:
     result = CliRunner().invoke(app, ["cat", f"{topic_of(case)}/0"])
-    assert [json.loads(one)["offset"] for one in result.stdout.splitlines()] == list(range(10))
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == list(range(10))
     assert result.exit_code == 1
     assert "salvaged: offsets 0..9" in result.stderr
 
@@ -85,11 +85,11 @@ def test_verify_restore_diff_and_the_browser_read_the_same_records(case: str) ->
     assert (verified.whole, verified.records) == (False, 10)
     held = read_held(folder, "orders")
     stored = stored_segments(folder, held.partitions[0].segments)
-    offsets = [int(one) for each in runs_between(stored, 0, 100) for one in each.offsets]
+    offsets = [int(offset) for each in runs_between(stored, 0, 100) for offset in each.offsets]
     assert (offsets, held.lost, held.salvaged) == (list(range(10)), (), True)
     source = open_backup("backup:x/orders/0", folder, 0)
     items = list(source.read(0, 100, Reading()))
-    assert [one.offset for one in items if isinstance(one, RecordEntry)] == list(range(10))
+    assert [item.offset for item in items if isinstance(item, RecordEntry)] == list(range(10))
 
 
 @every_case
@@ -107,7 +107,7 @@ def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
     topic = tmp_path / "damaged" / "orders"
     shutil.copytree(topic_of(case), topic)
     before = {one.name: one.read_bytes() for one in topic.iterdir()}
-    result = CliRunner().invoke(app, ["reindex", str(topic), "--to", str(tmp_path / "mended")])
+    result = CliRunner().invoke(app, ["reindex", str(topic), "--out", str(tmp_path / "mended")])
     assert result.exit_code == 1
     assert {one.name: one.read_bytes() for one in topic.iterdir()} == before
     mended = tmp_path / "mended" / "orders"
@@ -122,12 +122,12 @@ def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
     (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b")
     assert (mended.records, mended.salvaged) == (8, True)
     (segment,) = manifest_of(tmp_path / "b" / "orders").partitions[0].segments
-    assert [(one.start, one.end, one.reason) for one in segment.gaps] == [(4, 8, GapReason.LOST)]
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, GapReason.LOST)]
 
 
 def found(topic: Path) -> list[Record]:
     pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
-    return [one.placed.record for one in pieces if isinstance(one, FoundRecord)]
+    return [piece.placed.record for piece in pieces if isinstance(piece, FoundRecord)]
 
 
 @st.composite
@@ -161,7 +161,7 @@ def test_cut_inserted_and_doubled_bytes_never_make_a_record_that_was_not_written
     topic = as_the_originals(back_up(tmp_path_factory.mktemp("b"), records))
     (topic / of).write_bytes(changed((topic / of).read_bytes(), how))
     read = found(topic)
-    assert [one for one in records if one in read] == read
+    assert [record for record in records if record in read] == read
 
 
 @pytest.mark.parametrize("position", range(1, 401, 7))
@@ -201,4 +201,4 @@ def test_without_an_index_records_are_walked_and_resumed_behind_stray_bytes(
     reader = PartitionReader(LocalFolder(topic), 0, None)
     # Nothing proves where the record before the damage ends.
     assert list(reader.records()) == [*run(0, 6), *run(8, 20)]
-    assert [one.offsets for one in reader.damages] == ["6..7"]
+    assert [damage.offsets for damage in reader.damages] == ["6..7"]

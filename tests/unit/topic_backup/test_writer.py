@@ -133,7 +133,7 @@ class TestRepeatedOffsets:
             for number, record in enumerate(records):
                 assert partition.append(record)
                 repeated = again.draw(st.lists(st.sampled_from(records[: number + 1]), max_size=3))
-                assert not any(partition.append(one) for one in repeated)
+                assert not any(partition.append(record) for record in repeated)
             writer.commit()
         assert read(root / "orders") == records
 
@@ -205,7 +205,7 @@ class TestSummary:
             for offset, epoch in enumerate([4, 4, 7, 7, 9]):
                 writer.partition(0).append(plain(offset), leader_epoch=epoch)
             summaries = writer.commit().partitions[0].segments
-        assert [one.epochs for one in summaries] == [
+        assert [summary.epochs for summary in summaries] == [
             (EpochStart(4, 0),),
             (EpochStart(7, 2),),
             (EpochStart(9, 4),),
@@ -333,7 +333,7 @@ class TestFullDisk:
                 writer.finish(1)
             disk.clear()
             manifest = writer.commit()
-        assert [one.partition for one in manifest.partitions] == [0]
+        assert [partition.partition for partition in manifest.partitions] == [0]
 
 
 class TestTopic:
@@ -346,8 +346,8 @@ class TestTopic:
             writer.finish(2)
             writer.partition(1).append(plain(8))
             manifest = writer.commit()
-        assert [one.partition for one in manifest.partitions] == [0, 1, 2]
-        assert [one.next_offset for one in manifest.partitions] == [3, 9, 8]
+        assert [partition.partition for partition in manifest.partitions] == [0, 1, 2]
+        assert [partition.next_offset for partition in manifest.partitions] == [3, 9, 8]
         assert manifest_of(topic) == manifest
         assert manifest.commit == 2
 

@@ -11,14 +11,14 @@ from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.words.legend import LEGEND, Term
 
 VERDICTS_PAGE = Path(__file__).parents[3] / "docs" / "verdicts.md"
-WORDS = {one.word for one in LEGEND}
+WORDS = {term.word for term in LEGEND}
 ROOM = 66
 """Characters beside the longest word in 80 columns."""
 
 
 def test_every_verdict_and_every_role_outside_the_isr_is_explained() -> None:
-    assert {one.value for one in Verdict} <= WORDS
-    assert {one.value for one in Role} - {Role.ISR.value} <= WORDS
+    assert {verdict.value for verdict in Verdict} <= WORDS
+    assert {role.value for role in Role} - {Role.ISR.value} <= WORDS
     assert {"Heard", "Unread"} <= WORDS
 
 

@@ -1,7 +1,7 @@
-"""The base of our own messages: decoding takes up all bytes of a message, or fails.
+"""The base of our own messages: decoding consumes all bytes of a message, or fails.
 
-kafka-python's decoder stops where the schema ends and lets a slice run short, so bytes of
-another schema can pass for an answer; two schemas of one api key are told apart here.
+kafka-python's decoder ignores bytes after the schema's end and accepts a slice that is too short.
+So bytes of another schema of the same api key could pass for an answer without this check.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -
     """The message of *message_class* that *body* (without header) holds.
 
     Raises:
-        MalformedMessage: the body ends early, goes on, or holds impossible values.
+        MalformedMessage: the body is too short, too long, or has impossible values.
     """
     flexible = message_class.flexible_version_q(version)
     decode = message_class._struct.compiled_decode_from(
@@ -54,7 +54,7 @@ def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -
         raise _malformed(message_class, version, f"{error}") from error
     if end != len(body):
         raise _malformed(message_class, version, f"it takes {end} bytes of {len(body)}")
-    # kafka-python leaves this unset on what it decodes, and looks at it when it encodes.
+    # kafka-python does not set this when it decodes, but reads it when it encodes.
     message._header = None
     return message
 

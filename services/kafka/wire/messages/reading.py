@@ -1,4 +1,4 @@
-"""The messages that read a cluster, each defined by itself from kafka-python's schemas.
+"""The messages that read a cluster, each defined separately from kafka-python's schemas.
 
 Importing one of kafka-python's own classes parses the schemas of all messages of its package, 60
 of them, which takes longer than a screen's first frame may wait.
@@ -6,13 +6,14 @@ of them, which takes longer than a screen's first frame may wait.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from breakglass.services.kafka.wire.messages.message import ApiMessage
 
 
 class DescribeClusterRequest(ApiMessage):
-    """Which brokers there are, fenced ones included from version 2."""
+    """Which brokers exist; from version 2, fenced brokers too."""
 
 
 class DescribeClusterResponse(ApiMessage):
@@ -20,7 +21,7 @@ class DescribeClusterResponse(ApiMessage):
 
 
 class DescribeQuorumRequest(ApiMessage):
-    """How the controllers stand."""
+    """The state of the controller quorum."""
 
     TopicData: ClassVar[Any]
 
@@ -50,6 +51,24 @@ class DescribeConfigsResponse(ApiMessage):
     """The values of settings."""
 
 
+def settings_request(
+    kind: int, names: Iterable[str], keys: Sequence[str] | None = None, *, synonyms: bool = False
+) -> DescribeConfigsRequest:
+    """Ask for the settings *keys* of each resource of that *kind*; None asks for all settings.
+
+    With *synonyms*, the answer also has the values that a setting would have otherwise.
+    """
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = None if keys is None else list(keys)
+    return DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=kind, resource_name=name, configuration_keys=wanted)
+            for name in names
+        ],
+        include_synonyms=synonyms,
+    )
+
+
 class DescribeLogDirsRequest(ApiMessage):
     """Where a broker keeps its replicas."""
 
@@ -61,7 +80,7 @@ class DescribeLogDirsResponse(ApiMessage):
 
 
 class ListOffsetsRequest(ApiMessage):
-    """Where logs begin and end; names the replica that asks, for there is no default of it."""
+    """Where logs begin and end; the replica id that asks has no default."""
 
     ListOffsetsTopic: ClassVar[Any]
 
@@ -77,7 +96,7 @@ class FetchRequest(ApiMessage):
 
 
 class FetchResponse(ApiMessage):
-    """Record batches for each partition, or what does not fit."""
+    """Record batches for each partition, or the epoch at which the logs diverge."""
 
 
 class ListPartitionReassignmentsRequest(ApiMessage):
@@ -85,7 +104,7 @@ class ListPartitionReassignmentsRequest(ApiMessage):
 
 
 class ListPartitionReassignmentsResponse(ApiMessage):
-    """Replicas that come and go."""
+    """Replicas that are being added and removed."""
 
 
 class ListGroupsRequest(ApiMessage):

@@ -18,6 +18,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
+from breakglass.console.checkpoint_text import CommandText
 from breakglass.console.web.session import WebConsole
 from breakglass.console.wiring import Connection
 from breakglass.screens.context import Context, Known
@@ -31,8 +32,8 @@ from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
 from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
 from breakglass.services.lab.scenarios.stale_replicas import SCENARIO as STALE_REPLICAS
 from breakglass.services.model import TopicPartition
+from tests.kit.program import Ended, breakglass
 from tests.lab.asking import election_code
-from tests.program import Ended, breakglass
 from tests.screens.turns import text
 
 SIZE = (80, 24)
@@ -84,7 +85,7 @@ class Desk:
         """End it once nobody is being asked: a connection that is being made would be left."""
         known = self.app.context.known
         known.paused = True
-        while known.reading or any("(_greet)" in one.name for one in threading.enumerate()):
+        while known.reading or any("(_greet)" in thread.name for thread in threading.enumerate()):
             await self.pilot.pause(0.05)
         self.app.context.close()
 
@@ -92,7 +93,7 @@ class Desk:
         """Keep the screen under *name* once it shows *words* and stands still."""
 
         def shown(screen: str) -> bool:
-            return all(one in flat(screen) for one in words)
+            return all(word in flat(screen) for word in words)
 
         screen = ""
         while screen != (now := await self.until(shown, f"{name}: {words}")):
@@ -113,6 +114,7 @@ def no_console(cluster: Cluster, folder: Path) -> Context:
         access,
         IncidentWatch(access, state_folder=folder),
         Terminal(),
+        CommandText(),
         profile="prod-eu-1",
         state_folder=folder,
         known=Known(interval=0.5),

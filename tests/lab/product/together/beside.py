@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.properties import SMALL
-from breakglass.services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
 from breakglass.services.lab.scenarios.stage import Stage
 from breakglass.services.lab.segments import read_log

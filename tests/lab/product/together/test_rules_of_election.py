@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from breakglass.console.demo_check import wrong_leaders
+from breakglass.console.truth import wrong_leaders
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import RecoveryResult
 from tests.lab.asking import EARLIEST, consume, list_offset, out_of_range
@@ -62,7 +62,7 @@ def test_every_partition_but_the_one_being_moved_is_led_by_the_best_replica(
     lab: Damaged, recovered: Recovered
 ) -> None:
     assert list(wrong_leaders(recovered.outcomes, lab.truth)) == []
-    assert {one.result for one in recovered.outcomes} == {RecoveryResult.ELECTED}
+    assert {outcome.result for outcome in recovered.outcomes} == {RecoveryResult.ELECTED}
     assert len(recovered.outcomes) == len(recovered.found.assessments) - len([MOVING])
 
 
@@ -88,7 +88,7 @@ def test_r01_where_the_empty_leader_was_stopped_nothing_that_was_left_is_lost(
 
 
 def test_r04_one_partition_then_ten_then_the_rest(recovered: Recovered) -> None:
-    sizes = [len(partitions_elected(one)) for one in elections_held(recovered)]
+    sizes = [len(partitions_elected(election)) for election in elections_held(recovered)]
     assert sizes == [1, 10, len(recovered.targets) - 11]
 
 
@@ -99,24 +99,25 @@ def test_r04_the_whole_ranking_is_written_as_the_order(recovered: Recovered) -> 
             for one in topic.partitions:
                 partition = TopicPartition(topic.name, one.partition_index)
                 first.setdefault(partition, tuple(one.replicas))
-    assert first == {one.partition: one.order for one in recovered.targets}
+    assert first == {target.partition: target.order for target in recovered.targets}
     assert first[TopicPartition("invoices", 0)] == (1, 3, 2)
     assert first[CARTS[1]] == (1, 2, 4)
 
 
 def test_r05_no_assignment_ever_loses_or_gains_a_replica(recovered: Recovered) -> None:
     assigned = {
-        one.partition: sorted(one.evidence.state.assignment) for one in recovered.found.assessments
+        assessment.partition: sorted(assessment.evidence.state.assignment)
+        for assessment in recovered.found.assessments
     }
     written = [
-        (TopicPartition(topic.name, one.partition_index), sorted(one.replicas))
+        (TopicPartition(topic.name, partition.partition_index), sorted(partition.replicas))
         for request in orders_written(recovered)
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
     assert written
-    assert [one for one in written if assigned[one[0]] != one[1]] == []
-    assert not any(one.allow_replication_factor_change for one in orders_written(recovered))
+    assert [pair for pair in written if assigned[pair[0]] != pair[1]] == []
+    assert not any(order.allow_replication_factor_change for order in orders_written(recovered))
 
 
 def test_r10_followers_give_up_what_lies_before_the_new_leaders_log_start(
@@ -152,7 +153,7 @@ def test_r23_every_list_that_is_sent_names_something(recovered: Recovered) -> No
         assert request.topics
         for topic in request.topics:
             assert topic.partitions
-            assert all(one.replicas for one in topic.partitions)
+            assert all(partition.replicas for partition in topic.partitions)
     for request in elections_held(recovered):
         assert request.topic_partitions
         assert all(topic.partitions for topic in request.topic_partitions)

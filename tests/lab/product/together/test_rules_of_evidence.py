@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.model import LogContents, TopicPartition, known
-from breakglass.services.recovery.choice import recommended
-from breakglass.services.recovery.execution.prepare import target_of
+from breakglass.services.recovery.execution.target import target_of
 from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, groups_past_end
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
 from breakglass.services.recovery.judgement.summary import summarize
-from breakglass.services.recovery.triage import Triage
+from breakglass.services.recovery.triage import Triage, recommended
 from breakglass.services.words.figures import loss_text, unread_text
 from tests.lab.product.session import judgement
 from tests.lab.product.together.beside import GROUP, READ_ON, READ_TO, TRIMMED
@@ -129,11 +128,14 @@ def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole
 ) -> None:
     """Compacted, trimmed, emptied, written by several leaders, with open transactions."""
     read = [
-        one.evidence.replica(one.ranking.winner.broker)
-        for one in found.assessments
-        if one.ranking.winner is not None
+        assessment.evidence.replica(assessment.ranking.winner.broker)
+        for assessment in found.assessments
+        if assessment.ranking.winner is not None
     ]
-    assert {one.evidence.settings.compacted for one in found.assessments} == {True, False}
+    assert {assessment.evidence.settings.compacted for assessment in found.assessments} == {
+        True,
+        False,
+    }
     assert read
     for replica in read:
         assert replica is not None
@@ -167,13 +169,13 @@ def test_r21_each_replica_has_its_log_directory(lab: Damaged, found: Triage) -> 
     folder = lab.cluster.broker(1).partition_folder("ledger", 0)
     assert folder is not None
     assert (replica.log_dir.path, replica.log_dir.online) == (str(folder.parent), True)
-    assert replica.log_dir.size == sum(one.stat().st_size for one in folder.glob("*.log"))
+    assert replica.log_dir.size == sum(path.stat().st_size for path in folder.glob("*.log"))
 
 
 def test_r15_all_that_is_complete_is_automated_but_for_what_only_an_operator_can_know(
     found_without: Triage,
 ) -> None:
-    left = {one.partition: one for one in recommended(found_without).left}
+    left = {left.partition: left for left in recommended(found_without).left}
     assert left.pop(MOVING).reason.startswith("STUCK: a reassignment is under way")
     for held in left.values():
         assert held.partition == LEDGER

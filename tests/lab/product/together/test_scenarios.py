@@ -11,7 +11,7 @@ from tests.lab.scenarios.damaged import Damaged
 
 pytestmark = pytest.mark.timeout(300)
 
-ALL = (*TOGETHER, *(one.name for one in BESIDE))
+ALL = (*TOGETHER, *(scenario.name for scenario in BESIDE))
 
 
 @pytest.mark.parametrize("scenario", ALL)
@@ -27,6 +27,6 @@ def test_triage_says_what_is_left_once_the_last_leaders_are_gone(
 
 
 def test_nothing_else_is_offline(lab: Damaged, found: Triage) -> None:
-    assert {one.partition for one in found.assessments} == {
-        one.partition for one in lab.truth.partitions
+    assert {assessment.partition for assessment in found.assessments} == {
+        partition.partition for partition in lab.truth.partitions
     }

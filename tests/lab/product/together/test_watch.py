@@ -6,7 +6,7 @@ import pytest
 
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.conclusion import Judged
+from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.triage import Triage
 from tests.lab.product.together.conftest import CARTS
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def test_every_partition_is_judged_as_triage_judges_it(found: Triage, incident: Incident) -> None:
-    conclusions = {one.partition: Judged.of(one) for one in found.assessments}
-    assert {one.partition: one.judged for one in incident.rows} == conclusions
+    conclusions = {assessment.partition: Judged.of(assessment) for assessment in found.assessments}
+    assert {row.partition: row.judged for row in incident.rows} == conclusions
     assert incident.summary.headline == found_headline(found)
 
 
@@ -27,8 +27,8 @@ def test_evidence_that_was_frozen_says_the_same(found: Triage, incident: Inciden
 
 
 def test_r02_time_bombs_are_to_be_stopped_now(incident: Incident) -> None:
-    bombs = [one for one in incident.rows if str(one.action) == "stop b4 NOW"]
-    assert [one.partition for one in bombs] == list(CARTS)
+    bombs = [row for row in incident.rows if str(row.action) == "stop b4 NOW"]
+    assert [bomb.partition for bomb in bombs] == list(CARTS)
     assert incident.summary.alarm == "FIRST stop b4 NOW: BOMB on 3."
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client.parser import text_string_to_metric_families
 
 from breakglass.console.web.checkpoint_api import STATUSES, CheckpointApi
 from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
@@ -150,7 +151,7 @@ async def test_a_server_that_was_not_told_to_write_changes_nothing(
         assert response.status == 403
     async with reader.delete(f"{BACKUPS}/1", headers=headers) as response:
         assert response.status == 403
-    assert [one.id for one in store.all()] == [4, 3, 2, 1]
+    assert [checkpoint.id for checkpoint in store.all()] == [4, 3, 2, 1]
     assert logs.asked == []
 
 
@@ -250,7 +251,7 @@ async def test_the_description_is_served(client: Client) -> None:
         assert await response.json() == json.loads(json.dumps(description("1.0")))
 
 
-@pytest.mark.parametrize("name", sorted(one.stem for one in GOLDEN.glob("*.json")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.json")))
 def test_the_description_has_every_kept_answer(name: str) -> None:
     kept = golden(name)
     method, path, *_ = kept["request"].split(" ")
@@ -288,14 +289,18 @@ async def figures(client: Client) -> dict[str, float]:
     async with client.get("/metrics") as response:
         assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         lines = (await response.text()).splitlines()
-    samples = [one for one in lines if not one.startswith("#")]
-    assert all(SAMPLE.fullmatch(one) for one in samples)
-    return {one.rpartition(" ")[0]: float(one.rpartition(" ")[2]) for one in samples}
+    samples = [line for line in lines if not line.startswith("#")]
+    assert all(SAMPLE.fullmatch(sample) for sample in samples)
+    families = list(text_string_to_metric_families("\n".join(lines)))
+    assert sum(len(family.samples) for family in families) == len(samples)
+    return {sample.rpartition(" ")[0]: float(sample.rpartition(" ")[2]) for sample in samples}
 
 
 async def test_figures_tell_states_age_and_size(client: Client) -> None:
     found = await figures(client)
-    states = {one: found[f'breakglass_checkpoints{{{COORDINATED},state="{one}"}}'] for one in SEEN}
+    states = {
+        text: found[f'breakglass_checkpoints{{{COORDINATED},state="{text}"}}'] for text in SEEN
+    }
     assert states == {"COMPLETED": 2, "FAILED": 1, "INCOMPLETE": 1, "IN_PROGRESS": 0}
     assert found[f"breakglass_checkpoint_newest_id{{{COORDINATED}}}"] == 4
     newest = f'breakglass_checkpoint_newest_partitions{{{COORDINATED},state="FAILED"}}'
@@ -321,12 +326,12 @@ async def test_a_vector_does_not_hide_how_old_the_last_coordinated_one_is(
 def test_errors_in_the_background_are_counted_from_the_start() -> None:
     troubles = Troubles(lambda _: None)
     troubles.met(Doing.SCHEDULE, "schedule", TypeError("a"))
-    lines = exposition((), {}, troubles.counts()).splitlines()
-    counted = [one for one in lines if one.startswith("breakglass_checkpoint_errors_total{")]
+    lines = exposition((), {}, troubles.counts()).decode().splitlines()
+    counted = [line for line in lines if line.startswith("breakglass_checkpoint_errors_total{")]
     assert len(counted) == len(Doing) * len(ErrorKind)
     name = 'breakglass_checkpoint_errors_total{doing="schedule",kind="unexpected"}'
-    assert f"{name} 1" in counted
-    assert sum(one.endswith(" 0") for one in counted) == len(counted) - 1
+    assert f"{name} 1.0" in counted
+    assert sum(text.endswith(" 0.0") for text in counted) == len(counted) - 1
 
 
 COORDINATED = 'level="coordinated"'
@@ -350,7 +355,7 @@ async def test_an_empty_store_has_figures_too(tmp_path_factory: pytest.TempPathF
         found = await figures(client)
         async with client.get(BACKUPS) as response:
             assert await response.json() == []
-    assert not any("completed_id" in one for one in found)
+    assert not any("completed_id" in text for text in found)
     assert store.read(1) is None
-    counted = sum("breakglass_checkpoints{" in one for one in found)
+    counted = sum("breakglass_checkpoints{" in text for text in found)
     assert counted == len(Status) * len(Level)

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient
 
 from tests.unit.checkpoint.api.conftest import GOLDEN, golden
 
-NAMES = sorted(one.stem for one in GOLDEN.glob("*.json"))
+NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
 WORDS = ("state", "backupId", "partitionId")
 """Keys whose values are equal too."""
 

@@ -26,7 +26,7 @@ def test_an_empty_partition_needs_no_offset() -> None:
 
 
 def test_a_group_that_reads_nothing_of_it_is_named_all_the_same() -> None:
-    assert [str(one) for one in lags({"g": {}}, CUT)] == [
+    assert [str(lag) for lag in lags({"g": {}}, CUT)] == [
         "group g has committed nothing on these topics"
     ]
 

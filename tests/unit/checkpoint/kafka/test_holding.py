@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from breakglass.services.checkpoint.kafka.holding import HELD, put_back
+from uuid import UUID
+
+from breakglass.services.checkpoint.kafka.control import Control, RetentionHold
+from breakglass.services.checkpoint.kafka.holding import HELD, put_back, without_hold
 
 NOTHING = dict.fromkeys(HELD)
 
@@ -24,3 +27,19 @@ def test_what_somebody_has_changed_meanwhile_is_theirs() -> None:
 
 def test_nothing_is_left_to_do_where_it_was_put_back_already() -> None:
     assert put_back({**NOTHING, "retention.ms": "1000"}, {"retention.ms": "1000"}) == ({}, [])
+
+
+TOPIC_ID = UUID(int=7)
+
+
+def test_a_copy_that_is_made_during_a_hold_notes_the_settings_before_it() -> None:
+    before = {**NOTHING, "retention.ms": "1000"}
+    hold = RetentionHold(TOPIC_ID.hex, "request", "orders", before)
+    known = Control(held={(TOPIC_ID.hex, "request"): hold})
+    own = {**HELD, "cleanup.policy": "compact"}
+    expected = {"cleanup.policy": "compact", "retention.ms": "1000"}
+    assert without_hold(TOPIC_ID, own, known) == expected
+
+
+def test_settings_that_only_look_like_a_hold_stay() -> None:
+    assert without_hold(TOPIC_ID, dict(HELD), Control()) == HELD

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from breakglass.services.checkpoint.kafka.stamps import (
     LARGEST,
     ORIGIN,
-    OUTSIDE,
     SN,
     SOURCE,
     RecordAddress,
@@ -19,6 +18,7 @@ from breakglass.services.checkpoint.kafka.stamps import (
     stamp_of,
     stamped,
 )
+from tests.kit.stamps import OUTSIDE
 
 TOPIC_ID = "0123456789abcdef0123456789abcdef"
 numbers = st.integers(0, LARGEST)

@@ -13,7 +13,7 @@ from breakglass.services.checkpoint.kafka.states import (
     promised_states,
     with_states,
 )
-from breakglass.services.checkpoint.spark.sources import needed_from
+from breakglass.services.checkpoint.spark.partition_copy import needed_from
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
@@ -37,7 +37,7 @@ def saved(id: int, position: int, state: bytes | None) -> Created:
 
 
 def noted(*records: Created) -> Control:
-    return control_of([one.record for one in records], since=TAKE.id)
+    return control_of([record.record for record in records], since=TAKE.id)
 
 
 def test_a_state_that_was_saved_at_the_checkpoint_is_promised_and_held() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
-from breakglass.services.checkpoint.participant.duplicate_filter import KnownRecords
+from breakglass.services.checkpoint.participant.positions import KnownRecords
 
 TOPIC_ID = "c" * 32
 
@@ -14,7 +14,7 @@ def record(offset: int, index: int = 0, *, partition: int = 0, group: str = "g")
 
 def taken(*stamps: Stamp) -> list[bool]:
     known = KnownRecords()
-    return [known.take(one) for one in stamps]
+    return [known.take(stamp) for stamp in stamps]
 
 
 def test_h07_a_record_that_was_written_twice_is_taken_once() -> None:
@@ -43,9 +43,9 @@ def test_what_comes_from_outside_is_always_new() -> None:
 
 def test_what_was_seen_can_be_noted_and_gone_on_with() -> None:
     before = KnownRecords()
-    for one in (record(1), record(5, 2), record(3, partition=1)):
-        before.take(one)
+    for stamp in (record(1), record(5, 2), record(3, partition=1)):
+        before.take(stamp)
     known = KnownRecords(before.lasts)
     again = (record(5, 2), record(3, partition=1), record(5, 3))
-    assert [known.take(one) for one in again] == [False, False, True]
+    assert [known.take(stamp) for stamp in again] == [False, False, True]
     assert known.lasts[1:] == before.lasts[1:]

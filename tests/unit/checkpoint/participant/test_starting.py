@@ -5,8 +5,9 @@ from __future__ import annotations
 from confluent_kafka import TopicPartition as Offset
 
 from breakglass.services.checkpoint.kafka.control import Control, RestoredTopic
+from breakglass.services.checkpoint.participant.participant import Starting
 from breakglass.services.checkpoint.participant.positions import InputPosition
-from breakglass.services.checkpoint.participant.starting import Starting
+from breakglass.services.checkpoint.protocol.participant import CheckpointState
 from breakglass.services.model import TopicPartition
 
 TOPIC_ID = "c" * 32
@@ -14,7 +15,7 @@ PARTITION = TopicPartition("bank", 2)
 
 
 def committed(sn: int) -> Offset:
-    metadata = InputPosition(PARTITION, TOPIC_ID, 5, sn).metadata
+    metadata = InputPosition(PARTITION, TOPIC_ID, 5, CheckpointState(sn)).metadata
     return Offset(PARTITION.topic, PARTITION.partition, 5, metadata=metadata)
 
 

@@ -64,7 +64,7 @@ def process(state: State, partition: int, command: Record) -> State:
             balance += 1
             received |= {command.transfer}
         case Kind.CONFIRM:
-            pending = frozenset(one for one in pending if one[0] != command.transfer)
+            pending = frozenset(pair for pair in pending if pair[0] != command.transfer)
     return State(state.checkpoint, balance, pending, received, command.position)
 
 

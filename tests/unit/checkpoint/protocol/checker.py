@@ -14,13 +14,13 @@ from tests.unit.checkpoint.protocol.simulation import World, sorted_money
 def broken_now(world: World) -> list[str]:
     """What must hold at every step: I10."""
     return [
-        f"I10: partition {one.number} let go what a copy needs"
-        for one in world.partitions
-        for job in one.jobs
+        f"I10: partition {partition.number} let go what a copy needs"
+        for partition in world.partitions
+        for job in partition.jobs
         if job.snapshot is not None
         and (
-            job.snapshot not in one.snapshots.stored
-            or one.snapshots.compacted > job.snapshot.processed
+            job.snapshot not in partition.snapshots.stored
+            or partition.snapshots.compacted > job.snapshot.processed
         )
     ]
 
@@ -29,7 +29,7 @@ def broken(world: World) -> list[str]:
     """What must hold at the end, once everything has settled."""
     return [
         *_markers(world),
-        *(one for id in world.ids for one in _of_checkpoint(world, id)),
+        *(text for id in world.ids for text in _of_checkpoint(world, id)),
         *_copies(world),
         *_money_now(world),
     ]
@@ -37,24 +37,24 @@ def broken(world: World) -> list[str]:
 
 def positions(world: World, id: int) -> list[int | None]:
     """The checkpoint's position in each partition; None where it was never created."""
-    return [_position(one, id) for one in world.partitions]
+    return [_position(partition, id) for partition in world.partitions]
 
 
 def _position(partition: Partition, id: int) -> int | None:
     found = (
-        one.follow_up.position
-        for one in partition.log
-        if one.follow_up is not None
-        and one.follow_up.intent is Intent.CREATED
-        and one.follow_up.id == id
+        record.follow_up.position
+        for record in partition.log
+        if record.follow_up is not None
+        and record.follow_up.intent is Intent.CREATED
+        and record.follow_up.id == id
     )
     return next(found, None)
 
 
 def _markers(world: World) -> Iterator[str]:
     for partition in world.partitions:
-        events = [one.follow_up for one in partition.log if one.follow_up is not None]
-        created = [one.id for one in events if one.intent is Intent.CREATED]
+        events = [record.follow_up for record in partition.log if record.follow_up is not None]
+        created = [event.id for event in events if event.intent is Intent.CREATED]
         if created != sorted(set(created)):
             yield f"I3: partition {partition.number} created {created}"
 
@@ -64,15 +64,17 @@ def _of_checkpoint(world: World, id: int) -> Iterator[str]:
     yield from orphans(world, id)
     for partition, position in zip(world.partitions, cut, strict=True):
         if position is not None and any(
-            one.checkpoint >= id for one in partition.log[: position - 1]
+            record.checkpoint >= id for record in partition.log[: position - 1]
         ):
             yield f"I2: partition {partition.number}, checkpoint {id}: a later id before it"
     ends = world.acknowledged.get(id)
     for number, position in enumerate(cut):
         if ends is not None and position is not None and position > ends[number]:
             yield f"I7: partition {number}, checkpoint {id}: started after it was acknowledged"
-    statuses = [partition_status(world.backup(id, one.number)) for one in world.partitions]
-    whole = [_whole(world, id, one.number) for one in world.partitions]
+    statuses = [
+        partition_status(world.backup(id, partition.number)) for partition in world.partitions
+    ]
+    whole = [_whole(world, id, partition.number) for partition in world.partitions]
     if (world.status(id) is Status.COMPLETED) != all(whole):
         yield f"I6: checkpoint {id} is {world.status(id)}, its partitions are whole: {whole}"
     if Status.ONGOING in statuses:
@@ -151,17 +153,17 @@ def _restored(world: World, id: int) -> Iterator[str]:
     states = []
     for partition in world.partitions:
         backup = world.backup(id, partition.number)
-        completed = next(one for one in backup.copies if one.status is Status.COMPLETED)
+        completed = next(copy for copy in backup.copies if copy.status is Status.COMPLETED)
         material = world.copies[completed.id][1]
         assert material is not None
         assert completed.position is not None
         states.append(_reached(partition.number, material, completed.position))
-    total = sum(one.balance for one in settled(states))
+    total = sum(state.balance for state in settled(states))
     if total != 0:
         yield f"I8: restoring checkpoint {id} makes {total:+} of 0"
 
 
 def _money_now(world: World) -> Iterator[str]:
-    total = sum(one.state.balance for one in world.partitions)
+    total = sum(partition.state.balance for partition in world.partitions)
     if total != 0:
         yield f"the bank itself, without any restore, has {total:+} of 0"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from breakglass.services.checkpoint.protocol import worker
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
-from breakglass.services.checkpoint.protocol.snapshots import Snapshot, Snapshots
 from tests.unit.checkpoint.protocol.bank import Kind, Record, State
+from tests.unit.checkpoint.protocol.snapshots import Snapshot, Snapshots
 
 CLIENT = -1
 """Where the coordinator is reached."""

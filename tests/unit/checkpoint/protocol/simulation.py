@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from breakglass.services.checkpoint.protocol import coordinator, participant, snapshots, worker
+from breakglass.services.checkpoint.protocol import coordinator, participant, worker
 from breakglass.services.checkpoint.protocol.participant import (
     Acknowledge,
     AppendFollowUp,
     TakeCopy,
 )
-from breakglass.services.checkpoint.protocol.snapshots import NotLocked, Snapshot
 from breakglass.services.checkpoint.protocol.status import may_become
 from breakglass.services.checkpoint.protocol.values import (
     CheckpointRecord,
@@ -25,6 +24,7 @@ from breakglass.services.checkpoint.protocol.values import (
     PartitionBackup,
     Status,
 )
+from tests.unit.checkpoint.protocol import snapshots
 from tests.unit.checkpoint.protocol.bank import Kind, Record, State, process, up_to
 from tests.unit.checkpoint.protocol.parts import (
     CLIENT,
@@ -35,6 +35,7 @@ from tests.unit.checkpoint.protocol.parts import (
     Partition,
     Rules,
 )
+from tests.unit.checkpoint.protocol.snapshots import NotLocked, Snapshot
 
 
 class World:
@@ -79,7 +80,7 @@ class World:
             return
         self.take = coordinator.acknowledge(self.take, message.sender, message.answer)
         if self.take.acknowledged:
-            self.acknowledged[self.take.id] = [len(one.log) for one in self.partitions]
+            self.acknowledged[self.take.id] = [len(partition.log) for partition in self.partitions]
             self.take = None
 
     # --- the network
@@ -129,7 +130,9 @@ class World:
         partition = self.partitions[number]
         after = partition.state.processed
         found = (
-            one for one in partition.log[after : partition.committed] if one.kind is not Kind.EVENT
+            record
+            for record in partition.log[after : partition.committed]
+            if record.kind is not Kind.EVENT
         )
         command = next(found, None)
         if command is None:
@@ -147,7 +150,7 @@ class World:
         record = CheckpointRecord(Intent.CREATE, command.checkpoint, command.position)
         state, effects = participant.process_create(partition.state.checkpoint, record)
         partition.state = replace(partition.state, checkpoint=state)
-        events = [one.record for one in effects if isinstance(one, AppendFollowUp)]
+        events = [effect.record for effect in effects if isinstance(effect, AppendFollowUp)]
         for effect in effects:
             if isinstance(effect, TakeCopy):
                 id = CopyId(effect.checkpoint, partition.number, partition.owner)
@@ -179,7 +182,7 @@ class World:
         partition = self.partitions[number]
         if cut_off and owner != partition.owner:
             self.read_copy(number)
-            partition.cut_off += [one for one in partition.jobs if one.snapshot is not None]
+            partition.cut_off += [job for job in partition.jobs if job.snapshot is not None]
         partition.jobs, partition.director, partition.owner = [], None, owner
         del partition.log[partition.committed :]
         partition.snapshots = snapshots.change_owner(partition.snapshots)
@@ -234,7 +237,9 @@ class World:
     def backup(self, checkpoint: int, number: int) -> PartitionBackup:
         found = (copy for id, (copy, _) in sorted(self.copies.items()))
         mine = [
-            one for one in found if (one.id.checkpoint, one.id.partition) == (checkpoint, number)
+            copy
+            for copy in found
+            if (copy.id.checkpoint, copy.id.partition) == (checkpoint, number)
         ]
         return PartitionBackup(number, tuple(mine), self.verdicts.get((checkpoint, number)))
 
@@ -245,7 +250,7 @@ class World:
     def begin_copy(self, number: int) -> None:
         """The worker hears of the copy it has to take, locks the snapshot and notes it."""
         partition = self.partitions[number]
-        for job in [one for one in partition.jobs if one.snapshot is None]:
+        for job in [job for job in partition.jobs if job.snapshot is None]:
             self._begin(partition, job)
 
     def _begin(self, partition: Partition, job: Job) -> None:
@@ -277,8 +282,8 @@ class World:
     def _read(self, partition: Partition, job: Job, snapshot: Snapshot) -> None:
         position = job.position
         first = partition.snapshots.compacted
-        log = tuple(one for one in partition.log[:position] if one.position > first)
-        kept = {one.id for one in partition.snapshots.stored}
+        log = tuple(record for record in partition.log[:position] if record.position > first)
+        kept = {snapshot.id for snapshot in partition.snapshots.stored}
         if snapshot.id in kept:
             job.material = Material(partition.states[snapshot.id], log)
         else:
@@ -356,10 +361,10 @@ class World:
                 self.send(partition.number)
             while self.messages:
                 self.deliver(0)
-            before = [one.state.processed for one in self.partitions]
+            before = [partition.state.processed for partition in self.partitions]
             for partition in self.partitions:
                 self._settle_partition(partition)
-            done = before == [one.state.processed for one in self.partitions]
+            done = before == [partition.state.processed for partition in self.partitions]
             if done and self.take is None and not self.messages:
                 return
             if self.take is not None and self.take.refusal is not None:

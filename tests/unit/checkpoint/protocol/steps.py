@@ -89,10 +89,14 @@ def asked() -> World:
 
 def answered(world: World) -> list[bool]:
     """What the answers say that are under way: started by the request, or before."""
-    return [one.answer.started for one in world.messages if one.to == CLIENT and one.answer]
+    return [
+        message.answer.started
+        for message in world.messages
+        if message.to == CLIENT and message.answer
+    ]
 
 
 def acknowledge(world: World) -> None:
     """Every answer that is under way arrives."""
-    while any(one.to == CLIENT for one in world.messages):
+    while any(message.to == CLIENT for message in world.messages):
         deliver(world, CLIENT, Kind.CREATE)

@@ -27,12 +27,14 @@ def finished() -> World:
 
 def found(world: World) -> set[str]:
     """The invariants that are broken."""
-    return {one.split(":")[0] for one in broken(world)}
+    return {text.split(":")[0] for text in broken(world)}
 
 
 def test_a_checkpoint_that_was_created_twice_breaks_i3(finished: World) -> None:
     log = finished.partitions[0].log
-    created = next(one for one in log if one.follow_up and one.follow_up.intent is Intent.CREATED)
+    created = next(
+        record for record in log if record.follow_up and record.follow_up.intent is Intent.CREATED
+    )
     log.append(replace(created, position=len(log) + 1))
     assert found(finished) == {"I3"}
 

@@ -17,7 +17,7 @@ WANTED = (EpochStart(5, CUT - 1),)
 
 
 def log(*ranges: tuple[int, int, int], start: int = 0) -> EpochHistory:
-    return EpochHistory(tuple(EpochRange(*one) for one in ranges), start)
+    return EpochHistory(tuple(EpochRange(*range_) for range_ in ranges), start)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_h10_whatever_was_cut_off_below_the_cut_is_noticed(
     lengths: list[int], data: st.DataObject
 ) -> None:
     """A log of several epochs, cut anywhere before the cut, and written to any length again."""
-    ends = [sum(lengths[: one + 1]) for one in range(len(lengths))]
+    ends = [sum(lengths[: number + 1]) for number in range(len(lengths))]
     starts = [0, *ends]
     cut = data.draw(st.integers(1, ends[-1]))
     held = log(*((number, starts[number], end) for number, end in enumerate(ends)))
@@ -74,7 +74,11 @@ def test_h10_whatever_was_cut_off_below_the_cut_is_noticed(
     assert epoch is not None
     at = data.draw(st.integers(0, cut - 1))
     length = data.draw(st.integers(0, 2 * ends[-1]))
-    kept = [(one.epoch, one.start, min(one.end, at)) for one in held.ranges if one.start < at]
+    kept = [
+        (range_.epoch, range_.start, min(range_.end, at))
+        for range_ in held.ranges
+        if range_.start < at
+    ]
     rewritten = [(99, at, at + length)] if length else []
     assert diverged(ORDERS, [EpochStart(epoch, cut - 1)], held) == ""
     assert diverged(ORDERS, [EpochStart(epoch, cut - 1)], log(*kept, *rewritten))

@@ -105,7 +105,9 @@ def test_h07_both_policies_together_double_tokens() -> None:
         channel = channel_state(ends, ends, records, inside)
         offsets = lowered_offsets(ends, ends, records, inside)
         again = ended(found, ends, offsets)
-        both = again + Counter(found.logs[one.partition][one.offset].token for one in channel)
+        both = again + Counter(
+            found.logs[lineage.partition][lineage.offset].token for lineage in channel
+        )
         doubled += both.total() - TOKENS
     assert doubled > 0
 
@@ -126,7 +128,7 @@ def test_h09_vectors_that_are_not_lowered_lose_and_double_tokens() -> None:
     for seed in SEEDS:
         found = ring(seed)
         ends = read_apart(found)
-        committed = {one: min(found.committed[one], ends[one]) for one in EVERY}
+        committed = {number: min(found.committed[number], ends[number]) for number in EVERY}
         channel = channel_state(ends, committed, found.lineage(NOWHERE), found.inside(ends))
         wrong += places(found, ends, committed, list(channel)) != ONCE
     assert wrong > 0
@@ -170,7 +172,7 @@ def test_h08_what_does_not_count_changes_no_cut_and_nothing_in_transit() -> None
         found.run(40)
         every = found.lineage(floors)
         within = {one: min(offset, ends[one]) for one, offset in committed.items()}
-        some = [one for one in every if needed(one, ends, within)]
+        some = [lineage for lineage in every if needed(lineage, ends, within)]
         lowered = greatest_cut(floors, ends, committed, every)
         assert greatest_cut(floors, ends, committed, some) == lowered
         at = (lowered.positions, lowered.offsets)
@@ -197,5 +199,5 @@ def test_h06_what_was_written_twice_is_in_transit_once_and_not_if_the_cut_has_it
         Lineage(0, 4, RecordLineage(1, 1)),
     ]
     found = channel_state({0: 8}, {1: 6}, written, inside={RecordLineage(1, 3)})
-    assert [one.offset for one in found] == [8, 11]
+    assert [lineage.offset for lineage in found] == [8, 11]
     assert lowered_offsets({0: 8}, {1: 6}, written, inside={RecordLineage(1, 3)}) == {1: 2}

@@ -28,14 +28,14 @@ EARLIER = 11
 def world_of_the_tables() -> World:
     world = World(2)
     for partition in world.partitions:
-        partition.log += [Record(one, Kind.EVENT) for one in range(1, EARLIER + 1)]
+        partition.log += [Record(number, Kind.EVENT) for number in range(1, EARLIER + 1)]
         commit_all(world, partition.number)
     return world
 
 
 def table(world: World, number: int) -> list[str]:
     """``position word``, as in the ZEP; a follow-up names what it follows."""
-    return [_row(one) for one in world.partitions[number].log[EARLIER:]]
+    return [_row(record) for record in world.partitions[number].log[EARLIER:]]
 
 
 def _row(record: Record) -> str:
@@ -64,7 +64,7 @@ def test_case_1_both_partitions_start_before_the_command_is_processed() -> None:
         "16 ignored of 13",
         "17 event of 14",
     ]
-    assert [one.state.checkpoint.position for one in world.partitions] == [12, 12]
+    assert [partition.state.checkpoint.position for partition in world.partitions] == [12, 12]
     assert settled(world) is Status.COMPLETED
 
 
@@ -87,7 +87,7 @@ def test_case_2_the_command_forces_the_checkpoint_before_the_coordinator_asks() 
         "16 event of 13",
         "17 ignored of 14",
     ]
-    assert [one.state.checkpoint.position for one in world.partitions] == [12, 12]
+    assert [partition.state.checkpoint.position for partition in world.partitions] == [12, 12]
     assert settled(world) is Status.COMPLETED
 
 
@@ -98,8 +98,10 @@ def test_an_ignored_command_is_followed_by_the_checkpoint_that_stands() -> None:
     for _ in range(2):
         deliver(world, 0, Kind.CREATE)
     process_all(world, 0)
-    events = [one.follow_up for one in world.partitions[0].log if one.follow_up is not None]
-    assert [(one.intent, one.id, one.position) for one in events] == [
+    events = [
+        record.follow_up for record in world.partitions[0].log if record.follow_up is not None
+    ]
+    assert [(event.intent, event.id, event.position) for event in events] == [
         (Intent.CREATED, 1, 12),
         (Intent.IGNORED, 1, 12),
     ]

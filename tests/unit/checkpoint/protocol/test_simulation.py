@@ -30,7 +30,7 @@ def first_broken(rules: Rules, invariant: str) -> int | None:
         (
             seed
             for seed in range(2_000)
-            if any(one.startswith(invariant) for one in broken_in(seed, rules))
+            if any(text.startswith(invariant) for text in broken_in(seed, rules))
         ),
         None,
     )

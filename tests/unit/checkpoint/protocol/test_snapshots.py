@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.checkpoint.protocol import snapshots
-from breakglass.services.checkpoint.protocol.snapshots import NotLocked, Snapshot, Snapshots
 from breakglass.services.checkpoint.protocol.values import Status
+from tests.unit.checkpoint.protocol import snapshots
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.parts import Rules
 from tests.unit.checkpoint.protocol.simulation import World
+from tests.unit.checkpoint.protocol.snapshots import NotLocked, Snapshot, Snapshots
 from tests.unit.checkpoint.protocol.steps import (
     CHECKPOINT,
     asked,
@@ -68,7 +68,7 @@ def test_edge_case_2_without_that_the_copy_would_hold_what_came_after_the_checkp
     world = _beside_the_checkpoint(Rules(director=False))
     copy(world, 0)
     world.settle()
-    assert any(one.startswith("I4") for one in broken(world))
+    assert any(text.startswith("I4") for text in broken(world))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from breakglass.services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage
+from breakglass.services.checkpoint.protocol.participant import CheckpointState, read
 
 PARTITIONS = 4
 TOKENS = 12
@@ -33,8 +34,10 @@ class Ring:
     seen: list[set[RecordLineage]] = field(
         default_factory=lambda: [set() for _ in range(PARTITIONS)]
     )
-    ids: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
-    """The checkpoint id of each member."""
+    states: list[CheckpointState] = field(
+        default_factory=lambda: [CheckpointState() for _ in range(PARTITIONS)]
+    )
+    """The checkpoint of each member."""
 
     def fill(self) -> None:
         for token in range(TOKENS):
@@ -55,7 +58,7 @@ class Ring:
             return
         offset, self.read[number] = self.read[number], self.read[number] + 1
         record = self.logs[number][offset]
-        self.ids[number] = max(self.ids[number], record.id)
+        self.states[number], _ = read(self.states[number], record.id, offset)
         if self.exactly_once:
             self.committed[number] = self.read[number]
         if record.token < 0 or (record.origin is not None and record.origin in self.seen[number]):
@@ -63,13 +66,14 @@ class Ring:
         if record.origin is not None:
             self.seen[number].add(record.origin)
         to = (number * 7 + offset * 3 + record.token) % PARTITIONS
-        self.logs[to].append(Passed(record.token, RecordLineage(number, offset), self.ids[number]))
+        id = self.states[number].id
+        self.logs[to].append(Passed(record.token, RecordLineage(number, offset), id))
 
     def _restart(self, number: int) -> None:
         """From the committed offset, knowing what was seen before it."""
         self.read[number] = self.committed[number]
         before = self.logs[number][: self.committed[number]]
-        self.seen[number] = {one.origin for one in before if one.origin is not None}
+        self.seen[number] = {passed.origin for passed in before if passed.origin is not None}
 
     def mark(self, number: int, id: int) -> None:
         """The coordinator's marker."""
@@ -94,8 +98,10 @@ class Ring:
 
     def inside(self, cut: Offsets) -> set[RecordLineage]:
         """The origins of what the cut holds."""
-        found = (one.origin for number, log in enumerate(self.logs) for one in log[: cut[number]])
-        return {one for one in found if one is not None}
+        found = (
+            passed.origin for number, log in enumerate(self.logs) for passed in log[: cut[number]]
+        )
+        return {lineage for lineage in found if lineage is not None}
 
 
 def places(ring: Ring, cut: Offsets, offsets: Offsets, channel: list[Lineage]) -> Counter[int]:
@@ -103,8 +109,8 @@ def places(ring: Ring, cut: Offsets, offsets: Offsets, channel: list[Lineage]) -
     found: Counter[int] = Counter()
     for number, log in enumerate(ring.logs):
         start, end = offsets[number], cut[number]
-        seen = {one.origin for one in log[:start] if one.origin is not None}
-        behind = [log[one.offset] for one in channel if one.partition == number]
+        seen = {passed.origin for passed in log[:start] if passed.origin is not None}
+        behind = [log[lineage.offset] for lineage in channel if lineage.partition == number]
         for record in [*log[start:end], *behind]:
             if record.token >= 0 and (record.origin is None or record.origin not in seen):
                 found[record.token] += 1
@@ -116,11 +122,11 @@ def ended(ring: Ring, cut: Offsets, offsets: Offsets) -> Counter[int]:
     """The same, for groups that begin at *offsets* and write what is missing again."""
     restored = Ring(ring.random, exactly_once=True)
     restored.logs = [log[: cut[number]] for number, log in enumerate(ring.logs)]
-    restored.read = [offsets[one] for one in range(PARTITIONS)]
+    restored.read = [offsets[number] for number in range(PARTITIONS)]
     written = ring.inside(cut)
     for number in range(PARTITIONS):
         before = restored.logs[number][: restored.read[number]]
-        restored.seen[number] = {one.origin for one in before if one.origin is not None}
+        restored.seen[number] = {passed.origin for passed in before if passed.origin is not None}
     for number in range(PARTITIONS):
         _again(ring, restored, number, cut[number], written)
     alive = {one: len(log) for one, log in enumerate(restored.logs)}

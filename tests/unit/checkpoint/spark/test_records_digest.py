@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.checkpoint.spark.records_digest import joined, records_digest
+from breakglass.services.checkpoint.spark.copied_files import joined, records_digest
 from breakglass.services.topic_backup.part import SegmentPart
 
 RECORDS = [bytes([number]) * (number * 7 % 11 + 1) for number in range(40)]

@@ -18,10 +18,23 @@ from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     NumberedPartition,
+    OngoingDocument,
     StoredFile,
     VerifiedDocument,
 )
-from breakglass.services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
+from breakglass.services.checkpoint.store.files import Files
+from breakglass.services.checkpoint.store.layout import CheckpointFile, of_checkpoint, of_copy
+from breakglass.services.errors import (
+    AlreadyRunning,
+    MalformedInput,
+    Refused,
+    StorageError,
+    UnsupportedSchema,
+    UsageError,
+)
+from breakglass.services.topic_backup.store.blobs import PROBE
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.checkpoint.store.stores import (
     POSITION,
     SUBJECTS,
@@ -56,20 +69,21 @@ def status(store: BackupStore, id: int = 1) -> Status | None:
 
 
 def files_of(store: BackupStore) -> list[str]:
-    """Everything that there is, by name."""
-    return sorted(store.copies._files.blobs("").names())
+    """Everything that there is, by name, but for the proof that names are created only once."""
+    names = store.copies._files.blobs("").names()
+    return sorted(name for name in names if not name.endswith(PROBE))
 
 
 def test_a_checkpoint_is_what_was_written_of_it(store: BackupStore) -> None:
     completed(store, 1)
-    store.start(1, {one.number: POSITION for one in SUBJECTS})
+    store.start(1, {subject.number: POSITION for subject in SUBJECTS})
     found = store.read(1)
     assert found is not None
     assert found.status is Status.COMPLETED
     assert found.take == take(1)
     assert found.started is not None
     assert found.started.positions == {1: 100, 2: 100, 3: 100}
-    assert [one.subject for one in found.partitions] == list(SUBJECTS)
+    assert [partition.subject for partition in found.partitions] == list(SUBJECTS)
     counting = found.partitions[0].counting
     assert counting is not None
     assert counting.position == POSITION
@@ -216,7 +230,7 @@ def test_a_failure_wins_over_a_copy_that_is_completed_later(store: BackupStore) 
     store.fail_partition(1, 2, OWNER_CHANGED)
     store.copies.complete(ONE, manifest())
     found = store.copies.partition(1, 2)
-    assert [one.copy.status for one in found.copies] == [Status.COMPLETED]
+    assert [copy.copy.status for copy in found.copies] == [Status.COMPLETED]
     assert (found.status, found.failure) == (Status.FAILED, OWNER_CHANGED)
 
 
@@ -316,7 +330,7 @@ def test_h04_ids_are_greater_than_everything_that_was_seen(store: BackupStore) -
 
 def test_i07_the_same_request_sent_again_is_accepted(store: BackupStore) -> None:
     assert [store.reserve(take(4)) for _ in range(2)] == [None, None]
-    store.start(4, {one.number: POSITION for one in SUBJECTS})
+    store.start(4, {subject.number: POSITION for subject in SUBJECTS})
     reserved(store, 5)
     assert store.reserve(take(4), seen=[9]) is None
 
@@ -351,6 +365,21 @@ def test_of_two_requests_for_one_id_one_gets_it(store: BackupStore) -> None:
         found = list(pool.map(lambda n: store.reserve(take(4, f"request {n}")), range(8)))
     assert found.count(None) == 1
     assert set(found) == {None, NotHigher(4, 4)}
+
+
+def test_a_document_that_is_created_while_it_is_looked_for_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(str(tmp_path), ticking())
+    name = of_checkpoint(4, CheckpointFile.TAKE)
+
+    def created_in_between(blobs: LocalBlobs, asked: str) -> int | None:
+        monkeypatch.undo()
+        files.create(name, take(4))
+        return blobs.size(asked)
+
+    monkeypatch.setattr(LocalBlobs, "size", created_in_between)
+    assert files.read(name) == take(4)
 
 
 def test_an_id_that_was_overtaken_while_it_was_asked_for_has_failed(
@@ -401,7 +430,7 @@ def test_what_an_unfinished_copy_holds_cannot_be_checked(store: BackupStore) -> 
 
 def test_h14_many_copies_are_begun_together(store: BackupStore) -> None:
     reserved(store, 1)
-    store.copies.begin_all({CopyId(1, one.number, 0): POSITION for one in SUBJECTS})
+    store.copies.begin_all({CopyId(1, subject.number, 0): POSITION for subject in SUBJECTS})
     assert status(store) is Status.ONGOING
 
 
@@ -415,9 +444,9 @@ def test_deleting_is_idempotent_and_leaves_the_id_taken(store: BackupStore) -> N
         store.delete(1)
     store.delete(9)
     assert store.read(1) is None
-    assert [one.id for one in store.all()] == [2]
+    assert [checkpoint.id for checkpoint in store.all()] == [2]
     assert store.ids() == [1, 2]
-    assert [one for one in files_of(store) if one.split("/")[1] == "1"] == [
+    assert [file for file in files_of(store) if file.split("/")[1] == "1"] == [
         "checkpoints/1/deleted.json",
         "checkpoints/1/take.json",
     ]
@@ -448,7 +477,7 @@ def test_a_deletion_that_was_cut_off_is_one_and_is_ended_by_another(store: Backu
 
 def of_first(store: BackupStore) -> list[str]:
     """The files of checkpoint 1."""
-    return [one for one in files_of(store) if one.split("/")[1] == "1"]
+    return [file for file in files_of(store) if file.split("/")[1] == "1"]
 
 
 def test_what_is_written_of_a_deleted_checkpoint_does_not_stay(store: BackupStore) -> None:
@@ -469,7 +498,7 @@ def test_a_deletion_leaves_no_empty_folders(tmp_path: Path) -> None:
     completed(store, 1)
     completed(store, 2)
     store.delete(1)
-    folders = [one for one in tmp_path.rglob("*") if one.is_dir() and not any(one.iterdir())]
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir() and not any(path.iterdir())]
     assert folders == []
     assert not (tmp_path / "contents" / "1").exists()
 
@@ -510,3 +539,82 @@ def test_what_a_killed_writer_left_is_passed_over(store: BackupStore) -> None:
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="nothing is known of gopher://"):
         BackupStore("gopher://place")
+
+
+# --- two machines with one number
+
+HERE, THERE = "a" * 32 + "@here", "b" * 32 + "@there"
+
+
+def on(machine: str, store: BackupStore) -> BackupStore:
+    """The same store, as *machine* has it open."""
+    return BackupStore(store.address, lambda: 1_000, lambda: machine)
+
+
+def test_a_copy_that_another_machine_has_begun_as_the_same_node_is_left_alone(
+    store: BackupStore,
+) -> None:
+    here, there = on(HERE, store), on(THERE, store)
+    reserved(here, 1).copies.begin(ONE, POSITION)
+    held = here.copies.put(ONE, "segments/0/records", b"records")
+    before = files_of(store)
+    refusal = "is another machine, here; this one is there"
+    with pytest.raises(AlreadyRunning, match=refusal):
+        there.copies.begin(ONE, POSITION)
+    with pytest.raises(AlreadyRunning, match=refusal):
+        there.copies.begin_anew(ONE)
+    with pytest.raises(AlreadyRunning, match=refusal):
+        there.copies.begin_again(ONE, POSITION)
+    with pytest.raises(AlreadyRunning, match=refusal):
+        there.copies.complete(ONE, manifest())
+    assert files_of(store) == before
+    here.copies.complete(ONE, manifest(held))
+    assert store.copies.damaged(ONE) is None
+
+
+def test_of_two_machines_that_begin_at_the_same_moment_one_has_the_number(
+    store: BackupStore,
+) -> None:
+    """Their documents would be equal but for the machine, and neither would notice the other."""
+    reserved(store, 1)
+    both = [on(machine, store) for machine in (HERE, THERE)]
+
+    def begin(opened: BackupStore) -> bool:
+        try:
+            opened.copies.begin(ONE, POSITION)
+        except Refused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(begin, both)) == [False, True]
+
+
+def test_another_number_takes_over_and_the_same_machine_goes_by_its_id_not_its_name(
+    store: BackupStore,
+) -> None:
+    here, there = on(HERE, store), on(THERE, store)
+    reserved(here, 1).copies.begin(ONE, POSITION)
+    there.copies.begin(OTHER_NODES, POSITION)
+    on("a" * 32 + "@renamed", store).copies.begin_again(ONE, POSITION)
+
+
+def test_a_copy_of_which_no_machine_is_known_is_anybodys(store: BackupStore) -> None:
+    """An earlier release has begun it."""
+    reserved(store, 1).copies.begin(ONE, POSITION)
+    files = store.copies._files
+    name = of_copy(ONE, CheckpointFile.ONGOING)
+    begun = files.read(name)
+    assert isinstance(begun, OngoingDocument)
+    files.remove([name])
+    assert files.create(name, replace(begun, machine=None))
+    on(THERE, store).copies.begin_again(ONE, POSITION)
+
+
+def test_a_store_that_overwrites_what_it_must_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = BackupStore(f"memory://{uuid.uuid4().hex}")
+    monkeypatch.setattr(FsspecBlobs, "create", lambda *_: True)
+    with pytest.raises(StorageError, match="does not honour If-None-Match"):
+        opened.reserve(take(1))

@@ -48,8 +48,8 @@ def is_whole(store: BackupStore) -> bool:
         found = store.read(1)
         if found is None or found.status is not Status.COMPLETED:
             return False
-        copies = [one.counting for one in found.partitions]
-        return all(one is not None and store.copies.damaged(one.id) is None for one in copies)
+        copies = [partition.counting for partition in found.partitions]
+        return all(copy is not None and store.copies.damaged(copy.id) is None for copy in copies)
     except BreakglassError:
         return False
 
@@ -69,7 +69,7 @@ def test_an_undamaged_checkpoint_is_whole(store: BackupStore) -> None:
 def test_damaged_content_is_never_whole(
     store: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None]
 ) -> None:
-    places = [tmp_path / contents(one) / CONTENT for one in (ONE, OTHER)]
+    places = [tmp_path / contents(id_) / CONTENT for id_ in (ONE, OTHER)]
     damage(*places)
     assert not is_whole(store)
 

@@ -14,6 +14,7 @@ from breakglass.services.checkpoint.store.documents import (
     OngoingDocument,
     StartedDocument,
     StoredFile,
+    TransactionFloors,
     VerifiedDocument,
     decode,
     encode,
@@ -51,6 +52,9 @@ NAMES = st.one_of(
 DOCUMENTS: tuple[Document, ...] = (
     take(5),
     StartedDocument(7, {1: 100, 2: 0}, {1: 3}),
+    StartedDocument(
+        7, {1: 100}, transactions=TransactionFloors({"t": {0: 5}}, {"g": {1: 3}}, {1: 9})
+    ),
     CutDocument(7, {1: 100}, in_transit={1: (105,)}, epochs={1: 3}, in_transit_epochs={1: 4}),
     FailureDocument(7, "no space\x1b[2J \U0001f525", 100),
     VerifiedDocument(7, {1: 0, 2: 4}, 3, 70, {2: "a file is missing"}),

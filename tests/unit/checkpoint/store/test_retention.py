@@ -70,6 +70,8 @@ def test_the_newest_completed_one_and_the_ongoing_ones_never_go(
 ) -> None:
     checkpoints = history(*statuses)
     gone = set(expired(checkpoints, Retention(keep, older_than_ms), NOW))
-    newest = max((one.id for one in checkpoints if one.status is C), default=None)
+    newest = max(
+        (checkpoint.id for checkpoint in checkpoints if checkpoint.status is C), default=None
+    )
     assert newest not in gone
-    assert not gone & {one.id for one in checkpoints if one.status is O}
+    assert not gone & {checkpoint.id for checkpoint in checkpoints if checkpoint.status is O}

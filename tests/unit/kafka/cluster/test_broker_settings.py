@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from breakglass.services.errors import NotAuthorized
 from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
 from breakglass.services.kafka.wire.deadline import Deadline
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 CLUSTER_DENIED = 31
 KEYS = ("log.dirs", "listeners", "ssl.keystore.password")

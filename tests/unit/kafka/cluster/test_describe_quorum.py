@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Quorum, Unknown, Voter, known
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 NOW = 1_700_000_000_000
 VOTERS = {

@@ -10,6 +10,8 @@ import pytest
 from kafka.protocol.admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
@@ -21,7 +23,7 @@ from breakglass.services.kafka.cluster.open_transactions import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 PATIENCE = 10.0
 BILLING = TopicPartition("billing", 0)
@@ -73,13 +75,28 @@ def transactions(cluster: FakeCluster, broker: int, states: dict[int, str], code
     cluster.brokers[broker].serve(ListTransactionsRequest, answer)
 
 
+def includes(cluster: FakeCluster, broker: int, *partitions: int, code: int = 0) -> None:
+    """Let *broker* describe a transaction under way with these partitions of `billing`."""
+    state = DescribeTransactionsResponse.TransactionState
+    topics = [state.TopicData(topic="billing", partitions=list(partitions))]
+    told = state(transactional_id="t1001", error_code=code, topics=topics)
+    answer = DescribeTransactionsResponse(transaction_states=[told])
+    cluster.brokers[broker].serve(DescribeTransactionsRequest, lambda _: answer)
+
+
 def read(sender: Sender) -> tuple[OpenTransaction, ...] | Unknown:
     return read_open_transactions(sender, {BILLING: 1}, [1, 2], Deadline.after(PATIENCE))
 
 
 @pytest.mark.parametrize(
     ("state", "hanging"),
-    [("Ongoing", False), ("CompleteCommit", True), ("CompleteAbort", True)],
+    [
+        ("Ongoing", False),
+        ("PrepareCommit", False),
+        ("CompleteCommit", True),
+        ("CompleteAbort", True),
+        ("Empty", True),
+    ],
 )
 def test_r18_a_transaction_that_its_coordinator_has_ended_hangs(
     cluster: FakeCluster, sender: Sender, state: str, hanging: bool
@@ -87,11 +104,41 @@ def test_r18_a_transaction_that_its_coordinator_has_ended_hangs(
     producers(cluster, {1001: 42})
     transactions(cluster, 1, {})
     transactions(cluster, 2, {1001: state})
+    includes(cluster, 2, 0)
     found = read(sender)
     assert not isinstance(found, Unknown)
-    assert [(one.producer_id, one.start_offset, one.hanging) for one in found] == [
-        (1001, 42, hanging)
-    ]
+    assert [
+        (transaction.producer_id, transaction.start_offset, transaction.hanging)
+        for transaction in found
+    ] == [(1001, 42, hanging)]
+
+
+def test_r18_one_whose_producer_has_another_under_way_hangs(
+    cluster: FakeCluster, sender: Sender
+) -> None:
+    """Its transaction under way does not include this partition, so it will not be ended here."""
+    producers(cluster, {1001: 42})
+    transactions(cluster, 1, {})
+    transactions(cluster, 2, {1001: "Ongoing"})
+    includes(cluster, 2, 5)
+    found = read(sender)
+    assert not isinstance(found, Unknown)
+    assert found[0].hanging is True
+    includes(cluster, 2, code=53)
+    found = read(sender)
+    assert not isinstance(found, Unknown)
+    assert isinstance(found[0].hanging, Unknown)
+
+
+def test_r18_a_coordinator_that_is_silent_hides_no_other(
+    cluster: FakeCluster, sender: Sender
+) -> None:
+    producers(cluster, {1001: 42})
+    transactions(cluster, 1, {}, code=14)
+    transactions(cluster, 2, {1001: "CompleteCommit"})
+    found = read(sender)
+    assert not isinstance(found, Unknown)
+    assert found[0].hanging is True
 
 
 def test_r22_one_that_no_coordinator_lists_may_be_hidden_by_an_acl_and_alive(
@@ -119,9 +166,11 @@ def test_r18_without_its_coordinators_word_it_is_unknown_whether_one_hangs(
 ) -> None:
     producers(cluster, {1001: 42})
     transactions(cluster, 1, {}, code=14)
+    transactions(cluster, 2, {})
     found = read(sender)
     assert not isinstance(found, Unknown)
     assert isinstance(found[0].hanging, Unknown)
+    assert "b1 answers" in found[0].hanging.reason
 
 
 @pytest.mark.parametrize(("code", "reason"), [(29, "READ on topic billing"), (6, "ask again")])

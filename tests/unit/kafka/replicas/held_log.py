@@ -18,7 +18,7 @@ from kafka.protocol.consumer import (
 
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import read_headers
-from tests.fake_broker import FakeBroker, Reply
+from tests.kit.fake_broker import FakeBroker, Reply
 
 OUT_OF_RANGE = 1
 
@@ -64,7 +64,9 @@ class HeldLog:
 
     def _slice(self, offset: int, size: int) -> bytes:
         held = [
-            one for one in self.batches if read_headers(one, "").headers[0].last_offset >= offset
+            batch
+            for batch in self.batches
+            if read_headers(batch, "").headers[0].last_offset >= offset
         ]
         return b"".join(held)[: max(size, len(held[0]))] if held else b""
 
@@ -92,7 +94,7 @@ class HeldLog:
 
 def serve_logs(broker: FakeBroker, logs: Sequence[HeldLog]) -> None:
     """Let *broker* hold *logs* and nothing else; requests name one partition each."""
-    held = {one.partition: one for one in logs}
+    held = {log.partition: log for log in logs}
 
     def fetch(request: Any) -> Reply:
         topic = request.topics[0]

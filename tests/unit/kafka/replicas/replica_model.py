@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from breakglass.services.kafka.replicas.epoch_walk import EpochEnd
+from breakglass.services.kafka.replicas.epoch_ends import EpochEnd
 from breakglass.services.model import EpochRange
 
 UNDEFINED = (-1, -1)
@@ -54,7 +54,7 @@ class ModelReplica:
         if start <= self.start:
             return
         self.start = start
-        below = [one for one in self.cache if one[1] <= start]
+        below = [pair for pair in self.cache if pair[1] <= start]
         if below:
             self.cache = [(below[-1][0], start), *self.cache[len(below) :]]
 

@@ -7,8 +7,13 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from breakglass.services.kafka.replicas.batch_check import Expected, Reached, check_batches
-from breakglass.services.kafka.replicas.contents_block import LogReading, LogToRead
+from breakglass.services.kafka.replicas.contents_block import (
+    Expected,
+    LogReading,
+    LogToRead,
+    Reached,
+    check_batches,
+)
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from tests.unit.topic_backup.batch_bytes import sealed
 

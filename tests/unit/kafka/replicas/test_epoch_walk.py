@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from breakglass.services.kafka.replicas.epoch_walk import EpochEnd, EpochWalk
+from breakglass.services.kafka.replicas.epoch_ends import EpochEnd, EpochWalk
 from breakglass.services.model import EpochHistory, EpochRange
 from tests.unit.kafka.replicas.replica_model import ModelReplica
 
@@ -116,7 +116,7 @@ class TestAgainstTheModel:
         while walk.question is not None and len(walk.history.ranges) < depth:
             walk.answer(*replica.answer(walk.question))
         told = walk.history
-        newer = [one for one in replica.ranges if one.start >= told.complete_from]
+        newer = [range_ for range_ in replica.ranges if range_.start >= told.complete_from]
         assert list(told.ranges) == newer
         assert told.last_written == (newer[-1].epoch if newer else None)
 
@@ -176,7 +176,7 @@ class TestByHand:
             replica.append(epoch, 5)
         walk = EpochWalk(15, 2, 2)
         assert walked(walk, replica) == 3
-        assert [one.epoch for one in walk.history.ranges] == [0, 1, 2]
+        assert [range_.epoch for range_ in walk.history.ranges] == [0, 1, 2]
 
     def test_the_history_begins_at_the_log_start(self) -> None:
         replica = ModelReplica()

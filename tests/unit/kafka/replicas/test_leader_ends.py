@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.backup_watch import live_ends
 from breakglass.services.checkpoint.kafka.log_ends import Logs
 from breakglass.services.errors import TimedOut, Unreachable
@@ -32,8 +33,8 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import TOPIC_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import TOPIC_ID
 
 PATIENCE = 1.0
 """Longer than an answer takes; each test waits for it once."""
@@ -136,7 +137,7 @@ def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
 def test_the_log_ends_of_other_designees_are_confirmed(
     client: ReadClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("breakglass.services.recovery.execution.confirm.SPEAK_SECONDS", PATIENCE)
+    monkeypatch.setattr(patience, "LEADER", PATIENCE)
 
     ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
 

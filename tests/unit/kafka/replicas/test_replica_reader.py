@@ -32,8 +32,8 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
-from tests.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
-from tests.fake_metadata import TOPIC_ID
+from tests.kit.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
+from tests.kit.fake_metadata import TOPIC_ID
 
 PATIENCE = 10.0
 READ_DENIED, STORAGE_ERROR, NOT_AVAILABLE = 29, 56, 9
@@ -136,9 +136,9 @@ class TestFigures:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 500)
-        for one in events:
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for event in events:
+            cluster.story.offline(event)
+            cluster.hold(1, event, (0, 3))
         assert len(read(sender, *events)) == 500
         assert len(cluster.brokers[1].received) == 3
         assert questions(cluster) == [500]
@@ -147,11 +147,11 @@ class TestFigures:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 1_200)
-        for one in events:
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for event in events:
+            cluster.story.offline(event)
+            cluster.hold(1, event, (0, 3))
         found = read(sender, *events)
-        assert {known(one.epochs) for one in found.values()} == {True}
+        assert {known(reading.epochs) for reading in found.values()} == {True}
         assert questions(cluster) == [1_000, 200]
 
     def test_a_short_walk_is_taken_further_without_asking_anew(
@@ -175,15 +175,15 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 5)
-        for one in events:
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for event in events:
+            cluster.story.offline(event)
+            cluster.hold(1, event, (0, 3))
         answer = cluster.apis(1)[ListOffsetsRequest]
         cluster.brokers[1].serve(ListOffsetsRequest, lambda request: two_at_most(answer(request)))
         found = read(sender, *events)
-        assert [found[one].log_end for one in events] == [3] * 5
+        assert [found[event].log_end for event in events] == [3] * 5
         latest = [
-            [one.partition_index for one in request.topics[0].partitions]
+            [partition.partition_index for partition in request.topics[0].partitions]
             for request in cluster.brokers[1].requests(ListOffsetsRequest)
             if request.topics[0].partitions[0].timestamp == LATEST
         ]
@@ -193,22 +193,24 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 5)
-        for one in events:
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for event in events:
+            cluster.story.offline(event)
+            cluster.hold(1, event, (0, 3))
         answer = cluster.apis(1)[FetchRequest]
         cluster.brokers[1].serve(FetchRequest, lambda request: two_at_most(answer(request)))
         found = read(sender, *events)
-        assert {found[one].epochs for one in events} == {EpochHistory((EpochRange(0, 0, 3),), 0)}
+        assert {found[event].epochs for event in events} == {
+            EpochHistory((EpochRange(0, 0, 3),), 0)
+        }
         assert questions(cluster) == [5, 3, 1]
 
     def test_one_that_stays_out_is_unknown_and_hides_no_other(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         told, untold = partitions_of("events", 2)
-        for one in (told, untold):
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for partition in (told, untold):
+            cluster.story.offline(partition)
+            cluster.hold(1, partition, (0, 3))
         leave_out(cluster, ListOffsetsRequest, untold)
         leave_out(cluster, FetchRequest, untold)
         found = read(sender, told, untold)
@@ -219,9 +221,9 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         told, untold = partitions_of("events", 2)
-        for one in (told, untold):
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for partition in (told, untold):
+            cluster.story.offline(partition)
+            cluster.hold(1, partition, (0, 3))
         leave_out(cluster, FetchRequest, untold)
         found = read(sender, told, untold)
         assert known(found[told].epochs)
@@ -234,9 +236,9 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         asked, other = partitions_of("events", 2)
-        for one in (asked, other):
-            cluster.story.offline(one)
-            cluster.hold(1, one, (0, 3))
+        for partition in (asked, other):
+            cluster.story.offline(partition)
+            cluster.hold(1, partition, (0, 3))
         answer = cluster.apis(1)[FetchRequest]
 
         def both(request: Any) -> Any:

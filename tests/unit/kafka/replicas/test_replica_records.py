@@ -23,7 +23,7 @@ from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import Broker, TopicPartition
-from tests.fake_broker import FakeBroker, HangUp
+from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run

@@ -17,17 +17,18 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
 from breakglass.services.errors import AuthenticationFailed, ConnectFailed
-from breakglass.services.kafka.wire.bootstrap import HEAD_START_SECONDS, first_to_answer
+from breakglass.services.kafka.wire.bootstrap import first_to_answer
 from breakglass.services.kafka.wire.connection import BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
-from tests.fake_broker import FakeBroker
-from tests.waiting import within
+from tests.kit.fake_broker import FakeBroker
+from tests.kit.waiting import wait_until, within
 
 PATIENCE = 10.0
 SLACK = 1.0
@@ -78,13 +79,13 @@ def test_the_first_wins_when_all_is_well_and_the_others_are_left_alone(
 def test_a_hung_first_server_costs_a_head_start(hung: Endpoint, brokers: list[FakeBroker]) -> None:
     began = time.monotonic()
     assert race(hung, brokers[0].endpoint) == brokers[0].endpoint
-    assert HEAD_START_SECONDS <= time.monotonic() - began < HEAD_START_SECONDS + within(SLACK)
+    assert patience.HEAD_START <= time.monotonic() - began < patience.HEAD_START + within(SLACK)
 
 
 def test_a_dead_first_server_costs_nothing(dead: Endpoint, brokers: list[FakeBroker]) -> None:
     began = time.monotonic()
     assert race(dead, brokers[0].endpoint) == brokers[0].endpoint
-    assert time.monotonic() - began < HEAD_START_SECONDS
+    assert time.monotonic() - began < patience.HEAD_START
 
 
 def test_several_hung_servers_cost_a_head_start_each(
@@ -92,7 +93,7 @@ def test_several_hung_servers_cost_a_head_start_each(
 ) -> None:
     began = time.monotonic()
     assert race(hung, hung._replace(host="localhost"), brokers[0].endpoint) == brokers[0].endpoint
-    assert time.monotonic() - began < 2 * HEAD_START_SECONDS + within(SLACK)
+    assert time.monotonic() - began < 2 * patience.HEAD_START + within(SLACK)
 
 
 def test_when_none_answers_each_is_named_with_what_it_said(hung: Endpoint, dead: Endpoint) -> None:
@@ -124,6 +125,23 @@ def test_a_late_answer_finds_its_connection_closed(brokers: list[FakeBroker]) ->
         answer.set()
         slow.wait_for(lambda: slow.open == 0, "the late connection to be closed")
         assert quick.open == 1
+
+
+def test_of_two_that_answer_at_the_same_moment_one_is_closed(brokers: list[FakeBroker]) -> None:
+    both = threading.Barrier(2)
+
+    def together(server: Endpoint, deadline: Deadline) -> BrokerConnection:
+        connection = plain(server, deadline)
+        both.wait(PATIENCE)
+        return connection
+
+    for _ in range(5):
+        _, connection = first_to_answer(
+            [broker.endpoint for broker in brokers], together, Deadline.after(PATIENCE)
+        )
+        wait_until(lambda: sum(broker.open for broker in brokers) == 1, "the loser to be closed")
+        connection.close()
+        wait_until(lambda: sum(broker.open for broker in brokers) == 0, "both to be closed")
 
 
 def test_rejected_credentials_are_told_as_such_when_nobody_takes_them() -> None:

@@ -28,8 +28,8 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.wire.connection import BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
-from tests.fake_broker import FakeBroker, HangUp, Raw
-from tests.waiting import within
+from tests.kit.fake_broker import FakeBroker, HangUp, Raw
+from tests.kit.waiting import within
 
 PATIENCE = 10.0
 PLAIN = ClientSecurity(ConnectionSettings((Endpoint("127.0.0.1", 1),)))
@@ -70,17 +70,19 @@ class TestVersions:
         broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id="here"), (4, 9))
         with closing(connect(broker)) as connection:
             assert ask(connection).cluster_id == "here"
-        assert [one.version for one in broker.received] == [9]
+        assert [received.version for received in broker.received] == [9]
 
     def test_a_cap_is_kept_below_what_the_broker_offers(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
         ask(connection, max_version=5)
-        assert [one.version for one in broker.received] == [5]
+        assert [received.version for received in broker.received] == [5]
 
     def test_an_api_that_is_not_offered_is_never_sent(self) -> None:
         with FakeBroker() as broker, closing(connect(broker)) as connection:
-            with pytest.raises(UnsupportedByCluster, match="does not offer MetadataRequest"):
+            with pytest.raises(
+                UnsupportedByCluster, match="does not support Metadata requests: upgrade its Kafka"
+            ):
                 ask(connection)
             assert broker.received == []
 
@@ -104,7 +106,7 @@ class TestVersions:
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
         ask(connection)
-        assert {one.client_id for one in broker.received} == {"tests"}
+        assert {received.client_id for received in broker.received} == {"tests"}
 
 
 class TestAnswersThatAreNone:

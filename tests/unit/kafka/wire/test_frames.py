@@ -13,7 +13,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.frames import FIRST_BYTES, KEPT_BYTES, Frames
-from tests.fake_broker import FakeBroker
+from tests.kit.fake_broker import FakeBroker
 from tests.unit.kafka.wire.test_connection import ask, connect
 
 PATIENCE = 10.0
@@ -33,7 +33,7 @@ def test_frames_of_any_size_come_whole_and_in_order(
 ) -> None:
     ours, theirs = wire
     sent = [bytes([number]) * max(size, 4) for number, size in enumerate(SIZES)]
-    framed = b"".join(struct.pack(">i", len(one)) + one for one in sent)
+    framed = b"".join(struct.pack(">i", len(part)) + part for part in sent)
     threading.Thread(target=theirs.sendall, args=(framed,), daemon=True).start()
     frames, deadline = Frames(), Deadline.after(PATIENCE)
     assert [bytes(frames.read(ours, deadline)) for _ in sent] == sent

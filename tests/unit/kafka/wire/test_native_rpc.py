@@ -12,14 +12,17 @@ import pytest
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.replicas.list_offsets import ListedOffset, OffsetError
-from breakglass.services.kafka.replicas.log_info_reader import read_log_infos
+from breakglass.services.kafka.replicas.replica_reader import read_log_infos
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
+from breakglass.services.kafka.wire.messages.kip1275 import (
+    ElectLeadersRequest,
+    LogInfoSchema,
+    replica_log_info,
+)
 from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
-from tests.fake_broker import FakeBroker, HangUp
+from tests.kit.fake_broker import FakeBroker, HangUp
 
 PATIENCE = 10.0
 TOPIC = UUID("11111111-2222-3333-4444-555555555555")
@@ -60,7 +63,9 @@ def offer(
         room = at_most
         topics = []
         for topic in request.topic_partitions:
-            served = [one for one in topic.partitions[:room] if one not in left_out]
+            served = [
+                partition for partition in topic.partitions[:room] if partition not in left_out
+            ]
             room -= len(topic.partitions[:room])
             topics.append(_topic(messages, topic.topic_id, served, codes or {}))
         return messages.response_class(topic_partition_log_info_list=topics)
@@ -80,9 +85,12 @@ def _topic(messages: Any, topic_id: UUID, numbers: list[int], codes: dict[int, i
         topic_id=topic_id,
         partition_log_info=[
             entry_class(
-                partition=one, log_end_offset=100 + one, error_code=codes.get(one, 0), **epochs
+                partition=number,
+                log_end_offset=100 + number,
+                error_code=codes.get(number, 0),
+                **epochs,
             )
-            for one in numbers
+            for number in numbers
         ],
     )
 
@@ -174,8 +182,8 @@ class TestReading:
 
     def asked(self, broker: FakeBroker) -> list[int]:
         return [
-            sum(len(topic.partitions) for topic in one.message.topic_partitions)
-            for one in broker.received
+            sum(len(topic.partitions) for topic in received.message.topic_partitions)
+            for received in broker.received
         ]
 
     @pytest.mark.parametrize("form", LogInfoSchema)
@@ -201,7 +209,9 @@ class TestReading:
         offer(broker, LogInfoSchema.KIP, at_most=4)
         many = {TopicPartition("a", number): TOPIC for number in range(10)}
         found = self.read(sender, many)
-        assert [found[one] for one in many] == [ListedOffset(100 + n, -1, 7) for n in range(10)]
+        assert [found[partition] for partition in many] == [
+            ListedOffset(100 + n, -1, 7) for n in range(10)
+        ]
         assert self.asked(broker) == [10, 6, 2]
 
     def test_what_is_always_left_out_is_an_error_and_the_rest_is_read(

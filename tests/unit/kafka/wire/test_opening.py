@@ -17,8 +17,8 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
-from tests.fake_broker import FakeBroker
-from tests.waiting import wait_until
+from tests.kit.fake_broker import FakeBroker
+from tests.kit.waiting import wait_until
 
 PATIENCE = 10.0
 AT_ONCE = 1.0

@@ -16,9 +16,8 @@ from breakglass.services.errors import (
     NotNow,
     StorageError,
 )
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.retry import REST_SECONDS, persist, until
-from tests.waiting import within
+from breakglass.services.kafka.wire.deadline import REST_SECONDS, Deadline, persist, until
+from tests.kit.waiting import within
 
 
 def failing(error: BreakglassError, times: int) -> tuple[Callable[[], str], list[float]]:

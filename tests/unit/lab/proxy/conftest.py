@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from breakglass.services.lab.proxy import Proxy
-from breakglass.services.lab.proxy.frames import (
+from breakglass.services.kafka.wire.passing import (
     Head,
     answer_frame,
     parse_head,
     read_frame,
     send_frame,
 )
+from breakglass.services.lab.proxy import Proxy
 
 PATIENCE = 10.0
 Answering = Callable[[Head, bytes], bytes | None]

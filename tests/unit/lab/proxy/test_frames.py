@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.lab.proxy.frames import expects_answer, parse_head
+from breakglass.services.kafka.wire.passing import expects_answer, parse_head
 from tests.unit.lab.proxy.conftest import encoded, request_frame
 
 

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectionType, ElectLeadersRequest
-from breakglass.services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
-from breakglass.services.lab.proxy.designation import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
+    ElectionType,
+    ElectLeadersRequest,
+    LogInfoSchema,
+    replica_log_info,
+)
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from tests.kit.native_rpc.designation import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     INVALID_REQUEST,
@@ -22,10 +27,9 @@ from breakglass.services.lab.proxy.designation import (
     refuse,
     rivals,
 )
-from breakglass.services.lab.proxy.log_info import asked_partitions, written_epochs
-from breakglass.services.lab.proxy.native import Native
-from breakglass.services.lab.proxy.translator import Translator
-from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from tests.kit.native_rpc.log_info import asked_partitions, written_epochs
+from tests.kit.native_rpc.native import Native
+from tests.kit.native_rpc.translator import Translator
 
 ORDERS_0 = TopicPartition("orders", 0)
 TOPIC = UUID(int=5)
@@ -123,7 +127,7 @@ def test_designees_belong_to_partitions_by_position() -> None:
     request = ElectLeadersRequest(
         election_type=ElectionType.DESIGNATED, topic_partitions=[topic, short]
     )
-    assert [one.designee for one in designations(request)] == [
+    assert [designation.designee for designation in designations(request)] == [
         2,
         None,
         None,

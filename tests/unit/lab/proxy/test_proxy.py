@@ -9,8 +9,8 @@ import time
 import pytest
 
 from breakglass.services.errors import LabError
+from breakglass.services.kafka.wire.passing import read_frame, send_frame
 from breakglass.services.lab.proxy import Proxy
-from breakglass.services.lab.proxy.frames import read_frame, send_frame
 from tests.unit.lab.proxy.conftest import (
     SocketBroker,
     answered,
@@ -63,7 +63,9 @@ def test_every_request_is_recorded(proxy: Proxy) -> None:
     with connect(proxy) as client:
         exchange(client, request_frame(api_key=75, api_version=0, client_id="one"))
         exchange(client, request_frame(api_key=1, api_version=12, client_id=None))
-    assert [(one.api_key, one.api_version, one.client_id) for one in proxy.seen] == [
+    assert [
+        (request.api_key, request.api_version, request.client_id) for request in proxy.seen
+    ] == [
         (75, 0, "one"),
         (1, 12, None),
     ]
@@ -252,7 +254,7 @@ class TestSpoiling:
         from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
         topic_class = ListOffsetsRequest.ListOffsetsTopic
-        partitions = [topic_class.ListOffsetsPartition(partition_index=one) for one in (0, 3)]
+        partitions = [topic_class.ListOffsetsPartition(partition_index=number) for number in (0, 3)]
         request = ListOffsetsRequest(
             replica_id=-2, topics=[topic_class(name="orders", partitions=partitions)]
         )
@@ -261,9 +263,9 @@ class TestSpoiling:
             frame = exchange(client, encoded(request, 7))
         answer = ListOffsetsResponse.decode(frame, version=7, header=True)
         assert [
-            (topic.name, one.partition_index, one.error_code)
+            (topic.name, partition.partition_index, partition.error_code)
             for topic in answer.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ] == [("orders", 0, 6), ("orders", 3, 6)]
         assert echo_broker.received == []
 
@@ -351,7 +353,7 @@ class TestRewriting:
             with connect(proxy) as client:
                 frame = exchange(client, encoded(MetadataRequest(topics=[]), 9))
         answer = MetadataResponse.decode(frame, version=9, header=True)
-        assert [(one.node_id, one.host, one.port) for one in answer.brokers] == [
+        assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [
             (1, "b1", 9092),
             (2, "127.0.0.1", 17),
         ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.proxy.refusal import classes_of, message_classes, refusal
+from breakglass.services.lab.proxy.rewriting import classes_of, message_classes, refusal
 
 NOT_LEADER = 6
 

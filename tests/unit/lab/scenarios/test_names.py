@@ -32,7 +32,7 @@ NAMES = {
 def test_each_is_listed_once_with_one_line_about_it() -> None:
     names = [scenario.name for scenario in SCENARIOS]
     assert sorted(names) == sorted(NAMES)
-    assert all(one.summary and "\n" not in one.summary for one in SCENARIOS)
+    assert all(scenario.summary and "\n" not in scenario.summary for scenario in SCENARIOS)
 
 
 def test_they_are_found_by_name_in_the_order_asked_for() -> None:

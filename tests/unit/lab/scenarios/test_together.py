@@ -8,9 +8,16 @@ import pytest
 
 from breakglass.services.errors import LabError
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
+from breakglass.services.lab.scenarios.scenario import (
+    LabDamage,
+    Scenario,
+    Script,
+    Shape,
+    check_together,
+    drive,
+    merged_shape,
+)
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.scenarios.together import check_together, drive, merged_shape
 
 
 def nothing(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from breakglass.services.kafka.read_client import ReadClient
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 from tests.unit.pipeline.batches.fake_log import ORDERS, TENS, FakeLog, led_by
 
 

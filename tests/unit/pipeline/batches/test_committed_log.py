@@ -11,7 +11,7 @@ from breakglass.services.pipeline.part_writer import exact_chunks
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
-from tests.fake_metadata import TOPIC_ID
+from tests.kit.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, TENS, FakeLog
 from tests.unit.topic_backup.older_bytes import message_set, wrapped
 from tests.unit.topic_backup.shapes import run
@@ -36,10 +36,10 @@ def committed_log(client: ReadClient, log: FakeLog) -> CommittedLog:
 def test_older_messages_are_read_record_by_record_as_in_batches(
     client: ReadClient, log: FakeLog
 ) -> None:
-    exact = b"".join(bytes(one.data) for one in exact_chunks(committed_log(client, log), 1, 45))
+    exact = b"".join(bytes(chunk.data) for chunk in exact_chunks(committed_log(client, log), 1, 45))
     wanted = LogRange(ORDERS, TOPIC_ID, 1, 1, 45)
-    assert b"".join(bytes(one.data) for one in chunks_in(client, wanted, SECONDS)) == exact
-    records = [one for one in run(1, 45) if one.offset in HELD]
+    assert b"".join(bytes(chunk.data) for chunk in chunks_in(client, wanted, SECONDS)) == exact
+    records = [record for record in run(1, 45) if record.offset in HELD]
     assert exact == b"".join(map(encode, records))
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.pipeline.batches import contents as contents_module
+from breakglass.services.pipeline.batches import table as contents_module
 from breakglass.services.pipeline.batches.converting import FetchedBatches, chunks_of, exactly
 from breakglass.services.pipeline.part_writer import RecordChunk
 from breakglass.services.topic_backup.compression import Compression
@@ -274,7 +274,8 @@ class TestLeftToTheDecoderOfSingleRecords:
     def test_records_without_a_timestamp_have_none(self) -> None:
         (chunk,) = chunks_of(fetched(message_set(run(5, 7), 0)), *ALL)
         expected = [
-            one._replace(timestamp_type=TimestampType.NONE, timestamp=None) for one in run(5, 7)
+            record._replace(timestamp_type=TimestampType.NONE, timestamp=None)
+            for record in run(5, 7)
         ]
         assert bytes(chunk.data) == b"".join(map(encode, expected))
         assert chunk.timestamps.tolist() == [-1, -1]

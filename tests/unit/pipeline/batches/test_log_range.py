@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.pipeline.batches.log_range import OFFSETS_A_TASK, LogRange, divided
-from tests.fake_metadata import TOPIC_ID
+from tests.kit.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS
 
 

@@ -12,6 +12,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
 from kafka.protocol.consumer import ListOffsetsResponse as Offsets
 
+from breakglass.services import patience
 from breakglass.services.errors import (
     LogBeginsLater,
     LogTruncated,
@@ -23,15 +24,11 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.pipeline.batches.converting import chunks_of
-from breakglass.services.pipeline.batches.reader import (
-    PATIENCE_SECONDS,
-    READ_COMMITTED,
-    BatchReader,
-)
+from breakglass.services.pipeline.batches.reader import READ_COMMITTED, BatchReader
 from breakglass.services.topic_backup.compression import Compression
-from tests.fake_broker import HangUp
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import TOPIC_ID
+from tests.kit.fake_broker import HangUp
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import (
     ORDERS,
     TEN,
@@ -62,10 +59,10 @@ def read(client: ReadClient) -> Callable[..., list[int]]:
         end: int,
         chunk_bytes: int = TEN,
         topic_id: UUID = TOPIC_ID,
-        patience: float = PATIENCE_SECONDS,
+        seconds: float = patience.JOB,
     ) -> Any:
         """The offsets that come of reading ``[start, end)``."""
-        reader = BatchReader(client, ORDERS, topic_id, 1, 4, chunk_bytes, patience)
+        reader = BatchReader(client, ORDERS, topic_id, 1, 4, chunk_bytes, seconds)
         return [
             int(offset)
             for fetched in reader.fetches(start, end)
@@ -93,7 +90,7 @@ def test_a_range_begins_and_ends_within_batches(log: FakeLog, read: Read) -> Non
 
 def test_a_topic_is_asked_for_by_its_id(cluster: FakeCluster, log: FakeLog, read: Read) -> None:
     read(0, 10)
-    (request,) = [one for one in cluster.brokers[1].received if one.api_key == 1]
+    (request,) = [received for received in cluster.brokers[1].received if received.api_key == 1]
     assert (request.version, request.message.topics[0].topic_id) == (13, TOPIC_ID)
     assert request.message.isolation_level == READ_COMMITTED
 
@@ -104,9 +101,9 @@ def test_older_brokers_are_asked_by_name(
 ) -> None:
     cluster.brokers[1].serve(FetchRequest, log.answer, (4, newest))
     assert read(0, 30) == list(range(30))
-    requests = [one for one in cluster.brokers[1].received if one.api_key == 1]
-    assert {one.version for one in requests} == {newest}
-    assert {one.message.topics[0].topic for one in requests} == {"orders"}
+    requests = [received for received in cluster.brokers[1].received if received.api_key == 1]
+    assert {request.version for request in requests} == {newest}
+    assert {request.message.topics[0].topic for request in requests} == {"orders"}
     assert [one for _, one, _ in log.asked] == [-1, epoch, epoch]
 
 
@@ -114,7 +111,7 @@ def test_without_a_topic_id_a_topic_is_asked_for_by_name(
     cluster: FakeCluster, log: FakeLog, read: Read
 ) -> None:
     assert read(0, 10, topic_id=UUID(int=0)) == list(range(10))
-    (request,) = [one for one in cluster.brokers[1].received if one.api_key == 1]
+    (request,) = [received for received in cluster.brokers[1].received if received.api_key == 1]
     assert request.version == 12
 
 
@@ -153,7 +150,7 @@ def test_another_leader_is_asked_from_where_the_first_one_ended(
 
     cluster.brokers[1].serve(FetchRequest, moved)
     assert read(0, 50) == list(range(50))
-    asked = [one.message for one in cluster.brokers[2].received if one.api_key == 1]
+    asked = [received.message for received in cluster.brokers[2].received if received.api_key == 1]
     assert [one.topics[0].partitions[0].fetch_offset for one in asked] == [20, 30, 40]
 
 
@@ -162,8 +159,10 @@ def test_a_broker_that_does_not_lead_any_more_can_tell_it_by_the_epoch(
 ) -> None:
     log.first = [{"error_code": FENCED_EPOCH}]
     assert read(0, 20) == list(range(20))
-    requests = [one.message for one in cluster.brokers[1].received if one.api_key == 1]
-    asked = [one.topics[0].partitions[0].current_leader_epoch for one in requests]
+    requests = [
+        received.message for received in cluster.brokers[1].received if received.api_key == 1
+    ]
+    asked = [request.topics[0].partitions[0].current_leader_epoch for request in requests]
     assert asked == [4, 5, 5]
 
 
@@ -219,7 +218,7 @@ def test_what_does_not_pass_is_told_in_time(
 
     cluster.brokers[1].serve(FetchRequest, always)
     with pytest.raises(TimedOut, match=reason):
-        read(3, 50, patience=0.3)
+        read(3, 50, seconds=0.3)
 
 
 def test_a_throttled_reader_is_silent_for_as_long_as_it_is_told(
@@ -232,7 +231,7 @@ def test_a_throttled_reader_is_silent_for_as_long_as_it_is_told(
 
     cluster.brokers[1].serve(FetchRequest, throttled)
     assert read(0, 30) == list(range(30))
-    at = [one.at for one in cluster.brokers[1].received if one.api_key == 1]
+    at = [received.at for received in cluster.brokers[1].received if received.api_key == 1]
     assert len(at) == 3
     assert min(after - before for before, after in pairwise(at)) >= 0.29
 

@@ -15,8 +15,11 @@ from breakglass.services.pipeline.batches.stored_columns import stored_columns
 from breakglass.services.pipeline.batches.varints import PADDING, Numbers, sizes_of, written
 from breakglass.services.pipeline.stored_segments import RecordRun
 from breakglass.services.topic_backup.batch_header import BATCH_HEADER
-from breakglass.services.topic_backup.batches import RecordBatch, decode_batches
+from breakglass.services.topic_backup.batches import (
+    RecordBatch,
+)
 from breakglass.services.topic_backup.record import Record, TimestampType, encode
+from tests.kit.batches import decode_batches
 
 PRODUCER = Producer(id=2**40, epoch=7, transactional=True)
 LONGS = st.integers(-(2**63), 2**63 - 1)

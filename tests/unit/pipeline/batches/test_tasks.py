@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ from breakglass.services.pipeline.spark_job import packed, unpacked
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.part import SegmentPart
 from breakglass.services.topic_backup.record import encode
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, FakeLog, led_by
 from tests.unit.topic_backup.shapes import run
 
@@ -49,7 +50,7 @@ def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID)
     """Copies to *folder*; a partition that cannot be read is given up soon."""
     settings = ConnectionSettings((cluster.brokers[1].endpoint,))
     target = PartTarget(LocalFolder(folder), "r1", 2**30)
-    return TaskJob(packed(settings), cluster_id, CopyWork({ORDERS.topic: target}), patience=0.3)
+    return TaskJob(packed(settings), cluster_id, CopyWork({ORDERS.topic: target}), seconds=0.3)
 
 
 def wanted(*bounds: tuple[int, int]) -> list[LogRange]:
@@ -107,7 +108,8 @@ def test_a_folder_that_cannot_be_written_is_raised(
 def test_another_cluster_at_the_same_addresses_is_not_read(
     cluster: FakeCluster, log: FakeLog, tmp_path: Path
 ) -> None:
-    (answer,) = answers(job(cluster, tmp_path, "the one that was planned"), (0, 50))
+    planned_elsewhere = job(cluster, tmp_path, "the one that was planned")
+    (answer,) = answers(replace(planned_elsewhere, seconds=SECONDS), (0, 50))
     assert isinstance(answer, WrongCluster)
     assert f"lead to cluster {CLUSTER_ID}, and the one that was planned is" in str(answer)
     assert log.asked == []
@@ -146,11 +148,11 @@ def copied(
     whole: LogRange,
     limit: int = 2**30,
     rate: float | None = None,
-    patience: float = SECONDS,
+    seconds: float = SECONDS,
 ) -> list[SegmentPart]:
     target = PartTarget(LocalFolder(folder), RUN, limit, rate)
     client.describe(Deadline.after(SECONDS))
-    return list(copy_range(client, whole, target, 4, patience))
+    return list(copy_range(client, whole, target, 4, seconds))
 
 
 def test_the_records_of_a_range_become_a_part(
@@ -176,7 +178,7 @@ def test_of_a_task_that_fails_nothing_is_left(
 ) -> None:
     log.stable = 50
     with pytest.raises(TimedOut, match=r"the last stable offset of .* went back to 50"):
-        copied(client, tmp_path, range_between(0, 60), patience=0.2)
+        copied(client, tmp_path, range_between(0, 60), seconds=0.2)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -23,9 +23,9 @@ def written(value: int) -> bytes:
 
 def numbers(*contents: bytes) -> tuple[Numbers, Longs, Longs]:
     """The *contents* side by side, where each begins, and where each ends."""
-    ends = np.cumsum([len(one) for one in contents])
+    ends = np.cumsum([len(content) for content in contents])
     data = b"".join([*contents, b"\xff" * PADDING])
-    begins = ends - [len(one) for one in contents]
+    begins = ends - [len(content) for content in contents]
     return Numbers(np.frombuffer(data, np.uint8)), begins, ends
 
 
@@ -86,4 +86,4 @@ def test_numbers_that_are_wider_than_56_bits_are_left_to_others(value: int) -> N
 
 def test_no_places_are_no_numbers() -> None:
     found, begins, _ = numbers()
-    assert [one.tolist() for one in found.ints(begins.astype(np.int64))] == [[], []]
+    assert [int_.tolist() for int_ in found.ints(begins.astype(np.int64))] == [[], []]

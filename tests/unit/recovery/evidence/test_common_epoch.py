@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.model import ReplicaLog
-from breakglass.services.recovery.evidence.common_epoch import without_common_epoch
+from breakglass.services.recovery.evidence.assemble import without_common_epoch
 from tests.unit.recovery.histories import with_recent_epochs
 from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 

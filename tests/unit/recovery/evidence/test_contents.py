@@ -13,7 +13,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
 
-from breakglass.services.contents_effort import Effort
+from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from breakglass.services.kafka.replicas.reading_allowance import Allowance, ReadingLimits
@@ -29,11 +29,10 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
-from breakglass.services.recovery.choice import recommended
-from breakglass.services.recovery.evidence import gather as gathering
 from breakglass.services.recovery.evidence.contents import ContentsReading, carried
-from breakglass.services.recovery.triage import Triage, triage
-from tests.fake_cluster import FakeCluster
+from breakglass.services.recovery.triage import Triage, recommended, triage
+from breakglass.services.session import Effort
+from tests.kit.fake_cluster import FakeCluster
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline
 
 ORDERS, LEDGER = TopicPartition("orders", 0), TopicPartition("ledger", 0)
@@ -44,10 +43,10 @@ WAIT_SECONDS = 10.0
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """b2 holds 120 of `orders-0`, corrupt at 40; b3 100, whole; both all of `ledger-0`."""
-    monkeypatch.setattr(gathering, "SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr(patience, "SETTLE", 0.5)
     with FakeCluster(3) as cluster:
-        for one in (ORDERS, LEDGER):
-            cluster.story.offline(one, (1, 2, 3))
+        for partition in (ORDERS, LEDGER):
+            cluster.story.offline(partition, (1, 2, 3))
         cluster.hold(2, ORDERS, (0, 120)).corrupt_at = 40
         cluster.hold(3, ORDERS, (0, 100))
         cluster.hold(2, LEDGER, (0, 30), (1, 20))
@@ -79,11 +78,11 @@ def of(found: Triage, partition: TopicPartition, broker: int) -> LogContents | U
 def fetched(cluster: FakeCluster, broker: int) -> list[tuple[str, int]]:
     """The topics and offsets that records of *broker* were asked for."""
     return [
-        (topic.topic, one.fetch_offset)
+        (topic.topic, partition.fetch_offset)
         for request in cluster.brokers[broker].requests(FetchRequest)
         for topic in request.topics
-        for one in topic.partitions
-        if one.fetch_offset != PAST_EVERY_LOG
+        for partition in topic.partitions
+        if partition.fetch_offset != PAST_EVERY_LOG
     ]
 
 
@@ -93,11 +92,11 @@ def refuse(cluster: FakeCluster, broker: int, code: int) -> None:
 
     def refused(request: Any) -> Any:
         told = answer(request)
-        asked = [one for topic in request.topics for one in topic.partitions]
+        asked = [partition for topic in request.topics for partition in topic.partitions]
         if any(one.fetch_offset != PAST_EVERY_LOG for one in asked):
             for topic in told.responses:
-                for one in topic.partitions:
-                    one.error_code, one.records = code, b""
+                for partition in topic.partitions:
+                    partition.error_code, partition.records = code, b""
         return told
 
     cluster.brokers[broker].serve(FetchRequest, refused)
@@ -126,7 +125,7 @@ def test_only_who_may_lead_is_read(cluster: FakeCluster, client: ReadClient) -> 
 def test_who_was_chosen_otherwise_is_read_as_well(cluster: FakeCluster, client: ReadClient) -> None:
     found = judged(client, Effort.OFF)
     reading = ContentsReading(client, Effort.BUDGET, lambda _: 3)
-    evidence = reading.read([_unread(one) for one in found.evidence.partitions])
+    evidence = reading.read([_unread(partition) for partition in found.evidence.partitions])
     assert all(isinstance(_contents(one, 3), LogContents) for one in evidence)
 
 
@@ -155,8 +154,8 @@ def test_who_may_not_read_epochs_is_not_asked_for_records(
     def denied(broker: int, request: Any) -> Any:
         told = answers[broker](request)
         for topic in told.responses:
-            for one in topic.partitions:
-                one.error_code = READ_DENIED
+            for partition in topic.partitions:
+                partition.error_code = READ_DENIED
         return told
 
     for broker in answers:
@@ -192,7 +191,7 @@ def test_an_answer_without_records_is_asked_for_again_alone_before_it_counts(
 
     def first_alone(request: Any) -> Any:
         told = answer(request)
-        asked = [one for topic in request.topics for one in topic.partitions]
+        asked = [partition for topic in request.topics for partition in topic.partitions]
         if asked[0].fetch_offset != PAST_EVERY_LOG and len(asked) > 1:
             together.append(len(asked))
             told.responses[-1].partitions[-1].records = b""
@@ -211,8 +210,8 @@ def test_a_compacted_log_that_sends_nothing_is_unread_and_not_corrupt(
     cluster.brokers[2].serve(DescribeConfigsRequest, lambda _: None)
     found = judged(client, Effort.OFF)
     evidence = [
-        replace(one, settings=replace(one.settings, compacted=True))
-        for one in map(_unread, found.evidence.partitions)
+        replace(partition, settings=replace(partition.settings, compacted=True))
+        for partition in map(_unread, found.evidence.partitions)
     ]
     refuse(cluster, 2, 0)
     (ledger,) = [one for one in evidence if one.partition == LEDGER]
@@ -229,7 +228,7 @@ def test_a_log_that_was_cut_while_it_was_read_is_not_called_corrupt(
 
     def cut(request: Any) -> Any:
         told = answer(request)
-        asked = [one for topic in request.topics for one in topic.partitions]
+        asked = [partition for topic in request.topics for partition in topic.partitions]
         if asked[0].fetch_offset != PAST_EVERY_LOG:
             cluster.replicas[2, ORDERS].log.truncate(30)
         return told
@@ -246,7 +245,7 @@ def test_a_throttled_user_reads_no_contents_and_is_told_so(
     answer = cluster.apis(2)[FetchRequest]
 
     def throttled(request: Any) -> Any:
-        asked = [one for topic in request.topics for one in topic.partitions]
+        asked = [partition for topic in request.topics for partition in topic.partitions]
         past = asked[0].fetch_offset == PAST_EVERY_LOG
         return answer(request) if past else FetchResponse(throttle_time_ms=100, responses=[])
 
@@ -258,7 +257,7 @@ def test_a_throttled_user_reads_no_contents_and_is_told_so(
 
 def test_time_and_bytes_are_shared_by_all_brokers(cluster: FakeCluster, client: ReadClient) -> None:
     found = judged(client, Effort.OFF)
-    unread = [_unread(one) for one in found.evidence.partitions]
+    unread = [_unread(partition) for partition in found.evidence.partitions]
     for limits in (ReadingLimits(0.0, 2**30, 2**30), ReadingLimits(5.0, 0, 2**30)):
         before = len(fetched(cluster, 2))
         evidence = ContentsReading(client, Effort.BUDGET, allowance=Allowance(limits)).read(unread)
@@ -281,11 +280,11 @@ def test_while_others_are_awaited_nothing_is_elected_before_its_contents_are_rea
     told = triage(client, 5.0, gone=[1])
     first = next(told)
     assert first.contents_due == {LEDGER}
-    assert [one.partition for one in recommended(first).targets] == []
+    assert [target.partition for target in recommended(first).targets] == []
     second = next(told)
     slow.set()
     assert not second.contents_due
-    assert [one.partition for one in recommended(second).targets] == [LEDGER]
+    assert [target.partition for target in recommended(second).targets] == [LEDGER]
     assert isinstance(of(second, LEDGER, 2), LogContents)
     *_, final = told
     assert isinstance(of(final, ORDERS, 3), LogContents)
@@ -296,9 +295,9 @@ def test_requests_are_of_a_version_without_tagged_fields(
 ) -> None:
     judged(client)
     versions = {
-        one.version
-        for one in cluster.brokers[2].received
-        if one.api_key == FetchRequest.API_KEY and _asks_for_records(one.message)
+        received.version
+        for received in cluster.brokers[2].received
+        if received.api_key == FetchRequest.API_KEY and _asks_for_records(received.message)
     }
     assert versions == {11}
 
@@ -322,7 +321,7 @@ def test_damage_that_a_shorter_reading_did_not_reach_is_not_forgotten() -> None:
 
 
 def _asks_for_records(request: Any) -> bool:
-    asked = [one for topic in request.topics for one in topic.partitions]
+    asked = [partition for topic in request.topics for partition in topic.partitions]
     return any(one.fetch_offset != PAST_EVERY_LOG for one in asked)
 
 
@@ -335,5 +334,5 @@ def _contents(evidence: PartitionEvidence, broker: int) -> LogContents | Unknown
 def _unread(evidence: PartitionEvidence) -> PartitionEvidence:
     unread = Unknown("not read")
     return replace(
-        evidence, replicas=tuple(replace(one, contents=unread) for one in evidence.replicas)
+        evidence, replicas=tuple(replace(replica, contents=unread) for replica in evidence.replicas)
     )

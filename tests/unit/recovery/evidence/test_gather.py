@@ -13,15 +13,15 @@ import pytest
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
+from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, Role, TopicPartition, Unknown, known
-from breakglass.services.recovery.evidence import gather as gathering
 from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
-from tests.fake_broker import Body
-from tests.fake_cluster import FakeCluster
-from tests.waiting import within
+from tests.kit.fake_broker import Body
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.waiting import within
 
 SETTLE, RECHECK = 0.8, 0.2
 PATIENT = 10.0
@@ -34,8 +34,8 @@ ORDERS, LEDGER = TopicPartition("orders", 0), TopicPartition("ledger", 0)
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Three brokers; `orders-0` on all of them, `ledger-0` on b1 and b2 alone."""
-    monkeypatch.setattr(gathering, "SETTLE_SECONDS", SETTLE)
-    monkeypatch.setattr(gathering, "RECHECK_SECONDS", RECHECK)
+    monkeypatch.setattr(patience, "SETTLE", SETTLE)
+    monkeypatch.setattr(patience, "RECHECK", RECHECK)
     with FakeCluster(3) as cluster:
         cluster.story.offline(ORDERS, (3, 1, 2), elr=(3,), last=(3,))
         cluster.story.offline(LEDGER, (2, 1))
@@ -59,8 +59,8 @@ class Gathered:
         snapshot = client.snapshot(Deadline.after(10.0))
         began = time.monotonic()
         self.yielded: list[tuple[float, Evidence]] = []
-        for one in gather(client, snapshot, snapshot.offline, Deadline.after(seconds)):
-            self.yielded.append((time.monotonic() - began, one))
+        for evidence in gather(client, snapshot, snapshot.offline, Deadline.after(seconds)):
+            self.yielded.append((time.monotonic() - began, evidence))
 
     @property
     def first(self) -> Evidence:
@@ -83,7 +83,7 @@ def ends(evidence: Evidence, partition: TopicPartition) -> list[int | None]:
 
 @pytest.fixture
 def patient(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "SETTLE_SECONDS", PATIENT)
+    monkeypatch.setattr(patience, "SETTLE", PATIENT)
 
 
 @pytest.mark.usefixtures("patient")
@@ -190,7 +190,7 @@ class TestSilence:
     ) -> None:
         cluster.brokers[3].hung = True
         found = Gathered(client, 1.0)
-        assert [one.partition for one in found.first.complete] == [LEDGER]
+        assert [evidence.partition for evidence in found.first.complete] == [LEDGER]
         assert len(found.last.complete) == 2
 
     @pytest.mark.usefixtures("patient")
@@ -324,7 +324,9 @@ def test_groups_are_asked_once_for_several_goes(cluster: FakeCluster, client: Re
     for state in snapshot.offline:
         *_, last = gather(client, snapshot, [state], soon, groups=groups)
         committed += [
-            dict(one.group_offsets) for one in last.partitions if known(one.group_offsets)
+            dict(partition.group_offsets)
+            for partition in last.partitions
+            if known(partition.group_offsets)
         ]
     assert committed == [{"billing": 4}, {"billing": 90}]
     assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1

@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 from kafka.protocol.admin import DescribeTopicPartitionsRequest
 
+from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.evidence import gather as gathering
 from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import merged
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import COORDINATOR
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import COORDINATOR
 
 LEDGER, OFFSETS = TopicPartition("ledger", 0), TopicPartition("__consumer_offsets", 3)
 SETTLE = 1.5
@@ -26,7 +26,7 @@ SETTLE = 1.5
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """`ledger-0` on b2 and b3; b1, which coordinates the groups, has no replica of it."""
-    monkeypatch.setattr(gathering, "SETTLE_SECONDS", SETTLE)
+    monkeypatch.setattr(patience, "SETTLE", SETTLE)
     with FakeCluster(3) as cluster:
         cluster.story.offline(LEDGER, (2, 3))
         cluster.hold(2, LEDGER, (0, 100))
@@ -43,7 +43,7 @@ def client(cluster: FakeCluster) -> Iterator[ReadClient]:
 
 def gathered(client: ReadClient, *topics: str) -> Evidence:
     snapshot = client.snapshot(Deadline.after(10.0), topics)
-    wanted = [one for one in snapshot.offline if one.partition == LEDGER]
+    wanted = [state for state in snapshot.offline if state.partition == LEDGER]
     *_, found = gather(client, snapshot, wanted, Deadline.after(10.0))
     return found
 

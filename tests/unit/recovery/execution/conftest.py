@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.guard.journal import Journal, JournalView, read
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution import confirm
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
-from breakglass.services.recovery.execution.limits import ExecutionLimits
 from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
 from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.target import (
@@ -26,12 +26,12 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
-from tests.fake_cluster import FakeCluster
-from tests.fake_controller import FakeController
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_controller import FakeController
+from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.waiting import within
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.patience import patient
-from tests.waiting import within
 
 LAST_LEADER = 3
 """Of every partition; it is dead."""
@@ -86,14 +86,14 @@ class Bench:
 
     def run(self, targets: Sequence[ElectionTarget]) -> list[PartitionOutcome]:
         """Elect *targets*; the outcomes of all batches."""
-        return [one for batch in self.recovery().run(targets) for one in batch]
+        return [outcome for batch in self.recovery().run(targets) for outcome in batch]
 
     def one(self, targets: Sequence[ElectionTarget]) -> PartitionOutcome:
         (outcome,) = self.run(targets)
         return outcome
 
     def results(self, targets: Sequence[ElectionTarget]) -> list[RecoveryResult]:
-        return [one.result for one in self.run(targets)]
+        return [outcome.result for outcome in self.run(targets)]
 
     def written(self) -> JournalView:
         return read(self.journal.path)
@@ -111,16 +111,16 @@ class Bench:
 
 def _counts(outcomes: Any) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for one in outcomes:
-        counts[one.result] = counts.get(one.result, 0) + 1
+    for outcome in outcomes:
+        counts[outcome.result] = counts.get(outcome.result, 0) + 1
     return counts
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """Three brokers, of which b3 is fenced; reads go through b2, elections through b1."""
-    monkeypatch.setattr(confirm, "SPEAK_SECONDS", within(0.4))
-    monkeypatch.setattr(confirm, "LOOK_SECONDS", within(0.5))
+    monkeypatch.setattr(patience, "LEADER", within(0.4))
+    monkeypatch.setattr(patience, "LOOK", within(0.5))
     with ExitStack() as stack:
         cluster = stack.enter_context(FakeCluster(3))
         controller = FakeController(cluster)

@@ -13,7 +13,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.execution.target import ElectionTarget
-from tests.fake_metadata import TOPIC_ID
+from tests.kit.fake_metadata import TOPIC_ID
 
 ORDERS = TopicPartition("orders", 3)
 ANOTHER_TOPIC_ID = UUID("99999999-2222-3333-4444-555555555555")
@@ -68,5 +68,5 @@ def brokers(
     *ids: int, fenced: tuple[int, ...] = (), names_fenced: bool = True
 ) -> ClusterDescription:
     """The brokers *ids*, of which some are fenced."""
-    listed = tuple(Broker(one, f"b{one}", 9092, fenced=one in fenced) for one in ids)
+    listed = tuple(Broker(id_, f"b{id_}", 9092, fenced=id_ in fenced) for id_ in ids)
     return ClusterDescription("cluster", listed, names_fenced)

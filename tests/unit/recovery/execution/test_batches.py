@@ -45,7 +45,8 @@ def test_r17_internal_topics_come_first_one_by_one_in_the_order_of_their_need() 
         TopicPartition("__consumer_offsets", 2),
     ]
     split = [
-        [str(one.partition) for one in batch] for batch in batches([target(one) for one in wanted])
+        [str(one.partition) for one in batch]
+        for batch in batches([target(partition) for partition in wanted])
     ]
     assert split == [
         ["__transaction_state-3"],
@@ -76,7 +77,7 @@ _partitions = st.builds(
 def test_every_target_is_in_exactly_one_batch_whatever_the_order(
     partitions: list[TopicPartition], random: Random
 ) -> None:
-    targets = [target(one) for one in partitions]
+    targets = [target(partition) for partition in partitions]
     split = [one.partition for batch in batches(targets) for one in batch]
     assert sorted(split) == sorted(partitions)
     random.shuffle(targets)

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal
-from breakglass.services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
@@ -23,8 +23,8 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
-from tests.fake_broker import HangUp
-from tests.fake_controller import Act, Answer, failing, unheard
+from tests.kit.fake_broker import HangUp
+from tests.kit.fake_controller import Act, Answer, failing, unheard
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.test_recover import ScriptedRescue
 
@@ -73,7 +73,7 @@ def results(
     bench: Bench, targets: list[ElectionTarget], rescue: ScriptedRescue
 ) -> list[PartitionOutcome]:
     recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
-    told = {one.partition: one for batch in recovery.run(targets) for one in batch}
+    told = {outcome.partition: outcome for batch in recovery.run(targets) for outcome in batch}
     return [told[target.partition] for target in targets]
 
 
@@ -93,8 +93,8 @@ def test_one_bad_partition_keeps_no_other(
     spoil(bench, targets[place])
     outcomes = results(bench, targets, ScriptedRescue(lambda _: False))
     assert outcomes.pop(place).result is result
-    assert {one.result for one in outcomes} == {RecoveryResult.ELECTED}
-    assert {bench.leader(one.target) for one in outcomes} == {1}
+    assert {outcome.result for outcome in outcomes} == {RecoveryResult.ELECTED}
+    assert {bench.leader(outcome.target) for outcome in outcomes} == {1}
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -103,7 +103,7 @@ def test_a_partition_that_was_not_rescued_keeps_no_other(bench: Bench, place: in
     rescue = ScriptedRescue(fails={targets[place].partition: "the disk is full"})
     outcomes = results(bench, targets, rescue)
     assert outcomes.pop(place).result is RecoveryResult.REFUSED
-    assert {one.result for one in outcomes} == {RecoveryResult.ELECTED}
+    assert {outcome.result for outcome in outcomes} == {RecoveryResult.ELECTED}
 
 
 def test_r04_batches_grow_only_after_an_election_though_the_first_ones_fail(bench: Bench) -> None:
@@ -131,7 +131,7 @@ class TestNoAnswer:
         bench.controller.next(ELECT, unheard, unheard)
         first, second, *rest = bench.run(bench.offline(count=PARTITIONS))
         assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.UNKNOWN)
-        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
+        assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert "the outcome of orders-1 is unknown, and of one before it" in rest[0].reason
 
     def test_from_a_controller_that_is_gone_it_ends_the_run(self, bench: Bench) -> None:
@@ -143,8 +143,8 @@ class TestNoAnswer:
         first, second, *rest = bench.run(bench.offline(count=4))
         assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.REFUSED)
         assert "the controller quorum has no leader" in second.reason
-        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
-        assert all("the controller quorum has no leader" in one.reason for one in rest)
+        assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
+        assert all("the controller quorum has no leader" in outcome.reason for outcome in rest)
         assert bench.controller.partitions == [1, 1]
 
     def test_what_it_may_have_changed_is_never_sent_again(self, bench: Bench) -> None:
@@ -174,22 +174,22 @@ class TestASilentDesignee:
     def test_its_other_partitions_wait_and_those_of_others_go_on(
         self, bench: Bench, targets: list[ElectionTarget]
     ) -> None:
-        outcomes = {one.partition: one for one in bench.run(targets)}
-        first, *others = [outcomes[one.partition] for one in targets if one.designee == 2]
+        outcomes = {outcome.partition: outcome for outcome in bench.run(targets)}
+        first, *others = [outcomes[target.partition] for target in targets if target.designee == 2]
         assert (first.result, first.order_restored) == (RecoveryResult.UNKNOWN, False)
-        assert {one.result for one in others} == {RecoveryResult.NOT_ATTEMPTED}
-        assert {one.reason for one in others} == {
+        assert {other.result for other in others} == {RecoveryResult.NOT_ATTEMPTED}
+        assert {other.reason for other in others} == {
             "b2 was elected for orders-0 and does not answer: check broker 2, then resume"
         }
-        rest = [outcomes[one.partition].result for one in targets if one.designee == 1]
+        rest = [outcomes[target.partition].result for target in targets if target.designee == 1]
         assert set(rest) == {RecoveryResult.ELECTED}
 
     def test_nothing_is_written_for_those_that_wait(
         self, bench: Bench, targets: list[ElectionTarget]
     ) -> None:
         bench.run(targets)
-        waiting = [one for one in targets[1:] if one.designee == 2]
-        assert {bench.assignment(one) for one in waiting} == {(3, 2, 1)}
+        waiting = [target for target in targets[1:] if target.designee == 2]
+        assert {bench.assignment(target) for target in waiting} == {(3, 2, 1)}
 
 
 class TestACommonCause:
@@ -197,8 +197,8 @@ class TestACommonCause:
 
     def ends(self, bench: Bench, cause: str) -> list[PartitionOutcome]:
         first, *rest = bench.run(bench.offline(count=PARTITIONS))
-        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
-        assert {one.reason for one in rest} == {
+        assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
+        assert {outcome.reason for outcome in rest} == {
             f"stopped because every other election would fail alike: {first.reason}"
         }
         assert cause in first.reason

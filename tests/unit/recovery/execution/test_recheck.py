@@ -169,4 +169,4 @@ class TestTheDesignee:
     def test_r06_a_log_that_is_no_longer_told_is_not_elected(self) -> None:
         outcome = recheck_log(target(log_end=100), Unknown("timed out"))
         assert outcome is not None
-        assert outcome.reason == "b1 no longer tells its log (timed out): read again"
+        assert outcome.reason == "b1 no longer reports its log (timed out): read again"

@@ -13,7 +13,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.journal_reserve import Reserve
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.execution.run import Recovery
@@ -22,7 +22,7 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
-from tests.fake_controller import after, failing
+from tests.kit.fake_controller import after, failing
 from tests.unit.recovery.execution.conftest import Bench
 
 INVALID_REQUEST = 42
@@ -48,10 +48,12 @@ class ScriptedRescue:
         self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
     ) -> Mapping[TopicPartition, str]:
         assert isinstance(journal, Journal)
-        self.saved.append([one.partition for one in targets if self.losing(one)])
+        self.saved.append([target.partition for target in targets if self.losing(target)])
         if self.unwritable and self.saved[-1]:
             raise StorageError(self.unwritable)
-        self.online.append({one.partition for one in self.watched if self.leader(one) is not None})
+        self.online.append(
+            {target.partition for target in self.watched if self.leader(target) is not None}
+        )
         return {name: why for name, why in self.fails.items() if name in self.saved[-1]}
 
 
@@ -61,15 +63,15 @@ def recover(
     if rescue is not None:
         rescue.watched, rescue.leader = targets, bench.leader
     recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
-    return {one.partition: one for batch in recovery.run(targets) for one in batch}
+    return {outcome.partition: outcome for batch in recovery.run(targets) for outcome in batch}
 
 
 def test_what_loses_is_rescued_before_it_is_elected(bench: Bench) -> None:
     targets = bench.offline(count=2)
     rescue = ScriptedRescue()
     ended = recover(bench, targets, rescue)
-    assert {one.result for one in ended.values()} == {RecoveryResult.ELECTED}
-    assert (rescue.saved, rescue.online) == ([[one.partition for one in targets]], [set()])
+    assert {outcome.result for outcome in ended.values()} == {RecoveryResult.ELECTED}
+    assert (rescue.saved, rescue.online) == ([[target.partition for target in targets]], [set()])
 
 
 def test_what_a_stop_left_unsaved_was_not_attempted_and_can_be_resumed(bench: Bench) -> None:
@@ -79,8 +81,10 @@ def test_what_a_stop_left_unsaved_was_not_attempted_and_can_be_resumed(bench: Be
     recovery = Recovery(
         bench.elect, bench.journal, bench.choose_route, rescue, bench.limits, stop=lambda: True
     )
-    ended = {one.partition: one for batch in recovery.run([held, free]) for one in batch}
-    assert {one.result for one in ended.values()} == {RecoveryResult.NOT_ATTEMPTED}
+    ended = {
+        outcome.partition: outcome for batch in recovery.run([held, free]) for outcome in batch
+    }
+    assert {outcome.result for outcome in ended.values()} == {RecoveryResult.NOT_ATTEMPTED}
     assert "stopped on request before it was saved" in ended[held.partition].reason
 
 
@@ -96,7 +100,7 @@ def test_a_failed_rescue_holds_that_election_and_no_other(bench: Bench) -> None:
 
 def test_what_loses_nothing_does_not_wait_for_the_rescue_of_the_others(bench: Bench) -> None:
     losing, safe = bench.offline(count=2)
-    rescue = ScriptedRescue(lambda one: one is losing)
+    rescue = ScriptedRescue(lambda target: target is losing)
     recover(bench, [losing, safe], rescue)
     assert rescue.saved == [[], [losing.partition]]
     assert rescue.online == [set(), {safe.partition}]
@@ -107,7 +111,7 @@ def test_r17_an_internal_topic_that_loses_is_rescued_and_elected_before_all_othe
 ) -> None:
     (orders,) = bench.offline()
     (offsets,) = bench.offline("__consumer_offsets")
-    rescue = ScriptedRescue(lambda one: one is offsets)
+    rescue = ScriptedRescue(lambda target: target is offsets)
     recover(bench, [orders, offsets], rescue)
     assert rescue.saved == [[offsets.partition]]
     first = bench.cluster.brokers[1].requests(AlterPartitionReassignmentsRequest)[0]
@@ -118,7 +122,7 @@ def test_r04_a_mismatch_among_those_that_lose_nothing_leaves_the_others_untouche
     bench: Bench,
 ) -> None:
     safe, losing = bench.offline(count=2)
-    rescue = ScriptedRescue(lambda one: one is losing)
+    rescue = ScriptedRescue(lambda target: target is losing)
     fenced = after(lambda: bench.cluster.story.fenced.add(1))
     bench.controller.next(ElectLeadersRequest, fenced)
     ended = recover(bench, [safe, losing], rescue)
@@ -132,7 +136,7 @@ def test_a_failure_among_those_that_lose_nothing_does_not_keep_those_that_lose(
     bench: Bench,
 ) -> None:
     safe, losing = bench.offline(count=2)
-    rescue = ScriptedRescue(lambda one: one is losing)
+    rescue = ScriptedRescue(lambda target: target is losing)
     bench.controller.next(AlterPartitionReassignmentsRequest, failing(INVALID_REQUEST))
     ended = recover(bench, [safe, losing], rescue)
     assert ended[safe.partition].result is RecoveryResult.FAILED
@@ -143,17 +147,17 @@ def test_a_journal_that_cannot_announce_a_rescue_stops_the_run_and_names_all_tha
     bench: Bench,
 ) -> None:
     safe, losing, other = bench.offline(count=3)
-    rescue = ScriptedRescue(lambda one: one is not safe, unwritable="the journal is full")
+    rescue = ScriptedRescue(lambda target: target is not safe, unwritable="the journal is full")
     ended = recover(bench, [safe, losing, other], rescue)
     assert ended.pop(safe.partition).result is RecoveryResult.ELECTED
-    assert {one.result for one in ended.values()} == {RecoveryResult.NOT_ATTEMPTED}
-    assert all("the journal is full" in one.reason for one in ended.values())
+    assert {outcome.result for outcome in ended.values()} == {RecoveryResult.NOT_ATTEMPTED}
+    assert all("the journal is full" in outcome.reason for outcome in ended.values())
 
 
 def test_without_a_rescue_nothing_is_saved_and_all_are_elected(bench: Bench) -> None:
     targets = bench.offline(count=2)
     ended = recover(bench, targets, None)
-    assert {one.result for one in ended.values()} == {RecoveryResult.ELECTED}
+    assert {outcome.result for outcome in ended.values()} == {RecoveryResult.ELECTED}
 
 
 def test_without_room_for_the_journal_nothing_is_saved_and_nothing_is_sent(

@@ -19,7 +19,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services.guard.journal import read
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import Reassignment, TopicPartition
 from breakglass.services.recovery.execution.routes import native_route, plain_unclean_route
 from breakglass.services.recovery.execution.target import (
@@ -28,8 +28,8 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
-from tests.fake_broker import Body
-from tests.fake_controller import (
+from tests.kit.fake_broker import Body
+from tests.kit.fake_controller import (
     FakeController,
     after,
     failing,
@@ -37,8 +37,8 @@ from tests.fake_controller import (
     unanswered,
     unheard,
 )
+from tests.kit.waiting import within
 from tests.unit.recovery.execution.conftest import Bench
-from tests.waiting import within
 
 NOT_CONTROLLER, TIMED_OUT, INVALID_REQUEST, NONE_ELIGIBLE = 41, 7, 42, 83
 REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
@@ -57,12 +57,14 @@ def hang(bench: Bench, broker: int) -> None:
 def asked_so_far(bench: Bench) -> Counter[int]:
     """How many requests of each api key have come to brokers."""
     brokers = bench.cluster.brokers.values()
-    return Counter(one.api_key for broker in brokers for one in broker.received)
+    return Counter(received.api_key for broker in brokers for received in broker.received)
 
 
 def asks_leader(request: Any, wanted: ElectionTarget) -> bool:
     """Whether *request* is one of ListOffsets that only the leader of *wanted* answers."""
-    asked = {one.partition_index for topic in request.topics for one in topic.partitions}
+    asked = {
+        partition.partition_index for topic in request.topics for partition in topic.partitions
+    }
     return request.replica_id == -1 and wanted.partition.partition in asked
 
 
@@ -176,9 +178,9 @@ class TestLooksAgain:
 
     def test_batches_stay_small_until_an_election_has_proved_the_way(self, bench: Bench) -> None:
         wanted = bench.offline(count=40)
-        for one in wanted[:11]:
-            state = replace(bench.cluster.story.states[one.partition], leader=1)
-            bench.cluster.story.states[one.partition] = state
+        for target in wanted[:11]:
+            state = replace(bench.cluster.story.states[target.partition], leader=1)
+            bench.cluster.story.states[target.partition] = state
         bench.run(wanted)
         assert bench.controller.partitions[0] <= 10
 
@@ -298,7 +300,7 @@ class TestAnotherLeader:
         bench.controller.next(ELECT, fence(bench, 1))
         first, *rest = bench.run(bench.offline(count=12))
         assert (first.result, first.leader) == (RecoveryResult.ELECTED_ANOTHER, 2)
-        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
+        assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert len(rest) == 11
         assert rest[0].reason == (
             "stopped because orders-0 elected b2, not b1: keep broker 1 down, for what it holds "
@@ -413,7 +415,7 @@ class TestConfirmation:
             return reply
 
         bench.controller.next(ELECT, lambda request, answer: answer(request), lose_one)
-        outcomes = {one.partition: one.result for one in bench.run(wanted)}
+        outcomes = {outcome.partition: outcome.result for outcome in bench.run(wanted)}
         assert outcomes.pop(lost) is RecoveryResult.UNKNOWN
         assert set(outcomes.values()) == {RecoveryResult.ELECTED}
 
@@ -459,7 +461,7 @@ class TestLookingAgain:
         )
         first, *rest = bench.run(bench.offline(count=3))
         assert first.result is RecoveryResult.ELECTED
-        assert {one.result for one in rest} == {RecoveryResult.REFUSED}
+        assert {outcome.result for outcome in rest} == {RecoveryResult.REFUSED}
         assert "b1 is fenced" in rest[0].reason
         assert bench.controller.partitions == [1, 1, 1]
 
@@ -478,7 +480,7 @@ class TestLookingAgain:
         hang(bench, 1)
         outcome = bench.one(wanted)
         assert outcome.result is RecoveryResult.REFUSED
-        assert "no longer tells its log (timed out)" in outcome.reason
+        assert "no longer reports its log (timed out)" in outcome.reason
         assert bench.controller.steps == []
 
     def test_r20_without_a_controller_nothing_is_sent(self, bench: Bench) -> None:
@@ -510,7 +512,7 @@ class TestLookingAgain:
         state = bench.cluster.story.states[second.partition]
         bench.cluster.story.states[second.partition] = replace(state, leader_epoch=9)
         bench.run([first, second, third])
-        notes = [one for one in bench.written().entries if one.kind == "note"]
+        notes = [entry for entry in bench.written().entries if entry.kind == "note"]
         assert [[one["partition"] for one in note.payload["partitions"]] for note in notes] == [[1]]
 
 
@@ -523,7 +525,7 @@ class TestStopping:
         bench.stop = lambda: bool(asked)
         first, *rest = bench.run(bench.offline(count=12))
         assert (first.result, first.order_restored) == (RecoveryResult.ELECTED, True)
-        assert {(one.result, one.reason) for one in rest} == {
+        assert {(outcome.result, outcome.reason) for outcome in rest} == {
             (RecoveryResult.NOT_ATTEMPTED, "stopped on request")
         }
         assert bench.controller.steps == ["reorder", "elect", "reorder"]
@@ -583,7 +585,7 @@ class TestPuttingTheOrderBack:
 
 def test_r17_internal_topics_are_recovered_before_what_depends_on_them(bench: Bench) -> None:
     wanted = [*bench.offline("orders", 2), *bench.offline("__consumer_offsets", 2)]
-    order = [one.partition for one in bench.run(wanted)]
+    order = [outcome.partition for outcome in bench.run(wanted)]
     assert order == [
         TopicPartition("__consumer_offsets", 0),
         TopicPartition("__consumer_offsets", 1),

@@ -21,7 +21,7 @@ from breakglass.services.recovery.execution.target import (
     exit_code,
     order_left,
 )
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.targets import ORDERS, target
 
 
@@ -69,12 +69,12 @@ def test_an_exit_code_for_all(results: Sequence[RecoveryResult], code: int) -> N
 
 
 def test_an_order_that_is_left_is_no_success_though_all_lead() -> None:
-    left = [replace(one, order_restored=False) for one in outcomes(GOOD, ONLINE)]
+    left = [replace(outcome, order_restored=False) for outcome in outcomes(GOOD, ONLINE)]
     assert exit_code(left[:1]) == 1
     assert exit_code(outcomes(GOOD, ONLINE)) == 0
 
 
-@pytest.mark.parametrize("result", [one for one in RecoveryResult if one is not REFUSED])
+@pytest.mark.parametrize("result", [result for result in RecoveryResult if result is not REFUSED])
 def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: RecoveryResult) -> None:
     (outcome,) = outcomes(result)
     assert order_left(outcome) == replace(outcome, order_restored=False)

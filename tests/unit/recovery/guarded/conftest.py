@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.guard.act import ActEvent, Front
 from breakglass.services.guard.journal import JournalView, list_journals
@@ -18,7 +19,6 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.resume import ResumeJournal
-from breakglass.services.recovery.execution import confirm
 from breakglass.services.recovery.execution.routes import stock_route
 from breakglass.services.recovery.execution.target import PartitionOutcome
 from breakglass.services.recovery.guarded.election_quote import Priced, frozen
@@ -26,11 +26,11 @@ from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.triage import triage
 from breakglass.services.session import Power, ReadAccess
-from tests.fake_cluster import FakeCluster
-from tests.fake_controller import FakeController
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_controller import FakeController
+from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.waiting import within
 from tests.unit.recovery.patience import patient
-from tests.waiting import within
 
 RECORDS = {1: 100, 2: 70}
 
@@ -63,7 +63,9 @@ class Session:
     def wanted(self, designee: int = 1) -> tuple[Priced, ...]:
         """The election of *designee* wherever nobody leads, on evidence read now."""
         *_, found = triage(self.read, 30.0)
-        return tuple(frozen(one.evidence, designee, self.gone) for one in found.assessments)
+        return tuple(
+            frozen(assessment.evidence, designee, self.gone) for assessment in found.assessments
+        )
 
     def election(self, wanted: tuple[Priced, ...], digest: str = "", **more: Any) -> AgreedRun:
         given = {"rescue": RescueChoice(without=True), "limits": patient(), **more}
@@ -76,10 +78,10 @@ class Session:
 
     def journals(self) -> list[JournalView]:
         found = list_journals(CLUSTER_ID, self.state)
-        return [one for one in found if isinstance(one, JournalView)]
+        return [view for view in found if isinstance(view, JournalView)]
 
     def leaders(self) -> set[int | None]:
-        return {one.leader for one in self.cluster.story.states.values()}
+        return {state.leader for state in self.cluster.story.states.values()}
 
 
 class AgreedRun:
@@ -106,13 +108,13 @@ class AgreedRun:
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setattr(confirm, "SPEAK_SECONDS", within(0.4))
-    monkeypatch.setattr(confirm, "LOOK_SECONDS", within(0.5))
+    monkeypatch.setattr(patience, "LEADER", within(0.4))
+    monkeypatch.setattr(patience, "LOOK", within(0.5))
     with ExitStack() as stack:
         cluster = stack.enter_context(FakeCluster(3))
         cluster.story.fenced = {3}
         controller = FakeController(cluster)
         read = stack.enter_context(closing(cluster.client(1, 2)))
-        servers = tuple(cluster.brokers[one].endpoint for one in RECORDS)
+        servers = tuple(cluster.brokers[record].endpoint for record in RECORDS)
         power = Power(ReadAccess(ConnectionSettings(servers)))
         yield Session(cluster, controller, read, power, tmp_path / "state")

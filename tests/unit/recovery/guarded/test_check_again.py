@@ -12,12 +12,12 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from breakglass.services.errors import AlreadyRunning, WrongCluster
 from breakglass.services.guard.journal import read
 from breakglass.services.guard.lock import ClusterLock
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from breakglass.services.recovery.execution.limits import ExecutionLimits
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.guarded.check_again import CheckedAgain, check_again
-from tests.fake_broker import Reply
-from tests.fake_controller import Act, Answer, unanswered, unheard
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_broker import Reply
+from tests.kit.fake_controller import Act, Answer, unanswered, unheard
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
 
 PHRASE = "orders-0 lose 0 and abandon b3"
@@ -48,7 +48,7 @@ def test_an_election_that_was_held_is_confirmed_by_the_leader_itself(session: Se
     path = unknown(session, unanswered)
     sent = session.controller.steps
     found = again(session, path)
-    assert {(one.step, one.result) for one in found.answers} == {("elect", "elected")}
+    assert {(answer.step, answer.result) for answer in found.answers} == {("elect", "elected")}
     assert found.unsettled == ()
     assert read(path).unsettled == ()
     assert session.controller.steps == sent, "nothing was sent"
@@ -66,8 +66,8 @@ def test_an_order_that_still_stands_is_left_to_a_resume(session: Session) -> Non
 def test_an_election_that_never_happened_is_settled_too(session: Session) -> None:
     path = unknown(session, unheard)
     found = again(session, path)
-    assert {(one.step, one.result) for one in found.answers} == {("elect", "not elected")}
-    assert [one.target.partition for one in found.remains.offline] == [
+    assert {(answer.step, answer.result) for answer in found.answers} == {("elect", "not elected")}
+    assert [partition.target.partition for partition in found.remains.offline] == [
         next(iter(session.cluster.story.states))
     ]
 
@@ -75,7 +75,9 @@ def test_an_election_that_never_happened_is_settled_too(session: Session) -> Non
 def test_an_order_that_was_never_written_is_settled_too(session: Session) -> None:
     path = unknown(session, unheard, AlterPartitionReassignmentsRequest)
     found = again(session, path)
-    assert {(one.step, one.result) for one in found.answers} == {("reorder", "not written")}
+    assert {(answer.step, answer.result) for answer in found.answers} == {
+        ("reorder", "not written")
+    }
 
 
 def test_another_leader_than_the_one_agreed_to_is_no_success(session: Session) -> None:
@@ -86,7 +88,9 @@ def test_another_leader_than_the_one_agreed_to_is_no_success(session: Session) -
     led_by_b2 = replace(state, leader=2, leader_epoch=6, isr=(2,), last_known_elr=())
     session.cluster.story.states[partition] = replace(led_by_b2, assignment=(3, 2, 1))
     found = again(session, path)
-    assert {(one.step, one.result) for one in found.answers} == {("elect", "elected another")}
+    assert {(answer.step, answer.result) for answer in found.answers} == {
+        ("elect", "elected another")
+    }
     assert found.view.result == "partly failed"
 
 
@@ -98,7 +102,7 @@ def test_a_leader_that_still_does_not_speak_stays_unknown(session: Session) -> N
         found = check_again(read_by_b2, path, ExecutionLimits(confirmation=0.5), session.state)
     finally:
         read_by_b2.close()
-    assert [one.settled for one in found.answers] == [False]
+    assert [answer.settled for answer in found.answers] == [False]
     assert read(path).unsettled
 
 

@@ -9,7 +9,7 @@ import pytest
 from breakglass.services.errors import AlreadyRunning, ConsentMissing, WrongCluster
 from breakglass.services.guard.act import Armed, JournalOpened
 from breakglass.services.guard.lock import ClusterLock
-from breakglass.services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.recovery.acts.events import (
     BatchBegun,
     OutcomesReported,
@@ -18,8 +18,8 @@ from breakglass.services.recovery.acts.events import (
 )
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
-from tests.fake_controller import after
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_controller import after
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.topic_backup.batch_bytes import batch
@@ -31,8 +31,8 @@ PHRASE = "3 partitions lose 0 and abandon b3"
 def test_everything_that_happens_is_told_in_order(session: Session) -> None:
     session.offline(count=3)
     outcomes = session.election(session.wanted()).run([PHRASE])
-    assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 3
-    assert [type(one) for one in session.told] == [
+    assert [outcome.result for outcome in outcomes] == [RecoveryResult.ELECTED] * 3
+    assert [type(event) for event in session.told] == [
         JournalOpened,
         Armed,
         BatchBegun,
@@ -40,7 +40,7 @@ def test_everything_that_happens_is_told_in_order(session: Session) -> None:
         BatchBegun,
         OutcomesReported,
     ]
-    batches = [len(one.partitions) for one in session.told if isinstance(one, BatchBegun)]
+    batches = [len(event.partitions) for event in session.told if isinstance(event, BatchBegun)]
     assert batches == [1, 2], "the canary first"
     assert session.endings == ["succeeded"]
     assert session.leaders() == {1}
@@ -50,7 +50,7 @@ def test_the_journal_that_is_told_holds_plan_and_consent(session: Session) -> No
     session.offline(count=3)
     session.election(session.wanted(), digest="abc").run([PHRASE])
     (journal,) = session.journals()
-    (opened,) = (one for one in session.told if isinstance(one, JournalOpened))
+    (opened,) = (event for event in session.told if isinstance(event, JournalOpened))
     assert (opened.path, journal.result) == (journal.path, "succeeded")
     assert journal.plan is not None
     assert journal.plan.payload["digest"] == "abc"
@@ -145,7 +145,7 @@ def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Sessi
     session.stop = lambda: bool(asked)
     session.controller.next(ElectLeadersRequest, after(lambda: asked.append(True)))
     outcomes = session.election(wanted).run([PHRASE])
-    assert [one.result for one in outcomes] == [
+    assert [outcome.result for outcome in outcomes] == [
         RecoveryResult.ELECTED,
         RecoveryResult.NOT_ATTEMPTED,
         RecoveryResult.NOT_ATTEMPTED,
@@ -161,7 +161,7 @@ def test_what_ends_badly_is_partly_failed(session: Session) -> None:
     wanted = session.wanted()
     session.cluster.story.fenced = {1, 3}
     outcomes = session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
-    assert [one.result for one in outcomes] == [RecoveryResult.REFUSED]
+    assert [outcome.result for outcome in outcomes] == [RecoveryResult.REFUSED]
     assert session.endings == ["partly failed"]
 
 
@@ -175,9 +175,9 @@ def test_a_rescue_tells_its_progress_and_its_results(session: Session) -> None:
     rescue = RescueChoice(to=session.state / "rescue")
     election = session.election(wanted, rescue=rescue)
     election.run(election.phrases)
-    progress = [one.progress for one in session.told if isinstance(one, RescueProgressed)]
-    (ended,) = (one for one in session.told if isinstance(one, RescueEnded))
+    progress = [event.progress for event in session.told if isinstance(event, RescueProgressed)]
+    (ended,) = (event for event in session.told if isinstance(event, RescueEnded))
     assert (progress[0].partitions, progress[0].copied, progress[0].at_most) == (1, 0, 20)
     assert progress[0].folder.is_relative_to(session.state / "rescue")
-    assert [one.records for one in ended.results] == [20]
+    assert [result.records for result in ended.results] == [20]
     assert session.leaders() == {2}

@@ -19,13 +19,13 @@ def outcome(
 
 
 def test_each_broker_is_named_once_with_its_partitions() -> None:
-    outcomes = [outcome(one, RecoveryResult.ELECTED) for one in PARTITIONS]
+    outcomes = [outcome(partition, RecoveryResult.ELECTED) for partition in PARTITIONS]
     first, second = given_up(outcomes, {PARTITIONS[0]: (2, 3), PARTITIONS[2]: (3,)})
     assert (first.broker, first.partitions) == (2, (PARTITIONS[0],))
     assert second.partitions == (PARTITIONS[0], PARTITIONS[2])
     assert second.advice == (
-        "do not start b3 before its log folder is copied: breakglass rescue --from log:DIR "
-        "(2 partitions would be cut)"
+        "do not start b3 before its log folder is copied: breakglass rescue --source log:DIR "
+        "(2 partitions would be cut); breakglass return --source log:DIR says when it is safe"
     )
 
 

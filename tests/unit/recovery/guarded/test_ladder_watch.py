@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from breakglass.services.recovery.guarded import ladder_watch
 from breakglass.services.recovery.guarded.ladder_watch import watch_ladder
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.recovery.plans import named
@@ -44,25 +44,29 @@ def watching(
 
 def rungs(moved: tuple[PartitionOutcome, ...]) -> list[tuple[str, Rung | None]]:
     return list(
-        zip(named(one.partition for one in moved), (one.rung for one in moved), strict=True)
+        zip(
+            named(outcome.partition for outcome in moved),
+            (outcome.rung for outcome in moved),
+            strict=True,
+        )
     )
 
 
 def test_each_partition_is_told_when_it_moves_until_all_are_redundant(session: Session) -> None:
     first, second = session.offline(count=2)
     outcomes = elected(session)
-    assert {one.rung for one in outcomes} == {Rung.WRITABLE}
+    assert {outcome.rung for outcome in outcomes} == {Rung.WRITABLE}
     told = watching(session, outcomes, lambda: in_sync(session, second, 1, 2))
     assert rungs(next(told)) == [("orders-1", Rung.REDUNDANT)]
     in_sync(session, first, 1, 2)
-    assert [rungs(one) for one in told] == [[("orders-0", Rung.REDUNDANT)]]
+    assert [rungs(pair) for pair in told] == [[("orders-0", Rung.REDUNDANT)]]
 
 
 def test_one_whose_high_watermark_is_behind_serves_and_then_is_writable(session: Session) -> None:
     session.offline()
     outcomes = elected(session)
-    behind = tuple(one.with_rung(Rung.SERVING) for one in outcomes)
-    assert [rungs(one) for one in watching(session, behind)] == [[("orders-0", Rung.WRITABLE)]]
+    behind = tuple(outcome.with_rung(Rung.SERVING) for outcome in outcomes)
+    assert [rungs(pair) for pair in watching(session, behind)] == [[("orders-0", Rung.WRITABLE)]]
 
 
 def test_one_replica_alone_is_at_its_top_when_it_is_writable(session: Session) -> None:
@@ -97,7 +101,7 @@ def test_metadata_of_before_the_election_takes_no_leader_away(session: Session) 
 def test_a_hung_leader_keeps_its_rung_and_hides_no_other(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder_watch, "LOOK_SECONDS", 0.4)
+    monkeypatch.setattr(patience, "LOOK", 0.4)
     _, alive = session.offline(count=2)
     outcomes = elected(session)
     other = replace(outcomes[1].target, designee=2)

@@ -10,7 +10,7 @@ from breakglass.services.guard.act import ActEvent
 from breakglass.services.recovery.acts.events import RescueEnded, RescueProgressed
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice, default_folder
 from breakglass.services.recovery.guarded.rescuing import rescue_for, rescuer
-from breakglass.services.recovery.rescue.journalled import JournalledRescue
+from breakglass.services.recovery.rescue.rescue import JournalledRescue
 from breakglass.services.recovery.rescue.results import RescueProgress
 from breakglass.services.session import ReadAccess
 from breakglass.services.state_folder import state_folder

@@ -15,7 +15,7 @@ from breakglass.services.recovery.acts.events import BatchBegun
 from breakglass.services.recovery.acts.resume import open_journals
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.unfinished import consented
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import AgreedRun, Session
 
 PHRASE = "2 partitions lose 0 and abandon b3"
@@ -53,8 +53,8 @@ def test_what_was_agreed_to_is_finished_without_another_phrase(
     resumed = resume(session, path)
     assert resumed.phrases == []
     outcomes = resumed.run(())
-    assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 2
-    kinds = [type(one) for one in session.told]
+    assert [outcome.result for outcome in outcomes] == [RecoveryResult.ELECTED] * 2
+    kinds = [type(event) for event in session.told]
     assert kinds[:3] == [JournalOpened, Armed, BatchBegun]
     assert session.endings == ["succeeded"]
 
@@ -88,7 +88,7 @@ def test_orders_are_put_back_where_nobody_leads(
     resumed = resume(session, path, undo=True)
     assert (resumed.phrases, resumed.frozen.plan.subject.wanted) == ([], ())
     outcomes = resumed.run(())
-    assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
+    assert {outcome.result for outcome in outcomes} == {RecoveryResult.UNDONE}
     assert session.endings == ["undone"]
 
 
@@ -119,7 +119,7 @@ def test_only_elections_that_are_not_done_are_open(
         other.note("no election")
     (session.state / "journal" / f"cluster-{CLUSTER_ID}" / "broken.jsonl").write_text("{}\n")
     views, unreadable = open_journals(CLUSTER_ID, session.state)
-    assert [one.path for one in views] == [path]
-    assert [one.path.name for one in unreadable] == ["broken.jsonl"]
+    assert [view.path for view in views] == [path]
+    assert [journal.path.name for journal in unreadable] == ["broken.jsonl"]
     resume(session, path).run(())
     assert open_journals(CLUSTER_ID, session.state)[0] == []

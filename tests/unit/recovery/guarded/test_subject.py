@@ -7,11 +7,15 @@ from dataclasses import replace
 from breakglass.services.guard.consent import Price
 from breakglass.services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
 from breakglass.services.recovery.guarded.election_quote import frozen
-from breakglass.services.recovery.guarded.rescue_size import RescueSize, rescue_size
-from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of
+from breakglass.services.recovery.guarded.subject import (
+    ElectionSubject,
+    RescueSize,
+    rescue_size,
+    subject_of,
+)
+from breakglass.services.recovery.judgement.assessment import own_consent
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.ranking import rank
-from breakglass.services.recovery.judgement.replica_choice import own_consent
 from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.plans import (
     BOMB,
@@ -36,18 +40,18 @@ def about(*evidence: PartitionEvidence) -> ElectionSubject:
 
 def test_the_recommended_replica_of_each_is_elected_internal_topics_first() -> None:
     found = about(LOSS, SAFE, INTERNAL)
-    assert named(one.partition for one in found.wanted) == [
+    assert named(priced.partition for priced in found.wanted) == [
         "__consumer_offsets-0",
         "orders-1",
         "orders-3",
     ]
-    assert [one.target.designee for one in found.wanted] == [1, 2, 1]
+    assert [priced.target.designee for priced in found.wanted] == [1, 2, 1]
 
 
 def test_what_only_the_operator_can_decide_is_left_with_the_reason() -> None:
     found = about(FORK, BOMB, SAFE)
-    assert named(one.partition for one in found.wanted) == ["orders-1"]
-    reasons = {str(one.partition): one.reason for one in found.left}
+    assert named(priced.partition for priced in found.wanted) == ["orders-1"]
+    reasons = {str(left.partition): left.reason for left in found.left}
     assert reasons["orders-5"].startswith("FORK decide: ")
     assert reasons["orders-8"].startswith("BOMB stop b4 NOW: ")
 
@@ -66,7 +70,7 @@ def test_losses_are_summed_apart_from_those_that_are_not_known() -> None:
 def test_each_that_stands_alone_says_why() -> None:
     found = about(SAFE, UNPROVEN, INTERNAL)
     assert sorted(named(found.why_alone)) == ["__consumer_offsets-0", "orders-6"]
-    assert [one.phrase for one in found.groups] == [
+    assert [group.phrase for group in found.groups] == [
         "__consumer_offsets-0 lose 0",
         "orders-6 lose unknown",
         "orders-1 lose 0 and abandon b3",
@@ -86,8 +90,8 @@ def test_a_start_that_would_spare_an_election_is_known() -> None:
 
 def test_without_some_the_others_stay_as_they_were() -> None:
     found = about(LOSS, SAFE).without({LOSS.partition}, "left out by you")
-    assert named(one.partition for one in found.wanted) == ["orders-1"]
-    assert [(str(one.partition), one.reason) for one in found.left] == [
+    assert named(priced.partition for priced in found.wanted) == ["orders-1"]
+    assert [(str(left.partition), left.reason) for left in found.left] == [
         ("orders-3", "left out by you")
     ]
     assert found.known_loss == Price(0)

@@ -14,11 +14,10 @@ from breakglass.services.model import (
     Role,
     Unknown,
 )
-from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.assessment import Verdict, own_consent
+from breakglass.services.recovery.judgement.inputs import abandoned
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.ranking import election_order, rank
-from breakglass.services.recovery.judgement.replica_choice import own_consent
-from breakglass.services.recovery.judgement.unheard import abandoned
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.rescue.spans import AtRisk, Span, shares_of
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from breakglass.services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.lineage import (
     Divergences,
-    Truncation,
     divergence,
-    truncation,
 )
+from tests.kit.truncation import Truncation, truncation
 from tests.unit.recovery.histories import (
     Disk,
     SimulatedCluster,

@@ -16,8 +16,8 @@ from breakglass.services.recovery.judgement.ranking import (
     holds_records,
     log_rank,
     rank,
+    readable,
 )
-from breakglass.services.recovery.judgement.readable import readable
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 
@@ -88,7 +88,7 @@ def test_r21_a_log_end_of_zero_where_others_hold_records_is_remarked() -> None:
 
 
 def test_r21_logs_without_records_everywhere_are_nothing_odd() -> None:
-    assert [one.remark for one in rank(offline(log(1), log(2))).candidates] == ["", ""]
+    assert [candidate.remark for candidate in rank(offline(log(1), log(2))).candidates] == ["", ""]
 
 
 def test_r04_the_order_to_write_is_the_designee_and_then_best_to_worst() -> None:

@@ -16,7 +16,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import Verdict
-from breakglass.services.recovery.judgement.circumstances import Circumstances
+from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import HEALTHY, PLAIN, log, offline, silent, without_epochs
@@ -30,7 +30,8 @@ def summed(*evidence: PartitionEvidence, circumstances: Circumstances = HEALTHY)
 
 def waiting(number: int, *brokers: int) -> PartitionEvidence:
     members = [silent(broker, role=Role.ELR) for broker in brokers]
-    return offline(*members, log(9, (0, 5)), number=number)
+    evidence = offline(*members, log(9, (8, 5)), number=number)
+    return replace(evidence, state=replace(evidence.state, last_known_elr=brokers[:1]))
 
 
 SAFE = offline(log(1, (0, 9)), log(2, (0, 5)), number=50)
@@ -50,7 +51,7 @@ RETURNING = offline(log(1, (0, 9), role=LAST), number=56)
         pytest.param([], "No partition is offline.", id="nothing"),
         pytest.param(
             [waiting(0, 1, 2), waiting(1, 2), waiting(2, 3), SAFE],
-            "Start b2: 2 of 4 come back whole.",
+            "Run breakglass rescue --before-return 2, then start b2: 2 of 4 come back whole.",
             id="the broker that brings back most",
         ),
         pytest.param(

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from breakglass.services.model import Forfeited, PartitionEvidence, ReplicaLog, Role, Unknown
-from breakglass.services.recovery.judgement.assessment import Assessment, Verdict
+from breakglass.services.recovery.judgement.assessment import Assessment, Verdict, own_consent
 from breakglass.services.recovery.judgement.heard_before import remembering
-from breakglass.services.recovery.judgement.replica_choice import own_consent
+from breakglass.services.recovery.judgement.inputs import abandoned, proof_of_no_more
 from breakglass.services.recovery.judgement.summary import summarize
-from breakglass.services.recovery.judgement.unheard import abandoned, proof_of_no_more
 from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, HEALTHY, log, offline, silent
 
@@ -106,7 +105,7 @@ def test_the_headline_names_the_broker_that_may_hold_more() -> None:
 def test_what_comes_back_whole_is_the_headline_before_it() -> None:
     found = [
         judged(silent(2), log(3, (0, 10))),
-        judged(silent(1, role=LAST), log(3, (0, 10))),
+        judged(silent(1, role=LAST), log(3, (8, 10))),
     ]
     assert summarize(found).headline == "Start b1: 1 of 2 comes back whole."
 

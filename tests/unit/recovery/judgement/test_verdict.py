@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.model import (
     EpochHistory,
+    LogDir,
     PartitionEvidence,
     Quorum,
     Reassignment,
@@ -20,8 +21,8 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.assessment import Assessment, Verb, Verdict
-from breakglass.services.recovery.judgement.circumstances import Circumstances
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import (
@@ -396,8 +397,6 @@ def test_r16_a_winner_whose_fencing_is_unknown_is_not_automated() -> None:
 def test_r17_internal_topics_never_go_in_bulk() -> None:
     found = assess(offline(log(1, (0, 9)), topic="__consumer_offsets"), HEALTHY)
     assert found.automatable
-    assert not found.in_bulk
-    assert judged(log(1, (0, 9))).in_bulk
 
 
 def test_r20_without_a_quorum_no_election_can_work_and_it_is_said_first() -> None:
@@ -513,3 +512,27 @@ def test_r03_no_sentence_suggests_to_change_the_min_isr(evidence: PartitionEvide
     found = assess(evidence, HEALTHY)
     said = (str(found.action), found.forecast.reason, *found.reasons, *found.barriers)
     assert [sentence for sentence in said if "min.insync" in sentence] == []
+
+
+@pytest.mark.parametrize(
+    ("behind", "ahead"), [(-25, "25 offsets"), (-1, "1 offset"), (0, ""), (9, "")]
+)
+def test_r21_the_copy_of_a_move_is_remarked_where_it_is_ahead_of_the_log(
+    behind: int, ahead: str
+) -> None:
+    copy = LogDir("/two", online=True, size=9, future=True, behind=behind)
+    moving = replace(log(1, (0, 75)), log_dir=LogDir("/one", online=True, size=7, copy=copy))
+    found = judged(moving, log(2, (0, 100)))
+    remarks = [reason for reason in found.reasons if "unfinished move" in reason]
+    assert [remark.partition(" ahead of its log")[0] for remark in remarks] == (
+        [f"b1: the copy of an unfinished move in /two is {ahead}"] if ahead else []
+    )
+
+
+def test_r21_a_copy_that_is_all_that_is_left_is_remarked() -> None:
+    copy = LogDir("/two", online=True, size=1_234, future=True, behind=Unknown("no log"))
+    lost = replace(silent(1, fenced=False, log_dir_online=False), only_copy=copy)
+    (remark,) = [
+        reason for reason in judged(lost, log(2, (0, 9))).reasons if "unfinished move" in reason
+    ]
+    assert "1,234 bytes in /two" in remark

@@ -17,7 +17,7 @@ from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.appraisal import Appraisal, appraise
 from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
-from breakglass.services.recovery.selection import Selection
+from breakglass.services.recovery.triage import Selection
 from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 
@@ -30,8 +30,8 @@ def held_against(
     online: Iterable[PartitionEvidence] = (),
 ) -> Appraisal:
     """*plan* where only these partitions exist: without leader, or led by their first replica."""
-    led = [replace(one.state, leader=one.state.assignment[0]) for one in online]
-    named = [*(one.partition for one in offline_now), *(one.partition for one in led)]
+    led = [replace(evidence.state, leader=evidence.state.assignment[0]) for evidence in online]
+    named = [*(evidence.partition for evidence in offline_now), *(state.partition for state in led)]
     selection = Selection(
         ClusterSnapshot(
             ClusterDescription(CLUSTER, (), names_fenced=True),
@@ -39,11 +39,11 @@ def held_against(
             (),
             MADE_AT_MS,
         ),
-        tuple(one.state for one in offline_now),
+        tuple(evidence.state for evidence in offline_now),
         tuple(led),
-        tuple(one for one in plan.leaders if one not in named),
+        tuple(leader for leader in plan.leaders if leader not in named),
     )
-    return appraise(plan, selection, [assess(one, GONE) for one in offline_now])
+    return appraise(plan, selection, [assess(evidence, GONE) for evidence in offline_now])
 
 
 def bare(leader: int, *evidence: PartitionEvidence) -> Plan:
@@ -55,14 +55,14 @@ def bare(leader: int, *evidence: PartitionEvidence) -> Plan:
 
 
 def statuses(appraisal: Appraisal) -> list[CheckStatus]:
-    return [one.status for one in appraisal.checked]
+    return [checked.status for checked in appraisal.checked]
 
 
 def test_a_plan_of_ours_goes_on_where_nothing_changed() -> None:
     appraisal = held_against(planned(SAFE, LOSS), SAFE, LOSS)
     assert statuses(appraisal) == [CheckStatus.UNCHANGED, CheckStatus.UNCHANGED]
     assert appraisal.fine
-    assert [one.designee for one in appraisal.targets()] == [2, 1]
+    assert [target.designee for target in appraisal.targets()] == [2, 1]
     assert appraisal.skipped == ()
 
 
@@ -77,7 +77,7 @@ def test_what_changed_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
     shorter = offline(log(1, (0, 90)), log(2, (0, 99)), SAFE.replicas[2], number=1)
     appraisal = held_against(planned(SAFE, LOSS), shorter, LOSS)
     assert not appraisal.fine
-    assert [str(one.partition) for one in appraisal.targets()] == ["orders-3"]
+    assert [str(target.partition) for target in appraisal.targets()] == ["orders-3"]
     (skipped,) = appraisal.skipped
     assert skipped.result is RecoveryResult.REFUSED
     assert skipped.reason.startswith("the log end of b2 was 100 and is 99")
@@ -88,7 +88,7 @@ def test_a_partition_with_a_leader_is_a_success_whoever_leads() -> None:
     appraisal = held_against(planned(SAFE, LOSS), online=[SAFE, LOSS])
     assert appraisal.fine
     assert appraisal.targets() == ()
-    assert [(one.result, one.leader, one.reason) for one in appraisal.skipped] == [
+    assert [(skipped.result, skipped.leader, skipped.reason) for skipped in appraisal.skipped] == [
         (RecoveryResult.ALREADY_ONLINE, 1, "led by b1"),
         (RecoveryResult.ALREADY_ONLINE, 2, "led by b2"),
     ]
@@ -111,13 +111,13 @@ def test_a_bare_plan_gets_its_evidence_and_keeps_its_leaders() -> None:
     assert statuses(appraisal) == [CheckStatus.NEW, CheckStatus.NEW]
     assert appraisal.plan.cluster_id == CLUSTER
     assert appraisal.plan.records[SAFE.partition].loss_of(1).total == 10
-    assert [one.designee for one in appraisal.targets()] == [1, 1]
+    assert [target.designee for target in appraisal.targets()] == [1, 1]
 
 
 def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
     gone = offline(log(1), number=8)
     appraisal = held_against(bare(3, SAFE, LOSS, gone), SAFE, online=[LOSS])
-    assert [(one.result, one.reason) for one in appraisal.skipped] == [
+    assert [(skipped.result, skipped.reason) for skipped in appraisal.skipped] == [
         (RecoveryResult.REFUSED, "b3 is fenced: choose another leader"),
         (RecoveryResult.ALREADY_ONLINE, "led by b2"),
         (RecoveryResult.REFUSED, "there is no such partition: leave it out of the plan"),
@@ -129,7 +129,8 @@ def with_contents(
     evidence: PartitionEvidence, broker: int, found: LogContents
 ) -> PartitionEvidence:
     replicas = [
-        replace(one, contents=found) if one.broker == broker else one for one in evidence.replicas
+        replace(replica, contents=found) if replica.broker == broker else replica
+        for replica in evidence.replicas
     ]
     return replace(evidence, replicas=tuple(replicas))
 

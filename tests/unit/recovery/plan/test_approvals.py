@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.errors import UsageError
-from breakglass.services.recovery.plan.approvals import approve, voided
 from breakglass.services.recovery.plan.document import Approval, Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
+from breakglass.services.recovery.plan.notes import approve, voided
 from tests.unit.recovery.plans import LOSS, SAFE, planned
 
 
 def test_two_persons_agree_to_one_digest() -> None:
     plan = approve(approve(planned(SAFE, LOSS), "ada", 5), "grace", 6)
-    assert [(one.by, one.at_ms, one.digest) for one in plan.approvals] == [
+    assert [(approval.by, approval.at_ms, approval.digest) for approval in plan.approvals] == [
         ("ada", 5, plan.digest),
         ("grace", 6, plan.digest),
     ]
@@ -30,7 +30,7 @@ def test_a_file_that_names_a_person_twice_counts_her_once() -> None:
     twice = Approval(by="Ada", at_ms=6, digest=plan.digest)
     assert plan.breakglass is not None
     forged = plan.with_evidence(approvals=(*plan.breakglass.approvals, twice))
-    assert [one.by for one in forged.approvals] == ["ada"]
+    assert [approval.by for approval in forged.approvals] == ["ada"]
 
 
 def test_an_edit_voids_approvals_and_a_new_one_ends_that() -> None:

@@ -12,7 +12,9 @@ def of(evidence: PartitionEvidence) -> list[ReplicaCandidate]:
 
 
 def test_every_replica_is_listed_best_first_with_its_loss_or_why_it_cannot_lead() -> None:
-    assert [(one.broker, str(one.loses), one.refusal) for one in of(LOSS)] == [
+    assert [
+        (candidate.broker, str(candidate.loses), candidate.refusal) for candidate in of(LOSS)
+    ] == [
         (1, "50", ""),
         (2, "25", ""),
         (3, "unknown", "b3 is fenced"),
@@ -32,4 +34,4 @@ def test_a_consent_of_its_own_is_named_beforehand() -> None:
 
 
 def test_nobody_can_lead_while_the_controller_would_elect_another() -> None:
-    assert [one.eligible for one in of(BOMB) if one.broker == 2] == [False]
+    assert [candidate.eligible for candidate in of(BOMB) if candidate.broker == 2] == [False]

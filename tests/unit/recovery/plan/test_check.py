@@ -29,9 +29,9 @@ def with_state(**changes: Any) -> PartitionEvidence:
 
 
 def with_replicas(*replicas: ReplicaLog) -> PartitionEvidence:
-    changed = {one.broker: one for one in replicas}
+    changed = {replica.broker: replica for replica in replicas}
     return replace(
-        THEN, replicas=tuple(changed.get(one.broker, one) for one in THEN.replicas)
+        THEN, replicas=tuple(changed.get(replica.broker, replica) for replica in THEN.replicas)
     )  # fmt: skip
 
 
@@ -169,10 +169,10 @@ def test_a_replica_that_is_no_longer_proved_to_hold_no_more_is_a_change() -> Non
 @pytest.mark.parametrize(
     ("before", "now", "reason"),
     [
-        (100, 130, "unread logs held >= 0 and hold >= 30 now"),
+        (100, 130, "unread logs had >= 0 records and have >= 30 now"),
         (130, 100, ""),
-        (100, Unknown("no group tells"), "unread logs held >= 0 and hold an unknown number of "
-         "records now"),
+        (100, Unknown("no group tells"), "unread logs had >= 0 records and have an unknown number "
+         "of records now"),
         (Unknown("no group tells"), 130, ""),
     ],
 )  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.plan.approvals import approve
 from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
-from breakglass.services.recovery.plan.draft import FROM_EDITOR, Draft
+from breakglass.services.recovery.plan.draft import FROM_EDITOR, Draft, open_plan, save_plan
 from breakglass.services.recovery.plan.edit import exclude, least_loss, set_leader
-from breakglass.services.recovery.plan.opened import open_plan, save_plan
+from breakglass.services.recovery.plan.notes import approve
 from tests.unit.recovery.plan.test_present import LONGER, present
 from tests.unit.recovery.plans import LOSS, SAFE, planned
 
@@ -27,7 +26,7 @@ def test_a_plan_out_of_a_file_waits_until_everything_is_read_again(tmp_path: Pat
     assert not draft.unsaved
     held = draft.held_against(present(draft.plan, SAFE, LOSS))
     assert held.barrier == ""
-    assert {one.status for one in held.checked.values()} == {CheckStatus.UNCHANGED}
+    assert {checked.status for checked in held.checked.values()} == {CheckStatus.UNCHANGED}
 
 
 def test_a_plan_edited_as_a_text_waits_until_everything_is_read_again() -> None:
@@ -90,7 +89,7 @@ def test_a_bare_plan_gets_its_evidence_and_tells_what_was_dropped() -> None:
     held = draft.held_against(present(BARE, LOSS))
     assert held.barrier == ""
     assert list(held.plan.leaders) == [LOSS.partition]
-    assert [str(one.partition) for one in held.dismissed] == ["orders-77"]
+    assert [str(dismissed.partition) for dismissed in held.dismissed] == ["orders-77"]
 
 
 def test_a_bare_plan_keeps_its_elections_until_all_of_them_were_read() -> None:

@@ -51,7 +51,7 @@ def test_a_leader_is_set_by_hand_and_the_given_plan_stays_as_it_was() -> None:
 
 def test_what_was_left_out_can_be_set_and_takes_its_place_in_the_order() -> None:
     after = set_leader(planned(SAFE, FORK, HALF_READ, INTERNAL), FORK.partition, 1)
-    assert [str(one) for one in after.leaders] == [
+    assert [str(leader) for leader in after.leaders] == [
         "__consumer_offsets-0", "orders-1", "orders-5", "orders-7",
     ]  # fmt: skip
     assert after.records[FORK.partition].left_out == ""
@@ -116,7 +116,7 @@ def test_a_partition_that_the_plan_does_not_know_cannot_be_edited() -> None:
 def test_an_excluded_partition_keeps_its_evidence_and_says_why() -> None:
     after = exclude(planned(SAFE, LOSS), SAFE.partition, "its owner decides")
     assert list(after.leaders) == [LOSS.partition]
-    assert [one.left_out for one in after.left_out] == ["its owner decides"]
+    assert [record.left_out for record in after.left_out] == ["its owner decides"]
 
 
 def test_several_partitions_are_left_out_at_once() -> None:
@@ -181,8 +181,14 @@ def test_a_difference_names_leaders_and_losses_of_both_plans() -> None:
     before = planned(SAFE, LOSS)
     after = exclude(set_leader(before, LOSS.partition, 2), SAFE.partition)
     assert [
-        (str(one.partition), one.before, one.after, one.loss_before, one.loss_after)
-        for one in diff(before, after)
+        (
+            str(difference.partition),
+            difference.before,
+            difference.after,
+            difference.loss_before,
+            difference.loss_after,
+        )
+        for difference in diff(before, after)
     ] == [("orders-1", 2, None, 0, None), ("orders-3", 1, 2, 50, 25)]
     assert diff(before, before) == ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ from hypothesis import given
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
 from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.approvals import approve
+from breakglass.services.recovery.plan import file
 from breakglass.services.recovery.plan.digest import digest_of
 from breakglass.services.recovery.plan.document import SCHEMA, Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import exclude, set_leader
-from breakglass.services.recovery.plan.file import parse_plan, read_plan, render_plan, write_plan
+from breakglass.services.recovery.plan.file import fingerprint, parse_plan, write_plan
+from breakglass.services.recovery.plan.json_text import load_json
 from breakglass.services.recovery.plan.make import make_plan
+from breakglass.services.recovery.plan.notes import approve
 from breakglass.services.recovery.plan.partition_file import Election, read_elections
-from breakglass.services.recovery.plan.recommendation import as_recommended
+from breakglass.services.recovery.plan.rows import as_recommended
+from tests.kit.plans import read_plan, render_plan
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
     CLUSTER,
@@ -54,7 +58,7 @@ def test_a_plan_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
     assert read.records == plan.records
     assert read.digest == plan.digest
     assert not read.altered
-    assert [one.by for one in read.approvals] == ["ada"]
+    assert [approval.by for approval in read.approvals] == ["ada"]
 
 
 @given(partitions())
@@ -88,7 +92,10 @@ def test_contents_that_a_hand_has_mended_are_told() -> None:
                 replica["contents"]["corrupt_at"] = None
 
     corrupt = LogContents(0, 40, 40, "its CRC differs")
-    replicas = [replace(one, contents=corrupt) if one.broker == 1 else one for one in SAFE.replicas]
+    replicas = [
+        replace(replica, contents=corrupt) if replica.broker == 1 else replica
+        for replica in SAFE.replicas
+    ]
     plan = planned(replace(SAFE, replicas=tuple(replicas)))
     assert parse_plan(rewritten(plan, mended), "plan.json").altered
 
@@ -140,7 +147,7 @@ def test_an_edited_plan_replaces_the_old_file_whole(tmp_path: Path) -> None:
     write_plan(planned(SAFE), path)
     write_plan(exclude(planned(SAFE, LOSS), SAFE.partition), path, replace=True)
     assert list(read_plan(path).leaders) == [LOSS.partition]
-    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["plan.json"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["plan.json"]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -164,7 +171,7 @@ def test_the_digest_does_not_depend_on_how_the_file_is_written() -> None:
 
 
 def test_the_digest_does_not_depend_on_time_notes_approvals_or_what_is_left_out() -> None:
-    assessments = [assess(one, GONE) for one in (SAFE, LOSS)]
+    assessments = [assess(evidence, GONE) for evidence in (SAFE, LOSS)]
     later = make_plan(assessments, CLUSTER, MADE_AT_MS + 9, notes=("for the night shift",))
     digests = {planned(SAFE, LOSS).digest, planned(SAFE, LOSS, FORK).digest, later.digest}
     assert len(digests) == 1
@@ -314,3 +321,50 @@ def test_the_digest_is_that_of_the_whole_document_in_canonical_json(
 def test_an_edit_of_a_plan_out_of_a_file_does_not_count_as_altered() -> None:
     read = parse_plan(render_plan(planned(SAFE, LOSS)), "plan.json")
     assert not exclude(read, SAFE.partition).altered
+
+
+def test_a_plan_is_read_line_by_line_and_the_same_as_a_whole() -> None:
+    plan = planned(SAFE, LOSS, FORK)
+    text = render_plan(plan)
+    laid_out_otherwise = json.dumps(json.loads(text), indent=1)
+    assert parse_plan(text, "plan.json") == parse_plan(laid_out_otherwise, "plan.json")
+    assert parse_plan(text, "plan.json").digest == plan.digest
+
+
+def test_reading_line_by_line_makes_no_dictionary_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    longest = 0
+
+    def measured(text: str) -> object:
+        nonlocal longest
+        longest = max(longest, len(text))
+        return load_json(text)
+
+    monkeypatch.setattr(file, "load_json", measured)
+    text = render_plan(planned(SAFE, LOSS, FORK))
+    parse_plan(text, "plan.json")
+    assert 0 < longest < len(text) / 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wrong"),
+    [
+        ('"verdict": "SAFE"', '"verdict": "SAFE", "verdict": "LOSS"', "stands twice"),
+        ('"verdict": "SAFE"', '"verdict": 7', "breakglass.records[0].verdict"),
+        ('"verdict": "SAFE"', '"verdict": "SAFE"]', "is not JSON at line"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said_as_of_a_whole(
+    before: str, after: str, wrong: str
+) -> None:
+    text = render_plan(planned(SAFE, LOSS))
+    assert before in text
+    with pytest.raises(MalformedInput, match=re.escape(wrong)):
+        parse_plan(text.replace(before, after, 1), "plan.json")
+
+
+def test_what_is_written_is_what_the_fingerprint_is_of(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    written = write_plan(planned(SAFE, LOSS), path)
+    assert written == fingerprint([path.read_text(encoding="utf-8")])

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.recovery.plan.approvals import approve
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.edit import exclude, least_loss, never, set_leader
 from breakglass.services.recovery.plan.history import REMEMBERED, PlanHistory
-from breakglass.services.recovery.plan.notes import add_note
-from breakglass.services.recovery.plan.recommendation import as_recommended
+from breakglass.services.recovery.plan.notes import approve
+from breakglass.services.recovery.plan.rows import as_recommended
+from tests.kit.plans import add_note
 from tests.unit.recovery.plans import HALF_READ, LOSS, SAFE, planned
 
 EDITS: dict[str, Callable[[Plan], Plan]] = {
@@ -81,7 +81,7 @@ def test_an_edit_says_whose_approvals_it_voids_and_undoing_it_brings_them_back()
     history = PlanHistory.of(approved).edited(set_leader(approved, LOSS.partition, 2), "b2")
     assert str(history.last).endswith("approvals void: ada, grace")
     assert history.present.approvals == ()
-    assert [one.by for one in history.undo().present.approvals] == ["ada", "grace"]
+    assert [approval.by for approval in history.undo().present.approvals] == ["ada", "grace"]
 
 
 def test_a_second_edit_does_not_void_the_same_approvals_again() -> None:
@@ -98,9 +98,9 @@ def test_an_approval_is_no_step_that_undo_takes_back() -> None:
     edited = set_leader(before, LOSS.partition, 2)
     history = PlanHistory.of(before).edited(edited, "b2")
     approved = history.amended(approve(edited, "ada", 5))
-    assert [one.by for one in approved.present.approvals] == ["ada"]
+    assert [approval.by for approval in approved.present.approvals] == ["ada"]
     assert approved.undo().present == before
-    assert [one.by for one in approved.undo().redo().present.approvals] == ["ada"]
+    assert [approval.by for approval in approved.undo().redo().present.approvals] == ["ada"]
 
 
 def test_an_edit_after_undo_forgets_what_was_undone() -> None:

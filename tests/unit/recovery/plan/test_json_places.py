@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.recovery.plan.json_places import Path, line_and_column, places
+from breakglass.services.recovery.plan.read_back import Path, line_and_column, places
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -23,7 +23,7 @@ def paths_of(value: Any, path: Path = ()) -> list[Path]:
         members = list(value.items())
     elif isinstance(value, list):
         members = list(enumerate(value))
-    return [path, *(one for key, inner in members for one in paths_of(inner, (*path, key)))]
+    return [path, *(pair for key, inner in members for pair in paths_of(inner, (*path, key)))]
 
 
 @given(values, st.sampled_from([None, 0, 3]), st.booleans())

@@ -7,10 +7,10 @@ import pytest
 from breakglass.services.guard.consent import Price
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.plan.approvals import approve
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
 from breakglass.services.recovery.plan.make import adopt, consent_groups, make_plan, plan_price
+from breakglass.services.recovery.plan.notes import approve
 from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,
@@ -39,7 +39,7 @@ def test_every_automatable_partition_is_elected_and_the_others_left_out_with_the
         "orders-4": 2,
         "orders-7": 1,
     }
-    assert {str(one.partition): one.left_out.split(":")[0] for one in plan.left_out} == {
+    assert {str(record.partition): record.left_out.split(":")[0] for record in plan.left_out} == {
         "orders-5": "history fork",
         "orders-6": "epoch unproven",
         "orders-8": "b4 is back EMPTY and b2 holds records",
@@ -120,7 +120,9 @@ def test_a_bare_plan_gets_evidence_and_keeps_its_leaders() -> None:
             PlanEntry(topic="orders", number=1, leader=2),
         )
     )
-    plan, dismissed = adopt(bare, [assess(one, GONE) for one in (SAFE, LOSS)], CLUSTER, MADE_AT_MS)
+    plan, dismissed = adopt(
+        bare, [assess(evidence, GONE) for evidence in (SAFE, LOSS)], CLUSTER, MADE_AT_MS
+    )
     assert dismissed == ()
     assert {str(one): leader for one, leader in plan.leaders.items()} == {
         "orders-1": 2,
@@ -139,7 +141,9 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_are_dismissed_with_the_rea
             PlanEntry(topic="orders", number=9, leader=1),
         )
     )
-    plan, dismissed = adopt(bare, [assess(one, GONE) for one in (SAFE, BOMB)], CLUSTER, MADE_AT_MS)
+    plan, dismissed = adopt(
+        bare, [assess(evidence, GONE) for evidence in (SAFE, BOMB)], CLUSTER, MADE_AT_MS
+    )
     assert plan.entries == ()
     assert [(str(one.partition), one.reason.split(":")[0]) for one in dismissed] == [
         ("orders-1", "b3 is fenced"),
@@ -150,7 +154,7 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_are_dismissed_with_the_rea
 
 def test_an_approval_holds_for_one_digest_only() -> None:
     approved = approve(planned(SAFE, LOSS), "ada", 5)
-    assert [one.by for one in approved.approvals] == ["ada"]
+    assert [approval.by for approval in approved.approvals] == ["ada"]
     assert approved.digest == planned(SAFE, LOSS).digest
     assert set_leader(approved, LOSS.partition, 2).approvals == ()
 

@@ -6,15 +6,14 @@ import pytest
 
 from breakglass.services.errors import UsageError
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
-from breakglass.services.recovery.plan.file import parse_plan, render_plan
+from breakglass.services.recovery.plan.file import parse_plan
 from breakglass.services.recovery.plan.notes import (
     NOTE_LENGTH,
     NOTES,
-    add_note,
     notes_of,
-    remove_note,
     with_notes,
 )
+from tests.kit.plans import add_note, render_plan
 from tests.unit.recovery.plans import SAFE, planned
 
 HOSTILE = "[red]\x1b]0;gone\x07 \u202eeruces\nsecond line"
@@ -23,7 +22,7 @@ HOSTILE = "[red]\x1b]0;gone\x07 \u202eeruces\nsecond line"
 def test_notes_are_added_and_removed_and_do_not_change_the_digest() -> None:
     plan = add_note(add_note(planned(SAFE), "one"), " two ")
     assert notes_of(plan) == ("one", "two")
-    assert notes_of(remove_note(plan, 0)) == ("two",)
+    assert notes_of(with_notes(plan, ("two",))) == ("two",)
     assert plan.digest == planned(SAFE).digest
 
 
@@ -49,11 +48,6 @@ def test_notes_are_bounded_in_number() -> None:
     plan = with_notes(planned(SAFE), [f"note {number}" for number in range(NOTES)])
     with pytest.raises(UsageError, match="101 notes and 100 are kept"):
         add_note(plan, "one more")
-
-
-def test_a_note_that_is_not_there_cannot_be_removed() -> None:
-    with pytest.raises(UsageError, match="there is none at 1"):
-        remove_note(planned(SAFE), 0)
 
 
 def test_a_bare_plan_has_no_place_for_notes() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import EvidenceChanged, StorageError, UsageError
+from breakglass.services.recovery.plan.draft import open_plan, save_plan
 from breakglass.services.recovery.plan.edit import exclude
-from breakglass.services.recovery.plan.file import read_plan, render_plan
-from breakglass.services.recovery.plan.opened import open_plan, save_plan
+from tests.kit.plans import read_plan, render_plan
 from tests.unit.recovery.plans import LOSS, SAFE, planned
 
 

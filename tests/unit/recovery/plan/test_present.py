@@ -17,14 +17,14 @@ from breakglass.services.model import (
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
-from breakglass.services.recovery.plan.edit import exclude, set_leader
-from breakglass.services.recovery.plan.present import (
+from breakglass.services.recovery.plan.draft import (
     PresentEvidence,
     check_present,
     present_of,
     renew,
     tally,
 )
+from breakglass.services.recovery.plan.edit import exclude, set_leader
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 
@@ -73,7 +73,7 @@ def test_each_election_stands_as_the_cluster_says_now() -> None:
 def test_what_is_online_gone_or_the_same_is_told_apart() -> None:
     plan = planned(SAFE, LOSS)
     found = check_present(plan, present(plan, online(SAFE, 2)))
-    assert [one.status for one in found.values()] == [CheckStatus.ONLINE, CheckStatus.GONE]
+    assert [checked.status for checked in found.values()] == [CheckStatus.ONLINE, CheckStatus.GONE]
     assert check_present(plan, present(plan, SAFE, LOSS))[LOSS.partition].status is (
         CheckStatus.UNCHANGED
     )
@@ -105,7 +105,9 @@ def test_a_renewed_plan_rests_on_the_evidence_of_now() -> None:
     assert after.records[SAFE.partition].evidence == LONGER
     assert after.breakglass is not None
     assert after.breakglass.made_at_ms == NOW_MS
-    assert {one.status for one in check_present(after, now).values()} == {CheckStatus.UNCHANGED}
+    assert {checked.status for checked in check_present(after, now).values()} == {
+        CheckStatus.UNCHANGED
+    }
 
 
 def test_renewing_keeps_a_choice_by_hand_where_it_can_still_be_held() -> None:
@@ -127,7 +129,7 @@ def test_renewing_leaves_out_what_is_online_gone_or_no_longer_recommended() -> N
     forked = replace(FORK, state=replace(FORK.state, partition=LOSS.partition))
     after = renew(plan, present(plan, online(SAFE, 2), forked))
     assert dict(after.leaders) == {}
-    assert [one.left_out.split(":")[0] for one in after.left_out] == [
+    assert [record.left_out.split(":")[0] for record in after.left_out] == [
         "b2 leads it by now",
         "history fork",
         "there is no such partition any more",

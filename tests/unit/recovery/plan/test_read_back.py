@@ -10,15 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.judgement.replica_choice import refusal
+from breakglass.services.recovery.judgement.assessment import refusal
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.edit import BY_HAND, exclude, set_leader
 from breakglass.services.recovery.plan.edit_form import render_form
 from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.notes import NOTES, add_note, notes_of, with_notes
+from breakglass.services.recovery.plan.notes import (
+    NOTES,
+    notes_of,
+    with_notes,
+)
 from breakglass.services.recovery.plan.partition_file import Election, elections_of
 from breakglass.services.recovery.plan.read_back import LARGEST_FORM, Problem, read_back
+from tests.kit.plans import add_note
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
     CLUSTER,
@@ -56,7 +61,7 @@ def form(change: Any = None, plan: Plan = PLAN) -> str:
 
 
 def test_the_form_has_a_line_for_each_election_with_what_helps_to_decide() -> None:
-    line = next(one for one in form().splitlines() if '"partition": 3' in one)
+    line = next(line for line in form().splitlines() if '"partition": 3' in line)
     assert json.loads(line.rstrip(",")) == {
         "topic": "orders", "partition": 3, "designatedLeader": 1, "verdict": "LOSS",
         "loses": "50", "unread": "b3", "recommended": 1, "canLead": {"1": "50", "2": "25"},
@@ -79,7 +84,7 @@ def test_a_leader_is_changed_in_its_line() -> None:
 
 
 def test_a_line_that_is_deleted_leaves_its_partition_out() -> None:
-    lines = [one for one in form().splitlines() if '"partition": 1' not in one]
+    lines = [line for line in form().splitlines() if '"partition": 1' not in line]
     after = edited("\n".join(lines))
     assert list(after.leaders) == [LOSS.partition]
     assert after.records[SAFE.partition].left_out == BY_HAND
@@ -124,7 +129,9 @@ def test_what_is_for_reading_may_be_changed_or_dropped_without_effect() -> None:
 def test_a_record_keeps_its_evidence_whatever_is_edited() -> None:
     after = edited(form(lambda it: it.update(partitions=[])))
     assert after.leaders == {}
-    assert all(after.records[one].evidence is PLAN.records[one].evidence for one in PLAN.records)
+    assert all(
+        after.records[record].evidence is PLAN.records[record].evidence for record in PLAN.records
+    )
 
 
 @given(partitions())
@@ -138,7 +145,7 @@ def test_any_valid_edit_comes_back_as_it_was_meant(data: st.DataObject) -> None:
     plan = planned(*EVERY_KIND)
     wanted: dict[TopicPartition, int | None] = {}
     for partition, record in plan.records.items():
-        able = [one for one in record.ranking if not refusal(record.evidence, one)]
+        able = [number for number in record.ranking if not refusal(record.evidence, number)]
         wanted[partition] = data.draw(st.sampled_from([None, *able]))
     notes = data.draw(st.lists(st.text("ab[]\x1b\u202e\né", min_size=1).filter(str.strip)))
     expected = plan
@@ -151,14 +158,14 @@ def test_any_valid_edit_comes_back_as_it_was_meant(data: st.DataObject) -> None:
         expected.spoken_digest, plan.spoken_digest), plan)  # fmt: skip
     assert after.leaders == expected.leaders
     assert after.digest == expected.digest
-    assert notes_of(after) == tuple(one.strip() for one in notes)
+    assert notes_of(after) == tuple(note.strip() for note in notes)
 
 
 @given(st.text(max_size=60), st.integers(0, 900), st.integers(0, 30))
 def test_no_text_makes_it_stumble(scrap: str, at: int, cut: int) -> None:
     text = form()
     read = read_back(text[:at] + scrap + text[at + cut :], PLAN)
-    assert isinstance(read, Plan) or all(isinstance(one, Problem) for one in read)
+    assert isinstance(read, Plan) or all(isinstance(problem, Problem) for problem in read)
 
 
 KEYS = ("topic", "partition", "partitions", "leftOut", "notes", "designatedLeader", "why", "digest")
@@ -241,10 +248,10 @@ def test_each_fault_is_named_with_its_line(change: Any, messages: list[str]) -> 
     text = form(change)
     found = read_back(text, PLAN)
     assert not isinstance(found, Plan)
-    assert [one.what for one in found] == messages
-    for one in found:
-        line = text.splitlines()[one.line - 1]
-        assert line[one.column - 1 :].strip(), "it points at something"
+    assert [problem.what for problem in found] == messages
+    for problem in found:
+        line = text.splitlines()[problem.line - 1]
+        assert line[problem.column - 1 :].strip(), "it points at something"
 
 
 def test_a_fault_is_pointed_at_by_line_and_column() -> None:
@@ -275,7 +282,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_text() -> None:
         document["partitions"][1]["designatedLeader"] = None
         document["notes"] = [""]
 
-    assert [one.split(": ")[1][:12] for one in wrong(form(change))] == [
+    assert [text.split(": ")[1][:12] for text in wrong(form(change))] == [
         "a note has n", "b9 cannot le", '"designatedL',
     ]  # fmt: skip
 
@@ -314,8 +321,8 @@ def test_a_leader_that_was_refused_before_is_not_held_against_another_edit() -> 
     forged = PLAN.model_copy(
         update={
             "entries": tuple(
-                one.model_copy(update={"leader": 3}) if one.number == 3 else one
-                for one in PLAN.entries
+                entry.model_copy(update={"leader": 3}) if entry.number == 3 else entry
+                for entry in PLAN.entries
             )
         }
     ).packed()

@@ -10,7 +10,7 @@ from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.edit import exclude_all, never, set_leader
 from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.recommendation import as_recommended, departs, recommended
+from breakglass.services.recovery.plan.rows import as_recommended, departs, recommended
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import (
     CLUSTER,
@@ -25,7 +25,7 @@ from tests.unit.recovery.plans import (
 
 
 def left(plan: Plan) -> dict[str, str]:
-    return {str(one.partition): one.left_out for one in plan.left_out}
+    return {str(record.partition): record.left_out for record in plan.left_out}
 
 
 @given(partitions())
@@ -39,10 +39,10 @@ def test_the_recommendation_is_what_a_plan_of_the_same_assessments_elects(
     assert as_recommended(plan) is plan
 
 
-@given(st.sets(st.sampled_from(EVERY_KIND).map(lambda one: one.partition)))
+@given(st.sets(st.sampled_from(EVERY_KIND).map(lambda evidence: evidence.partition)))
 def test_every_departure_leads_back_to_the_recommendation(gone: set[object]) -> None:
     plan = planned(*EVERY_KIND)
-    partitions = [one for one in plan.leaders if one in gone]
+    partitions = [leader for leader in plan.leaders if leader in gone]
     edited = never(exclude_all(plan, partitions), 2)
     back = as_recommended(edited)
     assert back.leaders == plan.leaders

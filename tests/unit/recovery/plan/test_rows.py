@@ -11,7 +11,7 @@ from tests.unit.recovery.plans import EVERY_KIND, FORK, INTERNAL, LOSS, SAFE, pl
 
 def test_every_partition_has_a_row_in_the_order_of_recovery_elected_or_not() -> None:
     rows = plan_rows(planned(*EVERY_KIND))
-    assert [(str(one.partition), one.leader) for one in rows] == [
+    assert [(str(row.partition), row.leader) for row in rows] == [
         ("__consumer_offsets-0", 1),
         ("orders-1", 2),
         ("orders-3", 1),
@@ -38,12 +38,12 @@ def test_a_row_says_what_its_election_loses_and_why_it_is_held() -> None:
 def test_a_row_says_where_it_departs_from_the_recommendation() -> None:
     rows = plan_rows(set_leader(exclude(planned(SAFE, LOSS, INTERNAL), SAFE.partition),
                                 LOSS.partition, 2))  # fmt: skip
-    assert [(str(one.partition), one.departs) for one in rows] == [
+    assert [(str(row.partition), row.departs) for row in rows] == [
         ("__consumer_offsets-0", False),
         ("orders-1", True),
         ("orders-3", True),
     ]
-    assert [one.why for one in rows[1:]] == [
+    assert [row.why for row in rows[1:]] == [
         "left out by hand",
         "over b1, which ranks first and loses 50",
     ]

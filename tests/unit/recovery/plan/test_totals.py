@@ -5,7 +5,7 @@ from __future__ import annotations
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
-from breakglass.services.recovery.plan.totals import totals_of
+from breakglass.services.recovery.plan.make import totals_of
 from tests.unit.recovery.plans import FORK, HALF_READ, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 

@@ -20,11 +20,11 @@ from breakglass.services.model import EpochHistory, EpochRange, Unknown
 from breakglass.services.recovery.rescue.broker_folder import read_broker_folder, running_broker
 from breakglass.services.recovery.rescue.from_log import LogRescue
 from breakglass.services.recovery.rescue.past_leader import written_epochs
-from breakglass.services.recovery.rescue.space import RESERVE_BYTES
+from breakglass.services.recovery.rescue.results import RESERVE_BYTES
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.summary import Gap, GapReason
-from tests.program import Ended, breakglass
+from tests.kit.program import Ended, breakglass
 from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.divergence.test_log_source import tens, write
 
@@ -58,7 +58,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def rescue(folder: Path, to: Path, *more: object) -> Ended:
-    return breakglass("rescue", "--from", f"log:{folder}", "--to", to, *more)
+    return breakglass("rescue", "--source", f"log:{folder}", "--store", to, *more)
 
 
 def saved(ended: Ended) -> dict[str, Any]:
@@ -111,19 +111,19 @@ def test_what_is_no_replica_is_passed_over_and_named(logs: Path, tmp_path: Path)
 
 
 def test_one_topic_or_one_replica_can_be_named(logs: Path, tmp_path: Path) -> None:
-    told = saved(rescue(logs, tmp_path / "one", "--topic", "my-clicks", "--json"))
+    told = saved(rescue(logs, tmp_path / "one", "--topics", "my-clicks", "--json"))
     assert set(told) == {"my-clicks-12"}
     alone = rescue(logs / "orders-1", tmp_path / "two", "--json")
     assert set(saved(alone)) == {"orders-1"}
     assert alone.document["cluster_id"] == CLUSTER
-    assert rescue(logs, tmp_path / "three", "--topic", "absent").code == 2
+    assert rescue(logs, tmp_path / "three", "--topics", "absent").code == 2
 
 
 def test_a_folder_that_does_not_say_whose_it_is_is_saved_all_the_same(
     logs: Path, tmp_path: Path
 ) -> None:
     (logs / "meta.properties").unlink()
-    ended = rescue(logs, tmp_path / "saved", "--topic", "orders", "--json")
+    ended = rescue(logs, tmp_path / "saved", "--topics", "orders", "--json")
     assert (ended.code, ended.document["cluster_id"]) == (0, None)
     path = Path(saved(ended)["orders-0"]["path"])
     assert path.relative_to(tmp_path / "saved").parts[0] == "cluster-unknown"
@@ -149,7 +149,7 @@ def test_a_fifo_in_place_of_a_file_keeps_nobody_waiting(
 ) -> None:
     (logs / name).unlink(missing_ok=True)
     os.mkfifo(logs / name)
-    ended = rescue(logs, tmp_path / "saved", "--topic", "orders", "--json")
+    ended = rescue(logs, tmp_path / "saved", "--topics", "orders", "--json")
     assert ended.code == code, ended.err
     assert offsets(saved(ended)["orders-1"]["path"]) == list(range(50, 70))
     assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
@@ -166,7 +166,7 @@ class TestDamage:
     ) -> None:
         size = len(tens(0, 10)[0])
         self.spoil(logs / "orders-0" / f"{0:020}.log", 3 * size + 80, b"\xff\x00\xff")
-        ended = rescue(logs, tmp_path / "saved", "--topic", "orders", "--json")
+        ended = rescue(logs, tmp_path / "saved", "--topics", "orders", "--json")
         assert ended.code == 1
         told = saved(ended)["orders-0"]
         assert (told["rescued"], told["records"]) == (False, 190)
@@ -174,7 +174,7 @@ class TestDamage:
         assert offsets(told["path"]) == [*range(30), *range(40, 200)]
         assert "orders-0  offsets 30-39 are missing" in ended.err
         (partition, _) = manifest(told["path"]).partitions
-        assert [gap for one in partition.segments for gap in one.gaps] == [
+        assert [gap for segment in partition.segments for gap in segment.gaps] == [
             Gap(30, 40, GapReason.LOST)
         ]
 
@@ -245,11 +245,11 @@ class TestABrokerThatRuns:
     "arguments",
     [
         (),
-        ("--plan", "plan.json", "--from", "log:/var"),
-        ("--from", "/var/lib/kafka"),
-        ("--from", "log:"),
-        ("--from", "log:/nowhere"),
-        ("--plan", "plan.json", "--topic", "orders"),
+        ("--plan", "plan.json", "--source", "log:/var"),
+        ("--source", "/var/lib/kafka"),
+        ("--source", "log:"),
+        ("--source", "log:/nowhere"),
+        ("--plan", "plan.json", "--topics", "orders"),
     ],
 )
 def test_what_is_to_be_rescued_is_named_in_one_way(arguments: tuple[str, ...]) -> None:
@@ -271,12 +271,12 @@ def test_a_full_disk_is_refused_before_anything_is_written(logs: Path, tmp_path:
 def test_ids_and_names_are_read_as_brokers_write_them(logs: Path) -> None:
     found = read_broker_folder(logs)
     assert (found.cluster_id, found.broker, found.name) == (CLUSTER, 7, "b7")
-    assert [str(one.partition) for one in found.replicas] == [
+    assert [str(replica.partition) for replica in found.replicas] == [
         "my-clicks-12",
         "orders-0",
         "orders-1",
     ]
-    assert {one.topic_id for one in found.replicas} == {TOPIC_ID, None}
+    assert {replica.topic_id for replica in found.replicas} == {TOPIC_ID, None}
 
 
 class TestWrittenEpochs:

@@ -15,14 +15,12 @@ from breakglass.services.guard.journal_view import JournalStep
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.rate_limit import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition
-from breakglass.services.recovery.execution.prepare import target_of
 from breakglass.services.recovery.execution.record import target_of_item
-from breakglass.services.recovery.execution.target import ElectionTarget
-from breakglass.services.recovery.rescue.journalled import STEP, JournalledRescue
-from breakglass.services.recovery.rescue.rescue import Rescuer
+from breakglass.services.recovery.execution.target import ElectionTarget, target_of
+from breakglass.services.recovery.rescue.rescue import STEP, JournalledRescue, Rescuer
 from breakglass.services.recovery.rescue.results import RescuedPartition
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.replicas import log, offline
 from tests.unit.topic_backup.batch_bytes import batch
@@ -65,8 +63,8 @@ class Bench:
         return JournalledRescue(rescuer, EVIDENCE, self.to, self.told.extend)
 
     def targets(self, *partitions: TopicPartition) -> list[ElectionTarget]:
-        found: Sequence[PartitionEvidence] = [EVIDENCE[one] for one in partitions]
-        return [target_of(one, 1) for one in found]
+        found: Sequence[PartitionEvidence] = [EVIDENCE[partition] for partition in partitions]
+        return [target_of(evidence, 1) for evidence in found]
 
     @property
     def steps(self) -> tuple[JournalStep, ...]:
@@ -112,7 +110,7 @@ def test_the_outcome_says_where_it_is(bench: Bench) -> None:
     assert (outcome.result, place["broker"], place["records"]) == ("saved", 2, 10)
     assert place["path"] == str(Path(step.request.payload["to"]) / "b2" / "orders" / "3")
     assert step.unsettled == ()
-    assert [one.records for one in bench.told] == [10]
+    assert [partition.records for partition in bench.told] == [10]
 
 
 def test_a_partition_that_loses_nothing_is_in_no_step(bench: Bench) -> None:

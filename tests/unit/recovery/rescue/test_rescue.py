@@ -11,13 +11,18 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
+from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.rate_limit import RateLimit
 from breakglass.services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
-from breakglass.services.recovery.rescue import saver
 from breakglass.services.recovery.rescue.rescue import Rescuer, new_folder
-from breakglass.services.recovery.rescue.results import RescuedPartition, Saved
-from breakglass.services.recovery.rescue.space import RESERVE_BYTES, FreeBytes, free_bytes
+from breakglass.services.recovery.rescue.results import (
+    RESERVE_BYTES,
+    FreeBytes,
+    RescuedPartition,
+    Saved,
+    free_bytes,
+)
 from breakglass.services.recovery.rescue.spans import AtRisk, Span
 from breakglass.services.topic_backup.address import partition_of
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
@@ -25,8 +30,8 @@ from breakglass.services.topic_backup.folder import LocalAppendFile, LocalFolder
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
-from tests.fake_cluster import FakeCluster
-from tests.fake_metadata import CLUSTER_ID
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog, serve_logs
 from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
@@ -81,7 +86,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(saver, "REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr(patience, "CHUNK", 2.0)
     with FakeCluster(3) as cluster:
         yield Bench(cluster, tmp_path / "rescue")
 
@@ -163,7 +168,7 @@ class TestWhatIsSaved:
             log(1, (0, 100), (4, 125)), log(2, (0, 100), (1, 150)), log(3, (0, 100), (3, 120))
         )
         result = bench.one(evidence)
-        assert {one.broker: len(records_in(one)) for one in result.saved} == {2: 50, 3: 20}
+        assert {saved.broker: len(records_in(saved)) for saved in result.saved} == {2: 50, 3: 20}
 
     def test_transactions_keep_their_state(self, bench: Bench) -> None:
         tail = [
@@ -186,15 +191,15 @@ class TestWhatIsSaved:
         bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + tail))
         result = bench.one(forked(end=130))
         assert saved_of(result).records == 28
-        assert [one.offset for one in records_in(saved_of(result))] == [
+        assert [record.offset for record in records_in(saved_of(result))] == [
             *range(100, 110), *range(111, 120), *range(121, 130)
         ]  # fmt: skip
         states = states_in(bench, 2, ORDERS)
-        assert [(one.base_offset, one.marker) for one in states] == [
+        assert [(state.base_offset, state.marker) for state in states] == [
             (100, None), (110, "abort"), (111, None), (120, "commit"), (121, None)
         ]  # fmt: skip
-        assert {(one.producer_id, one.producer_epoch) for one in states} == {(1_001, 2)}
-        assert all(one.transactional for one in states)
+        assert {(state.producer_id, state.producer_epoch) for state in states} == {(1_001, 2)}
+        assert all(state.transactional for state in states)
         (segment,) = bench.manifest(2, "orders").partitions[0].segments
         assert segment.missing == {GapReason.CONTROL: 2}
 
@@ -204,7 +209,7 @@ class TestWhatIsSaved:
         evidence = forked(settings=replace(PLAIN, compacted=True))
         result = bench.one(evidence)
         assert result.whole
-        assert [one.offset for one in records_in(saved_of(result))] == [
+        assert [record.offset for record in records_in(saved_of(result))] == [
             *range(100, 110), *range(130, 140)
         ]  # fmt: skip
         partition = bench.manifest(2, "orders").partitions[0]
@@ -213,9 +218,9 @@ class TestWhatIsSaved:
 
     def test_a_thousandth_partition_leaves_no_files_open(self, bench: Bench) -> None:
         partitions = [TopicPartition("orders", number) for number in range(40)]
-        bench.hold(2, *(b2_holds(one, end=110) for one in partitions))
-        results = bench.rescue(*(forked(one, end=110) for one in partitions))
-        assert all(one.whole for one in results)
+        bench.hold(2, *(b2_holds(partition, end=110) for partition in partitions))
+        results = bench.rescue(*(forked(partition, end=110) for partition in partitions))
+        assert all(result.whole for result in results)
         assert len(bench.manifest(2, "orders").partitions) == 40
 
     def test_only_this_user_may_look(self, bench: Bench) -> None:
@@ -297,10 +302,10 @@ class TestABrokerThatIsGone:
     def test_is_waited_for_once_and_not_by_each_partition(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(saver, "REQUEST_SECONDS", 0.5)
+        monkeypatch.setattr(patience, "CHUNK", 0.5)
         bench.cluster.brokers[2].stop()
         results = bench.rescue(*(forked(TopicPartition("orders", n)) for n in range(50)))
-        assert len({one.reason for one in results}) == 1
+        assert len({result.reason for result in results}) == 1
         assert "cannot be spoken to" in results[0].reason
 
 
@@ -390,4 +395,4 @@ def test_each_rescue_has_a_folder_of_its_own_whatever_the_cluster_is_called(
     tmp_path: Path,
 ) -> None:
     folders = {new_folder(tmp_path, "../../etc") for _ in range(3)}
-    assert {one.parent.parent for one in folders} == {tmp_path}
+    assert {folder.parent.parent for folder in folders} == {tmp_path}

@@ -9,7 +9,7 @@ import pytest
 
 from breakglass.services.errors import StorageError
 from breakglass.services.model import LogDir, PartitionEvidence, TopicPartition, Unknown
-from breakglass.services.recovery.rescue.space import (
+from breakglass.services.recovery.rescue.results import (
     BYTES_A_RECORD,
     MARGIN,
     RESERVE_BYTES,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.loss import loss_of
-from breakglass.services.recovery.judgement.readable import readable
+from breakglass.services.recovery.judgement.ranking import readable
 from breakglass.services.recovery.rescue.spans import AtRisk, Share, Span, shares_of
 from tests.unit.recovery.histories import (
     Record,

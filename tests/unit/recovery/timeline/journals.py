@@ -13,8 +13,8 @@ from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.restore_order import RESTORE
 from breakglass.services.recovery.execution.routes import ELECT, REORDER
 from breakglass.services.recovery.group_reset import STEP as COMMIT
-from breakglass.services.recovery.rescue.journalled import SAVED
-from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.rescue.rescue import SAVED
+from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from tests.unit.recovery.execution.targets import target
 
 CLUSTER = "prod-eu-1"
@@ -36,7 +36,9 @@ def plan(journal: Journal, prices: dict[TopicPartition, str], digest: str = DIGE
 
 def step(journal: Journal, name: str, results: dict[TopicPartition, Any], **details: Any) -> int:
     """Announce a step and tell what became of it: a word, an item, or None for no answer."""
-    request = journal.request(name, {one: described(target(one)) for one in results}, **details)
+    request = journal.request(
+        name, {result: described(target(result)) for result in results}, **details
+    )
     told: Items = {
         one: {"result": result} if isinstance(result, str) else result
         for one, result in results.items()
@@ -110,5 +112,5 @@ def timed(path: Path, seconds: float = 1.0, begin_ms: int = BEGIN_MS) -> Journal
         {**json.loads(line), "at_ms": begin_ms + int(1_000 * number * seconds)}
         for number, line in enumerate(path.read_text().splitlines())
     ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    path.write_text("".join(json.dumps(document) + "\n" for document in told))
     return read(path)

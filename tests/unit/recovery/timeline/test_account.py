@@ -12,10 +12,10 @@ from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOP
 from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
 from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.restore_order import UNDO
 from breakglass.services.recovery.execution.routes import ELECT, REORDER
-from breakglass.services.recovery.execution.undo_order import UNDO
 from breakglass.services.recovery.group_reset import RESTORE_STEP
-from breakglass.services.recovery.rescue.journalled import STEP as RESCUE
+from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from breakglass.services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
 from breakglass.services.recovery.timeline.ending import (
     NOT_ELECTED,
@@ -212,7 +212,7 @@ class TestShelf:
     def test_journals_are_listed_newest_first(self, tmp_path: Path) -> None:
         older, newer = journals.recovery(tmp_path), journals.group_reset(tmp_path)
         told = Shelf(tmp_path).briefs([CLUSTER])
-        assert [one.path for one in told] == [newer, older]
+        assert [brief.path for brief in told] == [newer, older]
 
     def test_clusters_are_found_by_their_folders(self, tmp_path: Path) -> None:
         journals.group_reset(tmp_path, "a/b")

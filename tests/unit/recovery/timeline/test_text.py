@@ -76,9 +76,13 @@ def test_a_journal_of_many_requests_is_told_by_kind_and_stays_short(tmp_path: Pa
     partitions = [TopicPartition(f"topic-{number:03}", 0) for number in range(200)]
     with Journal.open(CLUSTER, tmp_path) as journal:
         plan(journal, dict.fromkeys(partitions, "0"))
-        for one in partitions:
-            step(journal, REORDER, {one: "accepted"})
-            step(journal, ELECT, {one: journals.elected(leader=1 + (one == partitions[0]))})
+        for partition in partitions:
+            step(journal, REORDER, {partition: "accepted"})
+            step(
+                journal,
+                ELECT,
+                {partition: journals.elected(leader=1 + (partition == partitions[0]))},
+            )
         step(journal, RESTORE, dict.fromkeys(partitions, "accepted"))
         journal.finish("succeeded")
     lines = told(journal.path)
@@ -95,7 +99,10 @@ def test_the_same_reason_is_one_line_and_many_reasons_are_cut(tmp_path: Path) ->
         plan(journal, dict.fromkeys(partitions, "0"))
         refused = {"result": "refused", "reason": "it has a leader"}
         step(journal, ELECT, dict.fromkeys(partitions[:60], refused))
-        each = {one: {"result": "failed", "reason": f"why {one}"} for one in partitions[60:]}
+        each = {
+            partition: {"result": "failed", "reason": f"why {partition}"}
+            for partition in partitions[60:]
+        }
         step(journal, ELECT, each)
     lines = told(journal.path)
     assert "  orders [0-59] refused: it has a leader" in lines
@@ -106,7 +113,10 @@ def test_replicas_past_the_first_are_named_by_their_folder(tmp_path: Path) -> No
     with Journal.open(CLUSTER, tmp_path) as journal:
         partitions = [TopicPartition("orders", number) for number in range(30)]
         plan(journal, dict.fromkeys(partitions, "1"))
-        places = {one: journals.saved(2, 1, f"r/orders/{one.partition}") for one in partitions}
+        places = {
+            partition: journals.saved(2, 1, f"r/orders/{partition.partition}")
+            for partition in partitions
+        }
         step(journal, "rescue", places)
     assert told(journal.path)[-1] == "  and of 10 more replicas below r"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.topic_backup.store.range_file import range_file
+from breakglass.services.topic_backup.store.local_blobs import range_file
 
 CONTENT = bytes(range(256)) * 400
 BUFFER_BYTES = 16_384

@@ -73,10 +73,10 @@ def test_of_many_commits_of_one_number_one_succeeds(folder: RunsFolder) -> None:
             refused.append(writer)
 
     threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert (len(succeeded), len(refused)) == (1, 7)
     with folder.open(version_name(1)) as file:
         assert file.read() == b"%d" % succeeded[0]
@@ -110,8 +110,8 @@ def test_only_the_last_manifests_stay() -> None:
         parts = {0: PartitionSummary(0, 1, (held,))}
         manifest = next_manifest(manifest, ORDERS, parts)
         kept.append(manifest)
-    manifests = [version_name(one.commit) for one in kept]
-    records = [f"{one.partitions[0].segments[0].prefix}_records" for one in kept]
+    manifests = [version_name(manifest.commit) for manifest in kept]
+    records = [f"{manifest.partitions[0].segments[0].prefix}_records" for manifest in kept]
     gone = [*manifests[:2], *records[:2]]
     assert stale([*manifests, *records], kept[-KEPT_MANIFESTS:]) == gone
 
@@ -141,7 +141,7 @@ def test_a_manifest_put_back_from_an_earlier_commit_does_not_open(tmp_path: Path
     folder = runs_folder(on_disk(tmp_path), ENCRYPTED)
     folder.commit(1, b"{}")
     folder.commit(2, b"{}")
-    names = [tmp_path / "orders" / f"{version_name(one)}.aes" for one in (1, 2)]
+    names = [tmp_path / "orders" / f"{version_name(number)}.aes" for number in (1, 2)]
     names[1].write_bytes(names[0].read_bytes())
     with pytest.raises(StorageError, match="changed, cut or exchanged"):
         read_manifest(folder)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage, UnsupportedByCluster
-from breakglass.services.kafka.wire.messages.elect_leaders import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,

@@ -11,7 +11,7 @@ from kafka.protocol import admin, consumer
 
 from benchmarks._incident import tell
 from breakglass.services.kafka.wire.messages import reading
-from tests.fake_cluster import FakeCluster
+from tests.kit.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[5]
 COUNT = 60

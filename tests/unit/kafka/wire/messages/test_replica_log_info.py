@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.kafka.wire.messages.native import DEFAULT_API_KEY
-from breakglass.services.kafka.wire.messages.replica_log_info import (
+from breakglass.services.kafka.wire.messages.kip1275 import (
+    DEFAULT_API_KEY,
     LogInfoSchema,
     ReplicaLogInfoMessages,
     replica_log_info,

@@ -1,0 +1,167 @@
+"""The campaign's producers, and the book of what they were promised."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
+
+from breakglass.bookkeeping.folders import Name
+
+SECONDS = 10.0
+QUIET = logging.getLogger(__name__)
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgedRecord:
+    """One record that a leader took."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes
+    acks: str
+
+
+@dataclass(slots=True)
+class Book:
+    """Everything that was acknowledged or committed, in order."""
+
+    servers: str
+    acked: list[AcknowledgedRecord] = field(default_factory=list)
+    failed: int = 0
+    """Records that were given up; some may be in a log all the same."""
+    groups: dict[Name, int] = field(default_factory=dict)
+    """The highest offset that a group committed."""
+    transactions: list[Any] = field(default_factory=list)
+    """Producers with an open transaction: dropped, they would abort it."""
+    _written: int = 0
+
+    def write(
+        self,
+        places: Collection[Name],
+        count: int,
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        timestamp_ms: int = 0,
+        keys: int | None = None,
+    ) -> None:
+        """Write *count* records to each of *places*; of compacted topics, under *keys* keys."""
+        if places:
+            producer = self._producer(acks, compression)
+            self._send(producer, places, count, acks, timestamp_ms, keys)
+            producer.flush(SECONDS)
+
+    def transact(
+        self, places: Collection[Name], count: int, end: str, *, timestamp_ms: int = 0
+    ) -> bool:
+        """The same in a transaction that is committed, aborted or left open; whether it was."""
+        if not places:
+            return False
+        producer = self._producer("all", "none", {"transactional.id": f"writer-{self._written}"})
+        try:
+            producer.init_transactions(SECONDS)
+            producer.begin_transaction()
+            self._send(producer, places, count, "all", timestamp_ms, None)
+            producer.flush(SECONDS)
+            if end == "commit":
+                producer.commit_transaction(SECONDS)
+            elif end == "abort":
+                producer.abort_transaction(SECONDS)
+            else:
+                self.transactions.append(producer)
+        except KafkaException:
+            self.transactions.append(producer)
+            return False
+        return True
+
+    def commit(self, group: str, ends: dict[Name, int]) -> bool:
+        """Let *group* commit these offsets; whether its coordinator took them."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group}, logger=QUIET)
+        try:
+            offsets = [Place(topic, number, end) for (topic, number), end in ends.items()]
+            for _ in range(3):
+                try:
+                    consumer.commit(offsets=offsets, asynchronous=False)
+                except KafkaException as error:
+                    if not error.args[0].retriable():
+                        return False
+                else:
+                    self.groups.update(ends)
+                    return True
+            return False
+        finally:
+            consumer.close()
+
+    def _producer(self, acks: str, compression: str, more: dict[str, str] | None = None) -> Any:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.servers,
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "compression.type": compression,
+            "message.timeout.ms": int(SECONDS * 1000) - 2000,
+            "linger.ms": 5,
+            "retry.backoff.ms": 50,
+            "topic.metadata.refresh.fast.interval.ms": 100,
+            "reconnect.backoff.max.ms": 200,
+            **(more or {}),
+        }
+        if "transactional.id" in settings:
+            settings["transaction.timeout.ms"] = 600_000
+        return Producer(settings, logger=QUIET)
+
+    def _send(
+        self,
+        producer: Any,
+        places: Collection[Name],
+        count: int,
+        acks: str,
+        timestamp_ms: int,
+        keys: int | None,
+    ) -> None:
+        for topic, partition in places:
+            for number in range(count):
+                self._written += 1
+                key = f"k-{number % keys}" if keys else f"r-{self._written}"
+                producer.produce(
+                    topic,
+                    partition=partition,
+                    key=key.encode(),
+                    value=f"{self._written}@{topic}-{partition}".encode(),
+                    timestamp=timestamp_ms,
+                    on_delivery=self._report(acks),
+                )
+                producer.poll(0)
+
+    def _report(self, acks: str) -> Any:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is not None or message.offset() is None or message.offset() < 0:
+                self.failed += 1
+                return
+            self.acked.append(
+                AcknowledgedRecord(
+                    message.topic(),
+                    message.partition(),
+                    message.offset(),
+                    message.key(),
+                    message.value(),
+                    acks,
+                )
+            )
+
+        return delivered
+
+    def ever_ended_at(self, name: Name) -> int:
+        """One past the last offset of a partition that was ever acknowledged or committed."""
+        ends = [
+            record.offset + 1 for record in self.acked if (record.topic, record.partition) == name
+        ]
+        return max([0, self.groups.get(name, 0), *ends])

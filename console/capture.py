@@ -1,0 +1,195 @@
+"""`breakglass capture`: what is known of a cluster now, in one file; or the last bundles of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from breakglass.console.commands import new_app
+from breakglass.console.evidence import say_acls
+from breakglass.console.option_values import broker_ids, names_in
+from breakglass.console.options import (
+    DURATION_MS,
+    AsJson,
+    Duration,
+    Gone,
+    VerifyContents,
+    connected,
+    duration,
+    size,
+)
+from breakglass.console.output import print_json, print_lines, say
+from breakglass.console.stop_signal import StopSignal
+from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError
+from breakglass.services.session import Effort
+
+if TYPE_CHECKING:
+    from breakglass.services.bundle.capture import Capture
+    from breakglass.services.bundle.following import Keeping
+    from breakglass.services.bundle.from_this_machine import BackupPlaces
+
+app = new_app()
+
+SHOWN = 10
+"""How many unread parts are printed one by one."""
+GIGABYTE = 1 << 30
+
+
+@app.command("capture")
+@connected
+def capture(
+    connection: Connection,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "--to", metavar="FILE", help="The new bundle; with --watch its folder."
+        ),
+    ],
+    gone: Gone = None,
+    recovery_duration_ms: Duration = DURATION_MS,
+    verify_contents: VerifyContents = Effort.BUDGET,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--store",
+            metavar="[KIND:]URL",
+            help="A place of backups whose status goes into the bundle, as for `console` "
+            "(repeatable).",
+        ),
+    ] = None,
+    records: Annotated[
+        int,
+        typer.Option(
+            "--records",
+            min=0,
+            max=200,
+            help="Records of each replica from where it diverges, without contents.",
+        ),
+    ] = 100,
+    contents_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contents-of",
+            metavar="A,B*",
+            help="Topics whose records keep the beginnings of keys, values and header values.",
+        ),
+    ] = None,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--redact",
+            metavar="NAME,*NAME*",
+            help="JSON fields and headers that are blacked out; what is not JSON is left out.",
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow the cluster, and keep the last bundles.")
+    ] = False,
+    every_ms: Annotated[
+        int,
+        duration(
+            "--every",
+            example="5m",
+            help="With --watch: capture as often as that while nothing changes.",
+            least_ms=10_000,
+            shown="5m",
+        ),
+    ] = 300_000,
+    keep: Annotated[
+        int, typer.Option("--keep", min=2, max=1000, help="With --watch: bundles that are kept.")
+    ] = 24,
+    keep_bytes: Annotated[
+        int,
+        size(
+            "--keep-size",
+            example="1GB",
+            help="With --watch: the size of all bundles that are kept.",
+            shown="1GB",
+        ),
+    ] = GIGABYTE,
+    as_json: AsJson = False,
+) -> None:
+    """Save what is known of the cluster in one file, for `breakglass open`; only reads.
+
+    The bundle has the metadata, the evidence of replicas, settings without secrets, offsets of
+    groups, the status of backups, recent journals, and where replicas diverge. What cannot be read
+    is in its manifest, with the reason. Keys and values of records stay out unless --contents-of
+    names their topics.
+    """
+    from breakglass.services.bundle.capture import Capture, CaptureAsked
+    from breakglass.services.bundle.following import Keeping
+    from breakglass.services.bundle.records import ContentRules
+
+    if redact and not contents_of:
+        raise UsageError("--redact is for the contents that --contents-of asks for: give both.")
+    patterns = tuple(name.lower() for name in names_in(redact))
+    asked = CaptureAsked(
+        duration=recovery_duration_ms / 1000,
+        gone=broker_ids(gone, "--gone"),
+        places=_places(connection, store or ()),
+        rules=ContentRules(names_in(contents_of), patterns),
+        records_each=records,
+    )
+    access = replace(connection.access(), contents=verify_contents)
+    for note in access.settings.notes:
+        say(note)
+    capturing = Capture(access, asked)
+    try:
+        if watch:
+            _follow(capturing, out, every_ms / 1000, Keeping(keep, keep_bytes))
+        else:
+            _once(capturing, out, as_json=as_json)
+    finally:
+        capturing.close()
+
+
+def _places(connection: Connection, stores: Sequence[str]) -> BackupPlaces:
+    from breakglass.console.stores import places_of
+    from breakglass.services.bundle.from_this_machine import BackupPlaces
+
+    found = places_of(connection, stores)
+    there = found.metastore is not None and found.metastore.is_dir()
+    return BackupPlaces(found.backups, found.checkpoints, found.metastore if there else None)
+
+
+def _once(capturing: Capture, out: Path, *, as_json: bool) -> None:
+    """One bundle, of a cluster that may be unreadable."""
+    from breakglass.services.errors import BreakglassError, Unreachable
+    from breakglass.services.incident.incident import Incident
+
+    found: Incident | BreakglassError
+    try:
+        found = capturing.settle(say)
+    except Unreachable as error:
+        if not error.retriable:
+            raise
+        found = error
+    maker = capturing.bundle(found)
+    try:
+        manifest = maker.write(out)
+    except FileExistsError:
+        raise UsageError(f"{out} exists already and is kept: name another file.") from None
+    for part in manifest.unread[:SHOWN]:
+        say(f"? {part}")
+    if len(manifest.unread) > SHOWN:
+        say(f"? {len(manifest.unread) - SHOWN:,} more: `breakglass open {out} --list` shows all")
+    say_acls(sorted(maker.missing_acls))
+    if as_json:
+        print_json(manifest.to_json())
+    else:
+        print_lines([str(out)])
+
+
+def _follow(capturing: Capture, out: Path, every: float, keeping: Keeping) -> None:
+    """Bundles until a signal comes."""
+    from breakglass.services.bundle.following import BundleFolder, follow
+
+    ended = threading.Event()
+    with BundleFolder(out, keeping) as folder, StopSignal():
+        follow(capturing, folder, every, ended.wait, say)

@@ -1,0 +1,200 @@
+"""`breakglass checkpoint explain`: who writes, which promise holds, what better ones lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from breakglass.console.checkpoint_options import (
+    CONTROL,
+    ControlTopic,
+    ExplainedTopics,
+    External,
+    Flows,
+    Groups,
+    found_in,
+    store_at,
+)
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import Column, print_json, print_lines, print_table
+from breakglass.console.wiring import Connection
+from breakglass.services.errors import UsageError
+
+if TYPE_CHECKING:
+    from breakglass.services.checkpoint.explaining import Explanation
+    from breakglass.services.checkpoint.store.documents import Level
+    from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+
+
+@connected
+def explain(
+    connection: Connection,
+    id: Annotated[
+        int | None, typer.Argument(min=1, metavar="ID", help="Id of a stored checkpoint.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="URL", help="Store of the checkpoint ID.")
+    ] = None,
+    topics: ExplainedTopics = None,
+    group: Groups = None,
+    external: External = None,
+    flow: Flows = None,
+    hold_retention: Annotated[
+        bool, typer.Option("--hold-retention", help="As for `checkpoint take`.")
+    ] = False,
+    control_topic: ControlTopic = CONTROL,
+    as_json: AsJson = False,
+) -> None:
+    """Explain which promise a checkpoint can keep, and what is missing for a better one.
+
+    For each topic, the last part of its logs shows who writes it: applications that use the
+    participant, transactions, idempotent producers, or unknown ones. For each group on the topics,
+    it shows how the group commits. Nothing is written and nothing is copied. With ID and --store,
+    it explains a stored checkpoint, by what was read when it was taken; no broker is asked.
+    """
+    if id is not None:
+        if store is None or topics:
+            raise UsageError("Give --store with the ID of a checkpoint, and no --topics.")
+        _explain_stored(store, id, as_json=as_json)
+        return
+    if store is not None or not topics:
+        raise UsageError("Give --topics A,B, or the ID of a checkpoint with --store.")
+    from breakglass.console.checkpoint_take import take_asked
+    from breakglass.services.checkpoint.explaining import explain as explained_now
+
+    asked = take_asked(topics, group, None, None, 1, control_topic, external, flow)
+    with connection.reading() as client:
+        found = explained_now(client, asked, retention_held=hold_retention)
+    if as_json:
+        print_json({"schema": 1, **explanation_document(found)})
+        return
+    print_lines(_strongest(found))
+    _print(found)
+
+
+def _explain_stored(store: str, id: int, *, as_json: bool) -> None:
+    from breakglass.services.checkpoint.explaining import explained
+    from breakglass.services.checkpoint.wording import promise
+
+    checkpoint = found_in(store_at(store), id)
+    found = explained(checkpoint)
+    level = None if checkpoint.take is None else checkpoint.take.level
+    if as_json:
+        print_json({"schema": 1, **_stored_document(checkpoint, found)})
+        return
+    print_lines([f"checkpoint {id}  {level or '?'}  {checkpoint.status}", promise(checkpoint)])
+    if found is None:
+        print_lines(["? who writes its topics: that was not read when it was taken"])
+    else:
+        _print(found, level)
+
+
+def _stored_document(found: StoredCheckpoint, why: Explanation | None) -> dict[str, Any]:
+    from breakglass.services.checkpoint.wording import promise
+
+    empty = {"topics": None, "groups": None, "levels": None, "strongest": None, "flows": None}
+    return {
+        "id": found.id,
+        "level": None if found.take is None else found.take.level,
+        "state": found.status,
+        "promise": promise(found),
+        **(empty if why is None else explanation_document(why)),
+    }
+
+
+def _strongest(found: Explanation) -> Iterator[str]:
+    from breakglass.services.checkpoint.wording import PROMISES
+
+    level = found.outlook.strongest
+    if level is None:
+        yield "no promise holds: --level vector takes the checkpoint without a promise"
+    else:
+        yield f"strongest promise that holds: {PROMISES[level]}"
+
+
+def _print(found: Explanation, promised: Level | None = None) -> None:
+    from breakglass.services.checkpoint.explaining import level_words
+
+    print_table(TOPICS, [tuple(_topic(row)) for row in _topics(found)])
+    if found.evidence.groups:
+        print_table(GROUPS, [tuple(_group(row)) for row in _groups(found)])
+    print_lines(level_words(found, promised))
+    if promised is None and found.flows and not found.declared.flows:
+        print_lines(f"flow to confirm: --flow '{flow}'" for flow in found.flows)
+
+
+def explanation_document(found: Explanation) -> dict[str, Any]:
+    """An explanation as --json has it."""
+    outlook = found.outlook
+    return {
+        "strongest": outlook.strongest,
+        "topics": list(_topics(found)),
+        "groups": list(_groups(found)),
+        "levels": [
+            {"level": found.level, "possible": found.holds, "missing": list(found.missing)}
+            for found in outlook.levels
+        ],
+        "flows": list(found.flows),
+        "flows_confirmed": bool(found.declared.flows),
+    }
+
+
+def _topics(found: Explanation) -> Iterator[Mapping[str, Any]]:
+    for topic in found.evidence.topics:
+        yield {
+            "topic": topic.topic,
+            "partitions": topic.partitions,
+            "writers": list(topic.writers),
+            "records_looked_at": topic.records,
+            "external": topic.topic in found.declared.external,
+            "compacted": topic.compacted,
+        }
+
+
+def _groups(found: Explanation) -> Iterator[Mapping[str, Any]]:
+    for group in found.evidence.groups:
+        yield {
+            "group": group.name,
+            "kind": group.kind,
+            "state": group.state,
+            "reads": list(group.reads),
+            "writes": list(group.writes),
+            "commits": group.commits,
+            "policy": found.declared.groups.get(group.name),
+        }
+
+
+def _topic(row: Mapping[str, Any]) -> Iterator[object]:
+    yield row["topic"]
+    yield f"{row['partitions']:,}"
+    yield ", ".join(row["writers"]) or "?"
+    yield f"{row['records_looked_at']:,}"
+    yield ", ".join(word for word in ("external", "compacted") if row[word])
+
+
+def _group(row: Mapping[str, Any]) -> Iterator[object]:
+    yield row["group"]
+    yield row["policy"] or "not named"
+    yield row["kind"]
+    yield row["state"]
+    yield ", ".join(row["reads"])
+    yield row["commits"]
+
+
+TOPICS = (
+    Column("Topic"),
+    Column("Partitions", right=True),
+    Column("Written by"),
+    Column("Looked at", right=True),
+    Column("Declared"),
+)
+GROUPS = (
+    Column("Group"),
+    Column("Policy"),
+    Column("Kind"),
+    Column("State"),
+    Column("Reads"),
+    Column("Commits"),
+)

@@ -1,0 +1,100 @@
+"""`breakglass doctor`: whether this machine and this user could handle an incident."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from breakglass import __version__
+from breakglass.console.commands import new_app
+from breakglass.console.exits import FAILED
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import Column, print_json, print_table
+from breakglass.console.wiring import Connection
+from breakglass.services.doctor.checks import (
+    Check,
+    CheckState,
+    cluster_checks,
+    machine_checks,
+)
+from breakglass.services.doctor.facts import ClusterFacts, TerminalFacts
+from breakglass.services.errors import BreakglassError
+
+if TYPE_CHECKING:
+    from breakglass.services.doctor.facts import MachineFacts
+
+SCHEMA = 1
+COLUMNS = (Column("State"), Column("Check"), Column("What was found"), Column("What to do"))
+NO_CLUSTER = Check(
+    "cluster",
+    CheckState.UNKNOWN,
+    "no cluster is named",
+    "name one: --bootstrap-server or --profile",
+)
+
+app = new_app()
+
+
+@app.command("doctor")
+@connected
+def examine(connection: Connection, as_json: AsJson = False) -> None:
+    """Check what an incident needs: Java, terminal, locale, space, connections, ACLs, clock.
+
+    Each line is in order (ok), or says what to do (do). A note is about something that is not
+    possible here; a question mark about something that could not be found out. The exit code is 1
+    if there is something to do. Nothing is changed.
+    """
+    checks = [*machine_checks(_machine()), *_of_cluster(connection)]
+    todo = sum(check.state is CheckState.TODO for check in checks)
+    if as_json:
+        print_json({"schema": SCHEMA, "todo": todo, "checks": checks})
+    else:
+        _print(checks)
+    if todo:
+        raise typer.Exit(FAILED)
+
+
+def _print(checks: Sequence[Check]) -> None:
+    print_table(
+        COLUMNS, [(check.state.value, check.name, check.found, check.action) for check in checks]
+    )
+
+
+def _of_cluster(connection: Connection) -> Sequence[Check]:
+    from breakglass.services.connection.sources import ConnectionOptions
+    from breakglass.services.doctor.cluster import cluster_facts
+
+    named = ConnectionOptions.from_environment(os.environ)
+    if not (connection.named or named.bootstrap_server or named.profile or named.command_config):
+        return (NO_CLUSTER,)
+    try:
+        facts = cluster_facts(connection.access())
+    except BreakglassError as error:
+        facts = ClusterFacts("its settings", trouble=str(error))
+    return tuple(cluster_checks(facts))
+
+
+def _machine() -> MachineFacts:
+    from breakglass.services.doctor.machine import machine_facts
+    from breakglass.services.recovery.guarded.rescue_choice import default_folder
+
+    return machine_facts(__version__, _terminal(), default_folder())
+
+
+def _terminal() -> TerminalFacts:
+    from breakglass.screens.terminal import Terminal
+
+    size = shutil.get_terminal_size()
+    found = Terminal.detect()
+    return TerminalFacts(
+        os.environ.get("TERM", ""),
+        sys.stdin.isatty() and sys.stdout.isatty(),
+        (size.columns, size.lines),
+        found.ascii_only,
+        found.colors.value,
+    )

@@ -1,0 +1,176 @@
+"""`breakglass exporter`: what a cluster and its backups are like, as metrics for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from breakglass import __version__
+from breakglass.console.commands import new_app
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import (
+    Gone,
+    Host,
+    ListenPort,
+    TlsCertificate,
+    TlsKey,
+    TokenFile,
+    connected,
+    duration,
+    with_log_format,
+)
+from breakglass.console.output import say
+from breakglass.console.stores import StoreAddresses, places_of
+from breakglass.console.wiring import Connection
+from breakglass.services import patience
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError, UsageError
+from breakglass.services.extras import need
+
+if TYPE_CHECKING:
+    from breakglass.console.web.listener import HttpListener
+    from breakglass.services.lag import Behind, CaughtUpAgain
+    from breakglass.services.monitoring.watching import MonitoredPlaces, MonitoringWatch
+
+TOKEN = "BREAKGLASS_EXPORTER_TOKEN"  # noqa: S105 - the variable's name
+PORT = 8418
+EVERY_MS = 15_000
+FILE_MODE = 0o644
+"""node_exporter reads the file from another account."""
+
+app = new_app()
+
+
+@app.command("exporter")
+@with_log_format
+@connected
+def export(
+    connection: Connection,
+    store: StoreAddresses = None,
+    gone: Gone = None,
+    every: Annotated[
+        int,
+        duration(
+            "--every",
+            example="15s",
+            help="Look at each source this often.",
+            least_ms=1_000,
+            shown="15s",
+        ),
+    ] = EVERY_MS,
+    host: Host = "127.0.0.1",
+    port: ListenPort = PORT,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    token_file: TokenFile = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Look once, print the metrics, and end.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="With --once: replace this file with the metrics."
+        ),
+    ] = None,
+) -> None:
+    """Export metrics: what is offline and at risk, and how old backups and verifications are.
+
+    GET /metrics answers a client that brings the token, which is printed unless --token-file or
+    BREAKGLASS_EXPORTER_TOKEN sets it. The exporter listens on this machine only, unless --host and
+    a certificate are given. A figure that cannot be read again is left out after three
+    looks, and source_up says 0. With --once nothing is served: the exit code is 1 if a source could
+    not be read.
+    """
+    need("web")
+    if out is not None and not once:
+        raise UsageError("--out is the file of one look: add --once")
+    from breakglass.console.web.bearer import token_of
+    from breakglass.console.web.listener import HttpListener
+    from breakglass.services.monitoring.watching import MonitoringWatch
+
+    listener = HttpListener.at(host, port, tls_certificate, tls_key)
+    watch = MonitoringWatch(
+        connection.access(),
+        _places(connection, store or ()),
+        every / 1000,
+        _report if not once else lambda *_: None,
+        broker_ids(gone, "--gone"),
+    )
+    try:
+        if once:
+            _look_once(watch, out)
+        else:
+            _serve(watch, listener, token_of(TOKEN, token_file))
+    finally:
+        watch.close()
+
+
+def _places(connection: Connection, store: Sequence[str]) -> MonitoredPlaces:
+    from breakglass.services.monitoring.watching import MonitoredPlaces
+
+    found = places_of(connection, store)
+    metastores = () if found.metastore is None else (found.metastore,)
+    return MonitoredPlaces(found.backups, found.checkpoints, metastores)
+
+
+def _look_once(watch: MonitoringWatch, out: Path | None) -> None:
+    """Print or write what one look finds; end with 1 if a source could not be read."""
+    watch.look_once(patience.COMMAND)
+    looks, now = watch.looks, now_ms()
+    answer = looks.answer(now, __version__)
+    if out is None:
+        sys.stdout.write(answer.decode())
+    else:
+        replace_file(out, answer)
+    down = looks.down(now)
+    for source in down:
+        say(source.trouble or f"{source.kind} {source.place} was not read in time")
+    if down:
+        raise typer.Exit(1)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace the file at *path* at once: a reader sees the old content or the new.
+
+    Raises:
+        StorageError: it cannot be written; the old file is as it was.
+    """
+    # node_exporter reads files that end with .prom.
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(beside, flags, FILE_MODE), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror}): name a file in a folder that can"
+        ) from error
+
+
+def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
+    """Serve until a signal. Raises UsageError where it cannot listen."""
+    from breakglass.console.web.listener import serve_until_signal
+    from breakglass.console.web.metrics_server import PATH, metrics_application
+
+    application = metrics_application(lambda: watch.looks.answer(now_ms(), __version__), token)
+
+    def started(bound: int) -> None:
+        say(f"Serving {listener.url(bound, PATH)}")
+        watch.start()
+
+    asyncio.run(serve_until_signal(application, listener, started))
+    say("The exporter has ended.")
+
+
+def _report(source: str, change: Behind | CaughtUpAgain) -> None:
+    say(f"{source}: {change}")

@@ -1,0 +1,197 @@
+"""How the help of every command is written, and the older names that its options answer to.
+
+The first name of an option is the name that help, errors and completion use. The names after it
+are names from before, or names of Kafka's own tools: they keep working and are not shown.
+Options stand in sections by their `rich_help_panel`, and so do the commands of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter, Parameter
+    from typer._click.parser import _OptionParser
+
+ARGUMENTS, OPTIONS, COMMANDS = "Arguments", "Options", "Commands"
+GUIDE = (
+    ("recover", "Elects the leaders of a plan that was made and reviewed: the usual way."),
+    ("unclean-recovery", "Elects the best replica of each partition, without a plan."),
+    ("leader-election", "Holds the elections that you choose, one kind at a time."),
+    ("rescue", "Only saves records. The others rescue by themselves before they elect."),
+)
+"""When to use which of the commands of a recovery; each of them prints it."""
+METAVARS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str": "TEXT"}
+"""What stands for the value of an option that names no metavar, by the name of its type."""
+
+
+class OlderNames:
+    """The names of a command's options that are read and not shown."""
+
+    def __init__(self, params: Iterable[Parameter]) -> None:
+        """Leave each option of *params* its first name, and remember the rest."""
+        self.names = {param: tuple(param.opts[1:]) for param in params if len(param.opts) > 1}
+        for param in self.names:
+            del param.opts[1:]
+
+    def add_to(self, parser: _OptionParser, ctx: Context) -> None:
+        """Let *parser* read them."""
+        for param, names in self.names.items():
+            shown, param.opts = param.opts, list(names)
+            try:
+                param.add_to_parser(parser, ctx)
+            finally:
+                param.opts = shown
+
+
+class HelpedCommand(TyperCommand):
+    """A command with sections in its help, and with older names of its options."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.older = OlderNames(self.params)
+
+    def make_parser(self, ctx: Context) -> _OptionParser:
+        """Read the older names, too."""
+        parser = super().make_parser(ctx)
+        self.older.add_to(parser, ctx)
+        return parser
+
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+        """Write arguments without braces."""
+        return ["[OPTIONS]", *_usage(self.get_params(ctx))]
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the arguments, then each section of options."""
+        write_params(self.get_params(ctx), ctx, formatter)
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Say when to use which command, where there are several for one purpose."""
+        write_guide(ctx, formatter)
+
+
+class HelpedGroup(TyperGroup):
+    """A group whose help has sections of options and of commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.older = OlderNames(self.params)
+
+    def make_parser(self, ctx: Context) -> _OptionParser:
+        """Read the older names, too."""
+        parser = super().make_parser(ctx)
+        self.older.add_to(parser, ctx)
+        return parser
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write each section of options, then each section of commands."""
+        write_params(self.get_params(ctx), ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write each command with its whole summary."""
+        rows = [
+            (command.rich_help_panel, (name, summary_of(command)))
+            for name in self.list_commands(ctx)
+            if isinstance(command := self.commands[name], TyperCommand | TyperGroup)
+            and not command.hidden
+        ]
+        _write(rows, COMMANDS, formatter)
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Say when to use which command, where there are several for one purpose."""
+        write_guide(ctx, formatter)
+
+
+def summary_of(command: Command) -> str:
+    """The line of *command* in a list: its short help, else the first paragraph of its help."""
+    text = command.short_help or (command.help or "").strip().partition("\n\n")[0]
+    return " ".join(text.split())
+
+
+def write_params(params: Sequence[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
+    """Write the arguments among *params*, then the options of each panel."""
+    arguments = [
+        (ARGUMENTS, (_name(param), _help(param, ctx)))
+        for param in params
+        if isinstance(param, TyperArgument) and not param.hidden
+    ]
+    options = [
+        (param.rich_help_panel, (_names(param, ctx), _help(param, ctx)))
+        for param in params
+        if isinstance(param, TyperOption) and not param.hidden
+    ]
+    _write(arguments, ARGUMENTS, formatter)
+    _write(options, OPTIONS, formatter)
+
+
+def write_guide(ctx: Context, formatter: HelpFormatter) -> None:
+    """Write `GUIDE` below the help of each of its commands."""
+    if ctx.command_path in [f"breakglass {name}" for name, _ in GUIDE]:
+        with formatter.section("Which command"):
+            formatter.write_dl(GUIDE)
+
+
+def _write(
+    rows: Sequence[tuple[str | None, tuple[str, str]]], default: str, formatter: HelpFormatter
+) -> None:
+    """Write *rows* in sections: those without a panel first, under *default*."""
+    sections: dict[str, list[tuple[str, str]]] = {default: []}
+    for panel, row in rows:
+        sections.setdefault(panel or default, []).append(row)
+    for section, some in sections.items():
+        if some:
+            with formatter.section(section):
+                formatter.write_dl(some)
+
+
+def _usage(params: Iterable[Parameter]) -> list[str]:
+    """Each argument as it stands in the usage line; one that may be left out in brackets."""
+    arguments = [param for param in params if isinstance(param, TyperArgument) and not param.hidden]
+    return [
+        _name(argument) if argument.required else f"[{_name(argument)}]" for argument in arguments
+    ]
+
+
+def _name(argument: TyperArgument) -> str:
+    return argument.metavar or (argument.name or "").upper()
+
+
+def _names(option: TyperOption, ctx: Context) -> str:
+    """The names of *option* and what stands for its value."""
+    names = " / ".join([", ".join(sorted(option.opts, key=len)), *option.secondary_opts])
+    return names if option.is_flag else f"{names} {_metavar(option, ctx)}"
+
+
+def _metavar(option: TyperOption, ctx: Context) -> str:
+    if option.metavar is None and option.type.name in METAVARS:
+        return METAVARS[option.type.name]
+    return option.make_metavar(ctx).strip("<>")
+
+
+def _help(param: TyperArgument | TyperOption, ctx: Context) -> str:
+    """What *param* is for, and its default; an option that must be given says so."""
+    default = _default(param, ctx)
+    note = f"(default: {default})" if default else ""
+    if param.required and isinstance(param, TyperOption):
+        note = "(required)"
+    words = " ".join(filter(None, ((param.help or "").removesuffix("."), note)))
+    return f"{words}." if words else ""
+
+
+def _default(param: TyperArgument | TyperOption, ctx: Context) -> str:
+    """The default of *param* as it is written on a command line; empty where there is none."""
+    if isinstance(param.show_default, str):
+        return param.show_default
+    value = param.get_default(ctx, call=False)
+    if not param.show_default or value is None or value is False or callable(value):
+        return ""
+    if value is True and isinstance(param, TyperOption):
+        return param.opts[0].lstrip("-") if param.secondary_opts else ""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value.value if isinstance(value, Enum) else value)

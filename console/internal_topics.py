@@ -1,0 +1,199 @@
+"""`breakglass internal-topics`: what internal topics lose by an election, key by key (R17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from breakglass.console.commands import new_app
+from breakglass.console.exits import INTERRUPTED
+from breakglass.console.option_values import broker_ids
+from breakglass.console.options import DURATION_MS, AsJson, Duration, Gone, WhileRunning, connected
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services import patience
+from breakglass.services.errors import Refused
+
+if TYPE_CHECKING:
+    from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import PartitionState, Unknown
+    from breakglass.services.recovery.internal_topics.finding import InternalLoss, LostTail
+    from breakglass.services.recovery.internal_topics.meaning import LostState
+
+app = new_app()
+
+
+@app.command("internal-topics")
+@connected
+def internal_topics(
+    connection: Connection,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            "--from",
+            metavar="log:DIR|rescue:DIR",
+            help="Further logs to compare: log folder of a dead broker, or a rescue (repeatable).",
+        ),
+    ] = None,
+    while_running: WhileRunning = False,
+    recovery_duration_ms: Duration = DURATION_MS,
+    gone: Gone = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show keys whose loss has no effect, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the election of an internal topic takes back: groups, transactional ids and more.
+
+    Before an election, the log of the proposed replica is compared with all other replicas that
+    answer. After an election, the log of the leader is compared with the log folder of a dead
+    broker, or with a rescue. For each key that differs the command shows what is lost, what is
+    left, and what follows. This command only reads.
+    """
+    from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.recovery.internal_topics.finding import InternalSearch
+    from breakglass.services.recovery.transactions.source import open_sources
+
+    opened = open_sources(source or (), while_running=while_running)
+    with StopSignal() as stop, connection.reading() as client:
+        stop.armed()
+
+        def go_on() -> None:
+            if stop.requested:
+                raise Refused("stopped on request")
+
+        chosen = _designees(client, recovery_duration_ms / 1000, broker_ids(gone, "--gone"))
+        found = list(InternalSearch(opened, chosen, go_on).run(client))
+        if stop.requested:
+            raise typer.Exit(INTERRUPTED)
+    if as_json:
+        print_json({"schema": 1, "partitions": [_document(loss) for loss in found]})
+    else:
+        rows = list(_rows(found, everything=everything))
+        if rows:
+            print_table(COLUMNS, rows)
+    _say(found, everything=everything)
+
+
+def _designees(
+    client: ReadClient, seconds: float, gone: tuple[int, ...]
+) -> Callable[[PartitionState], int | Unknown]:
+    """Whom triage would elect for each internal partition that is offline."""
+    from breakglass.console.evidence import final
+    from breakglass.services.kafka.wire.deadline import Deadline
+    from breakglass.services.model import INTERNAL_TOPICS, Unknown
+    from breakglass.services.recovery.triage import triage
+
+    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+    offline = {state.partition.topic for state in snapshot.offline} & set(INTERNAL_TOPICS)
+    if not offline:
+        return lambda _: Unknown("nobody leads it by now: look again")
+    judged = final(triage(client, seconds, topics=sorted(offline), gone=gone))
+
+    def designee(state: PartitionState) -> int | Unknown:
+        found = judged.assessment(state.partition)
+        if found is None:
+            return Unknown("it was not judged: look again")
+        if found.designee is None:
+            return Unknown(f"{found.verdict} {found.action}: nobody is proposed")
+        return found.designee
+
+    return designee
+
+
+def _states(tail: LostTail, *, everything: bool) -> Iterator[LostState]:
+    return (state for state in tail.states if everything or not state.harmless)
+
+
+def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[object, ...]]:
+    from breakglass.services.recovery.internal_topics.meaning import value_text
+
+    for loss in found:
+        for tail in loss.tails:
+            for state in _states(tail, everything=everything):
+                yield (
+                    loss.partition,
+                    state.key.kind,
+                    f"{state.key.name} on {state.key.place}" if state.key.place else state.key.name,
+                    value_text(state.lost),
+                    value_text(state.left),
+                    state.meaning,
+                )
+
+
+def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
+    from breakglass.services.model import Unknown
+
+    if not found:
+        say("this cluster has no internal topics that this user may see")
+        return
+    for loss in found:
+        if isinstance(loss.kept, Unknown):
+            say(f"{loss.partition}  ? {loss.kept.reason}")
+        for name, reason in sorted(loss.unread.items()):
+            say(f"{loss.partition}  ? {name} not compared: {reason}")
+        for tail in loss.tails:
+            harmless = sum(state.harmless for state in tail.states)
+            hidden = f", {harmless:,} of them harmless" if harmless and not everything else ""
+            say(
+                f"{loss.partition}  {tail.source} has offsets {tail.start:,} to {tail.end - 1:,} "
+                f"that b{tail.kept} has not: {len(tail.states):,} keys differ{hidden}"
+            )
+            for damage in tail.unreadable:
+                say(
+                    f"{loss.partition}  ? {tail.source}: offsets {damage.start:,} to "
+                    f"{damage.end - 1:,} cannot be read: {damage.reason}"
+                )
+            if tail.not_understood:
+                say(
+                    f"{loss.partition}  ? {tail.not_understood:,} records are of a version that is "
+                    "not known"
+                )
+    if not any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
+        say("No log that was compared has anything that the kept ones have not.")
+
+
+def _document(one: InternalLoss) -> dict[str, Any]:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "leader": one.leader,
+        "kept": one.kept,
+        "not_compared": one.unread,
+        "lost": [
+            {
+                "source": tail.source,
+                "start": tail.start,
+                "end": tail.end,
+                "unreadable": tail.unreadable,
+                "not_understood": tail.not_understood,
+                "keys": [
+                    {
+                        "kind": state.key.kind,
+                        "name": state.key.name,
+                        "place": state.key.place,
+                        "lost": state.lost,
+                        "left": state.left,
+                        "back": state.back,
+                        "harmless": state.harmless,
+                        "meaning": state.meaning,
+                    }
+                    for state in tail.states
+                ],
+            }
+            for tail in one.tails
+        ],
+    }
+
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("What"),
+    Column("Key"),
+    Column("Lost"),
+    Column("Left"),
+    Column("What follows"),
+)

@@ -1,0 +1,186 @@
+"""`breakglass recover report`: the ledger of an incident, for its review."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from breakglass.console.exits import FAILED
+from breakglass.console.options import AsJson, connected
+from breakglass.console.output import Column, print_json_stream, print_lines, print_table, say
+from breakglass.console.wiring import Connection
+from breakglass.services import patience
+from breakglass.services.errors import UsageError, WrongCluster
+
+if TYPE_CHECKING:
+    from breakglass.services.guard.journal_view import JournalView
+    from breakglass.services.model import TopicPartition
+    from breakglass.services.recovery.ledger.entries import IncidentLedger
+    from breakglass.services.recovery.ledger.holdings import Holdings
+    from breakglass.services.recovery.ledger.page import LedgerPage
+    from breakglass.services.recovery.timeline.account import Account
+
+
+@connected
+def report(
+    connection: Connection,
+    journal: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JOURNAL", help="Name or path of a journal (default: the newest recovery)."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="The plan, for an older journal that has no offsets."
+        ),
+    ] = None,
+    put_back: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--put-back",
+            metavar="JOURNAL",
+            help="Journal of a restore that another account ran (repeatable).",
+        ),
+    ] = None,
+    rescued: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--rescued",
+            metavar="DIR",
+            help="Folder of a rescue that was made beside the recovery, by `rescue` (repeatable).",
+        ),
+    ] = None,
+    as_html: Annotated[
+        bool, typer.Option("--html", help="Print one HTML page that loads nothing else.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Account for every record of an incident: kept, put back, rescued, lost, or unknown.
+
+    The ledger is made from the journal, from the folders of its rescues and those of --rescued, and
+    from the journals of restores. Nothing is changed. With --bootstrap-server the present leaders
+    are asked whether they have the records that were kept. Ends with 1 if the sums do not add up.
+    """
+    if as_html and as_json:
+        raise UsageError("--html and --json are two documents: choose one")
+    ledger = _made(connection, journal, plan, put_back or [], rescued or [])
+    if as_json:
+        from breakglass.services.recovery.ledger.document import ledger_head, ledger_partitions
+
+        print_json_stream(ledger_head(ledger), "partitions", ledger_partitions(ledger))
+    elif as_html:
+        from breakglass.services.recovery.ledger.html import page_html
+        from breakglass.services.recovery.ledger.page import ledger_page
+
+        print(page_html(ledger_page(ledger)), end="")
+    else:
+        from breakglass.services.recovery.ledger.page import ledger_page
+
+        print_ledger(ledger_page(ledger))
+    if not ledger.adds_up:
+        raise typer.Exit(FAILED)
+
+
+def print_ledger(page: LedgerPage) -> None:
+    """Print *page* on stdout: sentences and tables."""
+    from breakglass.services.recovery.ledger.page import PageTable
+
+    print_lines([page.title, page.verdict, ""])
+    width = max(len(label) for label, _ in page.facts)
+    print_lines(f"{label:<{width}}  {told}" for label, told in page.facts)
+    for block in page.blocks:
+        print_lines(["", *([block.title] if block.title else [])])
+        if isinstance(block, PageTable):
+            columns = [
+                Column(title, right=number in block.right)
+                for number, title in enumerate(block.columns)
+            ]
+            print_table(columns, block.rows)
+        else:
+            print_lines(block.lines)
+
+
+def _made(
+    connection: Connection,
+    journal: str | None,
+    plan: Path | None,
+    put_back: list[str],
+    rescued: list[Path],
+) -> IncidentLedger:
+    """The ledger of that journal.
+
+    Raises:
+        UsageError: there is none, or it is not of a recovery, or the plan is not its plan.
+        WrongCluster: the addresses or the plan are of another cluster.
+    """
+    from breakglass.services.recovery.ledger.assemble import ledger_of
+    from breakglass.services.recovery.ledger.sources import gathered, with_cluster
+
+    account = _account(connection, journal)
+    held = {} if plan is None else _planned(account, plan)
+    sources = gathered(
+        account, put_back=[_view(text) for text in put_back], planned=held, rescued=rescued
+    )
+    if connection.named:
+        with connection.reading() as client:
+            sources = with_cluster(sources, client, patience.COMMAND)
+    for note in sources.notes:
+        say(note)
+    return ledger_of(sources)
+
+
+def _account(connection: Connection, journal: str | None) -> Account:
+    from breakglass.services.recovery.timeline.account import Brief
+    from breakglass.services.recovery.timeline.shelf import Shelf, account_of
+
+    shelf = Shelf()
+    if journal is not None:
+        return shelf.named(journal)
+    clusters = [_cluster_id(connection)] if connection.named else shelf.clusters()
+    found = (
+        brief for brief in shelf.briefs(clusters) if isinstance(brief, Brief) and brief.planned
+    )
+    newest = next(found, None)
+    if newest is None:
+        raise UsageError(
+            "There is no journal of a recovery: nothing was elected from here by this account."
+        )
+    say(f"journal: {newest.path}")
+    return account_of(newest.path)
+
+
+def _cluster_id(connection: Connection) -> str:
+    from breakglass.services.kafka.wire.deadline import Deadline
+
+    with connection.reading() as client:
+        return client.describe(Deadline.after(patience.COMMAND)).cluster_id
+
+
+def _view(name: str) -> JournalView:
+    from breakglass.services.recovery.timeline.shelf import Shelf
+
+    return Shelf().named(name).view
+
+
+def _planned(account: Account, path: Path) -> Mapping[TopicPartition, Holdings]:
+    """What the plan in *path* says that replicas held, if it is the plan of the journal."""
+    from breakglass.console.plan_edits import opened
+    from breakglass.services.recovery.ledger.holdings import holdings_of
+
+    plan = opened(path).plan
+    if plan.cluster_id not in (None, account.brief.cluster_id):
+        raise WrongCluster(
+            f"{path} is a plan of cluster {plan.cluster_id}, and the journal is of "
+            f"{account.brief.cluster_id}: name the plan that was carried out"
+        )
+    if plan.digest != account.brief.digest:
+        raise UsageError(
+            f"{path} has another digest than the plan of {account.brief.path}: name the plan that "
+            "was carried out"
+        )
+    return {partition: holdings_of(record.evidence) for partition, record in plan.records.items()}

@@ -1,0 +1,84 @@
+"""The places of backups that a front end shows: those of `--store`, and those of a profile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.profiles import default_folder
+from breakglass.services.errors import UsageError
+
+StoreAddresses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        metavar="[KIND:]URL",
+        help="A place of backups: backup:URL (or URL alone), checkpoint:URL or metastore:DIR "
+        "(repeatable).",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStores:
+    """The places of backups that are shown."""
+
+    backups: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    metastore: Path | None = None
+
+
+def stores_in(given: Sequence[str]) -> NamedStores:
+    """The places that `--store` names, by the kind before the first colon: `diff`'s own words.
+
+    An address without one of these kinds is a place of topic backups.
+
+    Raises:
+        UsageError: two folders of metastore backups are named.
+    """
+    found: dict[str, list[str]] = {"backup": [], "checkpoint": [], "metastore": []}
+    for text in given:
+        kind, _, address = text.partition(":")
+        if kind in found and address:
+            found[kind].append(address)
+        else:
+            found["backup"].append(text)
+    if len(found["metastore"]) > 1:
+        raise UsageError("--store names two folders of metastore backups: name one.")
+    metastore = next(map(Path, found["metastore"]), None)
+    return NamedStores(tuple(found["backup"]), tuple(found["checkpoint"]), metastore)
+
+
+def places_of(connection: Connection, given: Sequence[str]) -> NamedStores:
+    """The places that `--store` names, those of the profile, and this user's metastore backups.
+
+    The user's own folder of metastore backups counts only if it exists.
+
+    Raises: UsageError, BadConnectionSettings.
+    """
+    from breakglass.services.metastore.settings import default_folder as metastore_folder
+
+    named, own = stores_in(given), metastore_folder()
+    return NamedStores(
+        tuple(dict.fromkeys((*named.backups, *profiles_backups(connection)))),
+        named.checkpoints,
+        named.metastore or (own if own.is_dir() else None),
+    )
+
+
+def profiles_backups(connection: Connection) -> tuple[str, ...]:
+    """Places of backups that the profile names.
+
+    Raises: BadConnectionSettings.
+    """
+    from breakglass.services.connection.profiles import load_profile
+    from breakglass.services.connection.sources import ConnectionOptions
+
+    name = connection.options.profile or ConnectionOptions.from_environment(os.environ).profile
+    return load_profile(name, default_folder()).backups if name else ()

@@ -1,0 +1,210 @@
+"""`breakglass transactions`: transactions that lost their markers, and how they end (R18)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from breakglass.console.commands import new_app
+from breakglass.console.consent import Consent, Phrases
+from breakglass.console.guarded import GuardedCommand, say_event
+from breakglass.console.option_values import names_in
+from breakglass.console.options import (
+    AsJson,
+    Topics,
+    WhileRunning,
+    connected,
+    connected_for_writing,
+)
+from breakglass.console.output import Column, print_json, print_table, say
+from breakglass.console.stop_signal import StopSignal
+from breakglass.console.wiring import Connection
+from breakglass.services.words.inert import inert
+
+if TYPE_CHECKING:
+    from breakglass.services.guard.act import ActEvent
+    from breakglass.services.recovery.acts.end_transactions import EndedTransaction
+    from breakglass.services.recovery.transactions.finding import (
+        TransactionEnding,
+        TransactionSearch,
+        TransactionsFound,
+    )
+
+app = new_app(
+    "List and end the transactions that no coordinator will end.\n\nAn election that loses the "
+    "marker of a transaction leaves the transaction open: read_committed consumers stop there, "
+    "without an error."
+)
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source",
+        "--from",
+        metavar="log:DIR|rescue:DIR",
+        help="Log folder of a dead broker, or rescue, that may have lost markers (repeatable).",
+    ),
+]
+
+
+@app.command("list")
+@connected
+def list_open(
+    connection: Connection,
+    topics: Topics = None,
+    source: Sources = None,
+    while_running: WhileRunning = False,
+    as_json: AsJson = False,
+) -> None:
+    """List open transactions, which coordinator would end them, and what their markers say."""
+    search = _search(topics, source, while_running=while_running, abort=False)
+    with connection.reading() as client:
+        found = search.run(client)
+    if as_json:
+        from breakglass.services.recovery.transactions.finding import described
+
+        print_json(
+            {
+                "schema": 1,
+                "open": described(found.endings),
+                "unread": found.unread,
+                "unknown": found.unknown,
+            }
+        )
+    elif found.endings:
+        print_table(COLUMNS, map(_row, found.endings))
+        for ending in found.endings:
+            say(f"{ending.partition} producer {ending.pending.producer_id}  {ending.why}")
+    _say_unknown(found)
+    if not found.endings:
+        where = " on the partitions that could be read" if found.unknown else ""
+        say(f"No transaction is open{where}.")
+
+
+@app.command()
+@connected_for_writing
+def finish(
+    connection: Connection,
+    topics: Topics = None,
+    source: Sources = None,
+    while_running: WhileRunning = False,
+    abort: Annotated[
+        bool,
+        typer.Option("--abort", help="Abort the transactions whose marker is found nowhere."),
+    ] = False,
+    as_json: AsJson = False,
+    consent: Phrases = None,
+) -> None:
+    """End hanging transactions as their lost markers say; with --abort, abort the others.
+
+    The marker is written again with WriteTxnMarkers, as the coordinator wrote it: with the same
+    producer epoch, coordinator epoch, and commit or abort. The leader confirms each transaction:
+    the last stable offset moves. A transaction that its coordinator still has under way is left
+    alone.
+    """
+    from breakglass.services.recovery.acts.end_transactions import EndTransactions
+
+    connection.require_write(EndTransactions.doing)
+    search = _search(topics, source, while_running=while_running, abort=abort)
+    with StopSignal() as stop:
+        command = GuardedCommand(
+            EndTransactions(search),
+            Consent(tuple(consent or ())),
+            connection,
+            stop=stop,
+            hear=_hear,
+        )
+        frozen = command.freeze()
+        for remark in frozen.remarks:
+            say(remark)
+        if not frozen.asked:
+            say("No transaction is to be ended.")
+            raise typer.Exit(_left(frozen.plan))
+        for label, sentence in frozen.facts:
+            say(f"{label}  {sentence}")
+        for asked in frozen.asked:
+            if asked.why:
+                say(f"{asked.phrase}: needs a consent of its own: {asked.why}")
+        done: list[EndedTransaction] = command.carry_out(frozen, write=connection.write).value
+    raise typer.Exit(_report(done, frozen.plan, as_json=as_json))
+
+
+def _search(
+    topics: list[str] | None, sources: list[str] | None, *, while_running: bool, abort: bool
+) -> TransactionSearch:
+    from breakglass.services.recovery.transactions.finding import TransactionSearch
+    from breakglass.services.recovery.transactions.source import open_sources
+
+    opened = open_sources(sources or (), while_running=while_running)
+    return TransactionSearch(names_in(topics), opened, abort)
+
+
+def _hear(event: ActEvent) -> None:
+    say_event(event)
+
+
+def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_json: bool) -> int:
+    from breakglass.services.guard.act import TargetResult
+    from breakglass.services.recovery.acts.end_transactions import title
+    from breakglass.services.recovery.transactions.finding import described
+
+    results = {transaction.result for transaction in done}
+    if as_json:
+        ended = [
+            {**document, "result": one.result, "text": one.text}
+            for one, document in zip(
+                done, described([transaction.ending for transaction in done]), strict=True
+            )
+        ]
+        print_json({"schema": 1, "ended": ended})
+    for one in done:
+        line = inert(f"{title(one.ending)}  {one.text}")
+        if one.result is not TargetResult.DONE:
+            say(f"{one.result}: {line}")
+        elif not as_json:
+            print(line)
+    if TargetResult.UNKNOWN in results:
+        return 4
+    if results == {TargetResult.DONE} and len(done) == len(found.to_end):
+        return 0
+    return 1
+
+
+def _left(found: TransactionsFound) -> int:
+    """The exit code where nothing is to be ended: 1 where a hanging transaction is left."""
+    return int(
+        bool(found.unread) or any(ending.pending.hanging is True for ending in found.endings)
+    )
+
+
+def _say_unknown(found: TransactionsFound) -> None:
+    for reason in found.unknown:
+        say(f"? {reason}")
+
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("Producer", right=True),
+    Column("Epoch", right=True),
+    Column("Since", right=True),
+    Column("Stable to", right=True),
+    Column("Coordinator"),
+    Column("Hanging"),
+    Column("Ends by"),
+)
+
+
+def _row(one: TransactionEnding) -> tuple[object, ...]:
+    pending = one.pending
+    return (
+        one.partition,
+        pending.producer_id,
+        pending.producer_epoch,
+        pending.start_offset,
+        one.last_stable,
+        pending.coordinator_state or "forgotten",
+        pending.hanging,
+        one.marker and one.marker.word,
+    )

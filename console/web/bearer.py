@@ -1,0 +1,73 @@
+"""The token of servers for programs: where it is from, and whether a request brings it.
+
+Both servers of this kind (checkpoints, metrics) ask for ``Authorization: Bearer TOKEN``, on this
+machine too: every account of a bastion reaches its ports.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from aiohttp import hdrs, web
+
+from breakglass.console.output import say
+from breakglass.console.web.access import SHORTEST
+from breakglass.services.errors import Refused, UsageError
+from breakglass.services.regular_file import open_regular
+
+HEADERS = {hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"}
+WITHOUT_TOKEN = "Send the token that this server was started with: Authorization: Bearer"  # noqa: S105
+LARGEST_TOKEN = 4096
+"""Bytes of a token file."""
+
+
+def bears(request: web.Request, token: str) -> bool:
+    """Whether *request* brings *token*."""
+    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    # Bytes that are no UTF-8 come as lone surrogates.
+    sent = given.strip().encode("utf-8", "surrogateescape")
+    return hmac.compare_digest(sent, token.encode()) and scheme.lower() == "bearer"
+
+
+def token_of(variable: str, file: Path | None = None) -> str:
+    """The token of the *file*, else of the environment's *variable*; else a new one, printed.
+
+    Raises:
+        UsageError: there are two tokens, or the token is too short or no token.
+        Refused: others may read the file.
+    """
+    chosen = os.environ.pop(variable, None)
+    if file is not None and chosen is not None:
+        raise UsageError(f"{variable} and --token-file both name a token: leave one of them out.")
+    where = variable
+    if file is not None:
+        chosen, where = _read_token(file), str(file)
+    if chosen is None:
+        made = secrets.token_urlsafe(24)
+        say(f"token: {made}")
+        return made
+    if len(chosen) < SHORTEST:
+        raise UsageError(f"{where} has {len(chosen)} characters, and needs {SHORTEST}.")
+    if not (chosen.isascii() and chosen.isprintable()) or " " in chosen:
+        raise UsageError(f"{where} holds no token: write one line of letters and digits.")
+    return chosen
+
+
+def _read_token(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            # Of the open file: its name may lead to another file a moment later.
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise Refused(
+                    f"{path} can be read by other users, who would have the token: "
+                    f"`chmod 600` it, and make a new token if they may have read it"
+                )
+            content = file.read(LARGEST_TOKEN + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): check its name.") from None
+    if len(content) > LARGEST_TOKEN:
+        raise UsageError(f"{path} holds no token: it has more than {LARGEST_TOKEN:,} bytes.")
+    return content.decode("utf-8", "replace").strip()

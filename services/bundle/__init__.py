@@ -1,0 +1,1 @@
+"""Incident bundles: what is known of a cluster at one moment, in one file."""

@@ -1,0 +1,309 @@
+"""Opens a bundle: every entry is read, checked against the manifest and against the others.
+
+A bundle is taken whole or refused. What passes is judged here, once, so that screens meet nothing
+that cannot be judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from breakglass.services.bundle.archive import read_archive
+from breakglass.services.bundle.documents import (
+    BACKED_UP,
+    BACKUPS,
+    BROKERS,
+    CLUSTER,
+    EVIDENCE,
+    GROUPS,
+    JOURNAL,
+    OBSERVATIONS,
+    PARTITIONS,
+    RECORDS,
+    TOPICS,
+    BundledBackup,
+    BundledBackups,
+    BundledBroker,
+    BundledCluster,
+    BundledOffset,
+    BundledRecords,
+    BundledTopic,
+)
+from breakglass.services.bundle.manifest import BundleEntry, BundleManifest, no_bundle
+from breakglass.services.bundle.values import Unfit, decode
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows
+from breakglass.services.kafka.wire.native_rpc import NativeRpc
+from breakglass.services.model import (
+    ClusterSnapshot,
+    PartitionEvidence,
+    PartitionState,
+    TopicPartition,
+)
+from breakglass.services.recovery.judgement.succession import Circumstances
+
+T = TypeVar("T")
+
+TOGETHER = 1024
+"""Partitions whose evidence is judged at a time, and then kept compressed."""
+MOST_OFFLINE = 200_000
+"""More offline partitions than a bundle has."""
+END_OF_TIME_MS = 253_402_300_800_000
+"""The end of the year 9999, after which there is no date."""
+MOST_RAW_BYTES = 128 << 20
+"""Of all journals together, which are kept in memory."""
+
+
+@dataclass(frozen=True)
+class BundleContents:
+    """An opened bundle."""
+
+    manifest: BundleManifest
+    cluster: BundledCluster | None
+    """None: the cluster could not be read."""
+    snapshot: ClusterSnapshot | None
+    rows: Mapping[TopicPartition, IncidentRow]
+    """The offline partitions that were read, judged as they were at the capture."""
+    topics: Mapping[str, BundledTopic]
+    brokers: Mapping[int, BundledBroker]
+    backups: BundledBackups
+    backed_up: tuple[BundledBackup, ...]
+    """The topics in all places of backups."""
+    records: Mapping[tuple[TopicPartition, int], BundledRecords]
+    files: Mapping[str, bytes]
+    """Journals and observations by the names of their entries."""
+
+    def incident(self, gone: Sequence[int] | None = None) -> Incident | None:
+        """The offline partitions, judged while *gone* brokers are declared gone.
+
+        Without *gone* those are that were so at the capture. None: the cluster was not read.
+        """
+        cluster, snapshot = self.cluster, self.snapshot
+        if cluster is None or snapshot is None:
+            return None
+        circumstances = _circumstances(cluster, cluster.gone if gone is None else gone)
+        same = gone is None or set(gone) == set(cluster.gone)
+        offline = sorted(snapshot.offline, key=lambda state: state.partition)
+        return Incident(
+            snapshot,
+            circumstances,
+            tuple([self._row(state, None if same else circumstances) for state in offline]),
+            dict(cluster.silent),
+            cluster.awaited,
+            cluster.missing_acls,
+            NativeRpc(None, cluster.designates, cluster.native),
+        )
+
+    def _row(self, state: PartitionState, circumstances: Circumstances | None) -> IncidentRow:
+        """The row of an offline partition; judged again under *circumstances*, where given."""
+        row = self.rows.get(state.partition)
+        if row is None:
+            return IncidentRow(state)
+        return row if circumstances is None else judged_again(row, circumstances)
+
+
+def _circumstances(cluster: BundledCluster, gone: Sequence[int]) -> Circumstances:
+    ruled_out = dict.fromkeys(gone, "declared gone")
+    return Circumstances(cluster.quorum, not cluster.awaited, ruled_out)
+
+
+def open_bundle(path: Path) -> BundleContents:
+    """Open the bundle at *path*. Nothing is written, and nobody is asked.
+
+    Raises:
+        MalformedInput: it is no bundle, damaged, or contradicts itself.
+        UnsupportedSchema: another release captured it.
+        StorageError: it cannot be read.
+    """
+    reading = _Reading(str(path))
+    read_archive(path, reading.take, reading.opened)
+    return reading.contents()
+
+
+@dataclass
+class _Reading:
+    """A bundle of which some entries were read."""
+
+    source: str
+    manifests: list[BundleManifest] = field(default_factory=list)
+    cluster: list[BundledCluster] = field(default_factory=list)
+    backups: list[BundledBackups] = field(default_factory=list)
+    partitions: list[PartitionState] = field(default_factory=list)
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    rows: dict[TopicPartition, IncidentRow] = field(default_factory=dict)
+    topics: list[BundledTopic] = field(default_factory=list)
+    brokers: list[BundledBroker] = field(default_factory=list)
+    backed_up: list[BundledBackup] = field(default_factory=list)
+    records: list[BundledRecords] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def opened(self, manifest: BundleManifest) -> None:
+        """Take the manifest."""
+        self.manifests.append(manifest)
+
+    def take(self, entry: BundleEntry, lines: Iterator[bytes]) -> None:
+        """Take one entry."""
+        take = _TAKES.get(entry.name)
+        if take is not None:
+            take(self, entry.name, lines)
+        elif entry.name == OBSERVATIONS or entry.name.startswith(JOURNAL):
+            held = sum(map(len, self.files.values()))
+            if entry.size + held > MOST_RAW_BYTES:
+                raise no_bundle(self.source, "its journals are larger than a bundle has them")
+            self.files[entry.name] = b"".join(line + b"\n" for line in lines)
+        else:
+            raise no_bundle(self.source, f"no bundle of this version has an entry {entry.name}")
+
+    def values(self, kind: type[T], name: str, lines: Iterator[bytes]) -> Iterator[T]:
+        """The values of an entry's lines. Raises MalformedInput."""
+        for number, line in enumerate(lines, start=1):
+            try:
+                document = json.loads(line, parse_constant=_no_constant)
+            except (ValueError, RecursionError) as error:
+                raise no_bundle(self.source, f"{name}, line {number} is not JSON") from error
+            try:
+                yield decode(kind, document)
+            except Unfit as error:
+                raise no_bundle(self.source, f"{name}, line {number}: {error}") from error
+
+    def contents(self) -> BundleContents:
+        """All of it, once it was checked. Raises MalformedInput."""
+        (manifest,) = self.manifests
+        if len(self.cluster) > 1 or len(self.backups) > 1:
+            raise no_bundle(self.source, "an entry that is one value has more")
+        cluster = next(iter(self.cluster), None)
+        snapshot = None if cluster is None else self._snapshot(cluster)
+        found = BundleContents(
+            manifest,
+            cluster,
+            snapshot,
+            self.rows,
+            {topic.name: topic for topic in self.topics},
+            {broker.id: broker for broker in self.brokers},
+            next(iter(self.backups), BundledBackups((), {})),
+            tuple(self.backed_up),
+            {(held.partition, held.broker): held for held in self.records},
+            self.files,
+        )
+        if not all(map(_sound_records, self.records)):
+            raise no_bundle(self.source, "its records do not follow each other")
+        moments = [manifest.began_at_ms, manifest.captured_at_ms]
+        moments += [entry.read_at_ms for entry in manifest.entries]
+        moments += [place.read_at_ms for place in found.backups.places]
+        moments += [] if cluster is None else [cluster.observed_at_ms]
+        if not all(0 <= moment < END_OF_TIME_MS for moment in moments):
+            raise no_bundle(self.source, "it was captured at a time that no clock shows")
+        if snapshot is not None and snapshot.cluster_id != manifest.cluster_id:
+            raise no_bundle(self.source, "its manifest names another cluster")
+        return found
+
+    def judge(self, name: str, lines: Iterator[bytes]) -> None:
+        """Judge the evidence in *lines*, some partitions at a time. Raises MalformedInput."""
+        if not self.cluster:
+            raise no_bundle(self.source, f"{name} comes before what it is about")
+        circumstances = _circumstances(self.cluster[0], self.cluster[0].gone)
+        values = self.values(PartitionEvidence, name, lines)
+        while together := list(islice(values, TOGETHER)):
+            for evidence in together:
+                if not _sound(evidence, self.states.get(evidence.partition)):
+                    raise no_bundle(self.source, f"{name} is not about its partitions")
+            try:
+                rows = list(judged_rows(together, circumstances, self.cluster[0].observed_at_ms))
+            except Exception as error:
+                why = f"its evidence cannot be judged, {type(error).__name__}"
+                raise no_bundle(self.source, why) from error
+            before = len(self.rows)
+            self.rows.update({row.partition: row for row in rows})
+            if len(self.rows) < before + len(rows):
+                raise no_bundle(self.source, f"{name} has a partition twice")
+
+    def know(self, name: str, lines: Iterator[bytes]) -> None:
+        """Take the partitions of the cluster in *lines*. Raises MalformedInput."""
+        self.partitions.extend(self.values(PartitionState, name, lines))
+        self.states = {state.partition: state for state in self.partitions}
+        twice = len(self.states) < len(self.partitions)
+        if twice or not all(map(_sound_state, self.partitions)):
+            raise no_bundle(self.source, "its partitions contradict each other")
+        if sum(state.offline for state in self.partitions) > MOST_OFFLINE:
+            raise no_bundle(self.source, "it has more offline partitions than can be")
+
+    def check_offsets(self, name: str, lines: Iterator[bytes]) -> None:
+        """Check the groups' offsets, which no screen shows. Raises MalformedInput."""
+        for _ in self.values(BundledOffset, name, lines):
+            pass
+
+    def _snapshot(self, cluster: BundledCluster) -> ClusterSnapshot:
+        decisive = {topic.name: topic.decisive for topic in self.topics}
+        return ClusterSnapshot(
+            cluster.description,
+            cluster.quorum,
+            tuple(self.partitions),
+            cluster.observed_at_ms,
+            {name: settings for name, settings in decisive.items() if settings is not None},
+        )
+
+
+Taker = Callable[[_Reading, str, Iterator[bytes]], None]
+
+
+def _into(kind: type[Any], list_of: Callable[[_Reading], list[Any]]) -> Taker:
+    def take(reading: _Reading, name: str, lines: Iterator[bytes]) -> None:
+        list_of(reading).extend(reading.values(kind, name, lines))
+
+    return take
+
+
+_TAKES: Mapping[str, Taker] = {
+    CLUSTER: _into(BundledCluster, lambda reading: reading.cluster),
+    PARTITIONS: _Reading.know,
+    EVIDENCE: _Reading.judge,
+    TOPICS: _into(BundledTopic, lambda reading: reading.topics),
+    BROKERS: _into(BundledBroker, lambda reading: reading.brokers),
+    GROUPS: _Reading.check_offsets,
+    BACKUPS: _into(BundledBackups, lambda reading: reading.backups),
+    BACKED_UP: _into(BundledBackup, lambda reading: reading.backed_up),
+    RECORDS: _into(BundledRecords, lambda reading: reading.records),
+}
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _sound_state(state: PartitionState) -> bool:
+    """Whether a partition has a topic, a number, and each replica once."""
+    replicas = state.assignment
+    named = bool(state.partition.topic) and state.partition.partition >= 0
+    return named and bool(replicas) and len(set(replicas)) == len(replicas)
+
+
+def _sound(evidence: PartitionEvidence, state: PartitionState | None) -> bool:
+    """Whether the evidence is of an offline partition in *state*, replica by replica."""
+    replicas = tuple([log.broker for log in evidence.replicas])
+    return (
+        state is not None
+        and state.offline
+        and evidence.state == state
+        and replicas == state.assignment
+    )
+
+
+def _sound_records(held: BundledRecords) -> bool:
+    """Whether records and gaps lie in their extent, in their order, without touching."""
+    spans = sorted(
+        [
+            *((record.offset, record.offset + 1) for record in held.records),
+            *((gap.start, gap.end) for gap in held.gaps),
+        ]
+    )
+    inside = all(held.start <= start < end <= held.end for start, end in spans)
+    return (
+        inside
+        and 0 <= held.start <= held.end
+        and all(one[1] <= other[0] for one, other in pairwise(spans))
+    )

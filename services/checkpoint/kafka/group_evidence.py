@@ -1,0 +1,221 @@
+"""Lists the groups of every kind on a checkpoint's topics (H10).
+
+A group is on a topic if it has committed there, if its members are assigned there, or if it is a
+share group with progress there. Groups that this user may not describe stay invisible, and so do
+consumers that belong to no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from breakglass.services import patience
+from breakglass.services.checkpoint.kafka.control import Control
+from breakglass.services.checkpoint.kafka.group_commits import Commits, read_commits
+from breakglass.services.checkpoint.kafka.log_ends import Logs
+from breakglass.services.checkpoint.kafka.owners import read_ids
+from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.cluster.group_offsets import read_committed
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.broker_errors import cluster_error
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
+
+NOT_KNOWN = "?"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of one group."""
+
+    coordinator: int
+    kind: str
+    protocol: str
+    state: str
+    topics: set[str] = field(default_factory=set)
+
+
+def read_groups(
+    client: ReadClient,
+    logs: Logs,
+    control: Control,
+    producers: Mapping[str, Collection[int]],
+    deadline: Deadline,
+) -> tuple[GroupEvidence, ...]:
+    """The groups on the topics of *logs*, by name.
+
+    *producers* are the producer ids of transactions in the last part of each topic: a group whose
+    commits are of the same transactions writes there.
+
+    Raises:
+        ClusterError, NotAuthorized, Unreachable: a coordinator cannot be read.
+    """
+    partitions = [state.partition for state in logs.states]
+    topics = frozenset(partition.topic for partition in partitions)
+    seen = _groups(client, partitions, topics, deadline)
+    on_topics = {name: group for name, group in sorted(seen.items()) if group.topics}
+    ids = frozenset(state.topic_id.hex for state in logs.states)
+    noted = {group for group, topic_id, _ in control.created if topic_id in ids}
+    ours = {name for name in on_topics if name in noted or _stamps(client, name, partitions)}
+    commits = read_commits(client, on_topics.keys() - ours, deadline)
+    return tuple(
+        GroupEvidence(
+            name,
+            group.kind,
+            group.state,
+            tuple(sorted(group.topics)),
+            Committing.PARTICIPANT if name in ours else commits.get(name, Commits()).way,
+            _written(commits.get(name, Commits()).producers, producers),
+        )
+        for name, group in on_topics.items()
+    )
+
+
+def _stamps(client: ReadClient, group: str, partitions: Sequence[TopicPartition]) -> bool:
+    deadline = Deadline.after(patience.COMMAND)
+    return bool(read_ids(client.sender, group, partitions, deadline))
+
+
+def _written(
+    committing: Collection[int], producers: Mapping[str, Collection[int]]
+) -> tuple[str, ...]:
+    found = (topic for topic, writers in producers.items() if set(writers) & set(committing))
+    return tuple(sorted(found))
+
+
+def _groups(
+    client: ReadClient,
+    partitions: Sequence[TopicPartition],
+    topics: Collection[str],
+    deadline: Deadline,
+) -> dict[str, _Seen]:
+    """Every group that a broker coordinates, with the *topics* that it is on."""
+    found: dict[str, _Seen] = {}
+    for broker in client.describe(deadline).brokers:
+        if broker.fenced is True:
+            continue
+        listed = _listed(client, broker.id, deadline)
+        committed = read_committed(client.sender, broker.id, frozenset(partitions), deadline)
+        if isinstance(committed.offsets, Unknown):
+            if not committed.hidden:
+                reason = committed.offsets.reason
+                raise TimedOut(
+                    f"groups of b{broker.id} cannot be read ({reason}): try again", reason
+                )
+        else:
+            for partition, offsets in committed.offsets.items():
+                for group in offsets.keys() & listed.keys():
+                    listed[group].topics.add(partition.topic)
+        for name, assigned in _assigned(client, broker.id, listed, deadline):
+            listed[name].topics |= assigned & set(topics)
+        found |= listed
+    return found
+
+
+def _listed(client: ReadClient, broker: int, deadline: Deadline) -> dict[str, _Seen]:
+    from breakglass.services.kafka.wire.messages.reading import (
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
+
+    answer = client.sender.call(broker, ListGroupsRequest(), ListGroupsResponse, deadline)
+    if answer.error_code:
+        raise cluster_error(answer.error_code, "listing groups", "DESCRIBE on the groups")
+    return {
+        group.group_id: _Seen(
+            broker,
+            (getattr(group, "group_type", "") or NOT_KNOWN).lower(),
+            group.protocol_type or "",
+            getattr(group, "group_state", "") or NOT_KNOWN,
+        )
+        for group in answer.groups
+    }
+
+
+def _assigned(
+    client: ReadClient, broker: int, groups: Mapping[str, _Seen], deadline: Deadline
+) -> Iterator[tuple[str, set[str]]]:
+    """The topics to which the members of each group are assigned, or on which it has progress."""
+    by_kind: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        by_kind.setdefault(group.kind, []).append(name)
+    classic = [
+        name
+        for kind in (CLASSIC, NOT_KNOWN)
+        for name in by_kind.get(kind, ())
+        if groups[name].protocol == "consumer"
+    ]
+    if classic:
+        yield from _classic(client, broker, classic, deadline)
+    if CONSUMER in by_kind:
+        yield from _consumer(client, broker, by_kind[CONSUMER], deadline)
+    if SHARE in by_kind:
+        yield from _share(client, broker, by_kind[SHARE], deadline)
+
+
+def _classic(
+    client: ReadClient, broker: int, names: Sequence[str], deadline: Deadline
+) -> Iterator[tuple[str, set[str]]]:
+    from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
+
+    request = DescribeGroupsRequest(groups=list(names))
+    answer = client.sender.call(broker, request, DescribeGroupsResponse, deadline)
+    for group in answer.groups:
+        for member in group.members:
+            yield group.group_id, assigned_topics(bytes(member.member_assignment or b""))
+
+
+def assigned_topics(assignment: bytes) -> set[str]:
+    """The topics of a member's *assignment* (ConsumerProtocolAssignment.json)."""
+    if not assignment:
+        return set()
+    reader, found = SchemaReader(assignment), set()
+    try:
+        reader.int16()
+        for _ in range(reader.count()):
+            found.add(reader.required_text())
+            for _ in range(reader.count()):
+                reader.int32()
+    except NotThatRecord:
+        # Another protocol that calls itself "consumer": its commits still show its topics.
+        return set()
+    return found
+
+
+def _consumer(
+    client: ReadClient, broker: int, names: Sequence[str], deadline: Deadline
+) -> Iterator[tuple[str, set[str]]]:
+    from breakglass.services.kafka.wire.messages.group_details import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+    )
+
+    request = ConsumerGroupDescribeRequest(
+        group_ids=list(names), include_authorized_operations=False
+    )
+    answer = client.sender.call(broker, request, ConsumerGroupDescribeResponse, deadline)
+    for group in answer.groups:
+        for member in group.members:
+            assigned = member.assignment.topic_partitions
+            yield group.group_id, {topic.topic_name for topic in assigned}
+
+
+def _share(
+    client: ReadClient, broker: int, names: Sequence[str], deadline: Deadline
+) -> Iterator[tuple[str, set[str]]]:
+    from breakglass.services.kafka.wire.messages.group_details import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsResponse,
+    )
+
+    group_class = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[group_class(group_id=name, topics=None) for name in names]
+    )
+    answer = client.sender.call(broker, request, DescribeShareGroupOffsetsResponse, deadline)
+    for group in answer.groups:
+        yield group.group_id, {topic.topic_name for topic in group.topics}

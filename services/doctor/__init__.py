@@ -1,0 +1,1 @@
+"""Whether this machine and this user could handle an incident: facts, and what to do about them."""

@@ -1,0 +1,254 @@
+"""From facts to checks: each is in order, or says what to do. Pure.
+
+What could not be found out is `unknown`, and never in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from breakglass.services.doctor.facts import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
+from breakglass.services.model import Unknown
+from breakglass.services.words.figures import size_text
+
+ROOM = 1024**3
+"""Bytes: with less, a rescue of a tail may not fit."""
+SKEW_MS = 2_000
+"""Times of records and journals cannot be compared any more."""
+SMALLEST = (80, 24)
+NEEDED_ON_TOPICS = ("READ", "DESCRIBE_CONFIGS")
+NAMED = 3
+"""How many topics or brokers are named in one line."""
+
+
+class CheckState(StrEnum):
+    """What became of a check."""
+
+    OK = "ok"
+    TODO = "do"
+    """Something is wrong: the line says what to do."""
+    NOTE = "note"
+    """Nothing is wrong, and something is not possible here."""
+    UNKNOWN = "?"
+    """It could not be found out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor."""
+
+    name: str
+    state: CheckState
+    found: str
+    action: str = ""
+    """What to do; empty where nothing is to be done."""
+
+
+def _ok(name: str, found: str) -> Check:
+    return Check(name, CheckState.OK, found)
+
+
+def _todo(name: str, found: str, action: str) -> Check:
+    return Check(name, CheckState.TODO, found, action)
+
+
+def _note(name: str, found: str, action: str = "") -> Check:
+    return Check(name, CheckState.NOTE, found, action)
+
+
+def _unknown(name: str, why: str) -> Check:
+    return Check(name, CheckState.UNKNOWN, why)
+
+
+def machine_checks(facts: MachineFacts) -> Iterator[Check]:
+    """What this machine has and lacks."""
+    yield _ok("versions", f"Breakglass {facts.version}, Python {facts.python}")
+    yield from _extras(facts.missing)
+    yield _java(facts)
+    yield _terminal(facts.terminal)
+    yield _locale(facts)
+    yield _space(facts)
+
+
+def _extras(missing: Mapping[str, tuple[str, ...]]) -> Iterator[Check]:
+    for extra, packages in sorted(missing.items()):
+        yield _note(
+            f"extra {extra}",
+            f"not installed ({', '.join(packages)})",
+            f"where it is needed: pip install 'breakglass[{extra}]'",
+        )
+
+
+def _java(facts: MachineFacts) -> Check:
+    if isinstance(facts.java, Unknown):
+        action = "install Java 17 or newer, or set JAVA_HOME"
+        if "pipeline" in facts.missing:
+            return _note("java", facts.java.reason, f"where Spark is needed: {action}")
+        return _todo("java", facts.java.reason, action)
+    return _ok("java", facts.java)
+
+
+def _terminal(terminal: TerminalFacts) -> Check:
+    name = "terminal"
+    if not terminal.interactive:
+        return _note(name, "stdin or stdout is no terminal: commands work, the console does not")
+    if terminal.name in ("", "dumb"):
+        shown = terminal.name or "not set"
+        return _todo(name, f"TERM is {shown}", "set TERM, as in TERM=xterm-256color")
+    columns, rows = terminal.size
+    if columns < SMALLEST[0] or rows < SMALLEST[1]:
+        return _todo(name, f"{columns}x{rows}", "make it 80x24 or larger")
+    ascii_only = ", drawn with ASCII only" if terminal.ascii_only else ""
+    return _ok(name, f"{terminal.name}, {columns}x{rows}, {terminal.colors} colours{ascii_only}")
+
+
+def _locale(facts: MachineFacts) -> Check:
+    if facts.locale_problem:
+        return _todo("locale", facts.locale_problem, "set LC_ALL=C.UTF-8")
+    if facts.encoding.upper().replace("-", "") != "UTF8":
+        return _todo("locale", f"text is written as {facts.encoding}", "set LC_ALL=C.UTF-8")
+    return _ok("locale", facts.encoding)
+
+
+def _space(facts: MachineFacts) -> Check:
+    name, place = "space for a rescue", facts.rescue_folder
+    free = facts.free_bytes
+    if isinstance(free, Unknown):
+        return _unknown(name, f"{place}: {free.reason}")
+    if facts.writable is not True:
+        return _todo(name, f"{place} cannot be written", "check its rights, or set XDG_STATE_HOME")
+    if free < ROOM:
+        return _todo(
+            name,
+            f"{size_text(free)} free in {place}",
+            "free space, or name a larger disk: `breakglass rescue --store DIR`",
+        )
+    return _ok(name, f"{size_text(free)} free in {place}")
+
+
+def cluster_checks(facts: ClusterFacts) -> Iterator[Check]:
+    """How the cluster answers; what depends on a cluster that does not answer is unknown."""
+    if facts.trouble:
+        yield Check("cluster", CheckState.TODO, facts.servers, facts.trouble)
+        for name in ("brokers", "librdkafka", "spark", "ACLs", "clock"):
+            yield _unknown(name, "the cluster does not answer")
+        return
+    yield _ok("cluster", f"{facts.cluster_id} at {facts.servers}")
+    yield _release(facts)
+    yield from _brokers(facts)
+    yield from _librdkafka(facts)
+    yield from _rights(facts)
+    yield _clock(facts.ahead_ms)
+
+
+def _release(facts: ClusterFacts) -> Check:
+    lacking = sorted({key for broker in facts.brokers for key in broker.lacks})
+    if lacking:
+        keys = ", ".join(map(str, lacking))
+        return _note("brokers' release", f"some brokers lack requests (api keys {keys})")
+    if not facts.names_fenced:
+        return _note("brokers' release", "before Kafka 4.0: fenced brokers are not listed")
+    return _ok("brokers' release", "Kafka 4.0 or newer")
+
+
+def _brokers(facts: ClusterFacts) -> Iterator[Check]:
+    silent = [broker for broker in facts.brokers if broker.trouble]
+    for broker in silent:
+        yield _silent(broker, facts)
+    answering = len(facts.brokers) - len(silent)
+    if answering:
+        yield _ok("brokers", f"{answering:,} of {len(facts.brokers):,} answer")
+
+
+def _silent(broker: BrokerFacts, facts: ClusterFacts) -> Check:
+    name, found = f"broker b{broker.id}", f"{broker.address}: {broker.trouble}"
+    if broker.fenced is True:
+        return _todo(name, f"{found}; it is fenced", "find out whether it runs: see `triage`")
+    action = (
+        "check the address given with --broker-address"
+        if facts.asked_with_addresses
+        else "it runs for its controller: check the way there and its advertised.listeners, or "
+        f"name another address with --broker-address {broker.id}=HOST:PORT"
+    )
+    return _todo(name, found, action)
+
+
+def _librdkafka(facts: ClusterFacts) -> Iterator[Check]:
+    """Librdkafka serves metastores and participants; Spark's tasks use Breakglass's own client."""
+    found = facts.librdkafka
+    if isinstance(found, Unknown):
+        yield _todo(
+            "librdkafka",
+            found.reason,
+            "what reads and writes metastores needs it: check sasl.* and ssl.*",
+        )
+    else:
+        own = {broker.id for broker in facts.brokers if broker.trouble}
+        silent = {broker: why for broker, why in found.items() if why and broker not in own}
+        if silent:
+            yield _todo(
+                "librdkafka",
+                _named([f"b{broker} ({why})" for broker, why in sorted(silent.items())]),
+                "check the addresses given with --broker-address"
+                if facts.asked_with_addresses
+                else "it connects to the advertised names alone: name the way to each broker with "
+                "--broker-address ID=HOST:PORT",
+            )
+        else:
+            yield _ok("librdkafka", f"{len(found):,} brokers that lead partitions answer it")
+    if any(broker.trouble for broker in facts.brokers):
+        yield _note("spark", "its tasks use Breakglass's own client: see the brokers above")
+    else:
+        yield _ok("spark", "its tasks use Breakglass's own client, which reaches every broker")
+
+
+def _rights(facts: ClusterFacts) -> Iterator[Check]:
+    """What a triage needs; what an election needs besides is a note."""
+    missing = list(_missing_rights(facts))
+    if missing:
+        yield _todo(
+            "ACLs",
+            f"missing: {'; '.join(missing)}",
+            "have an administrator add them: docs/acls.md says how",
+        )
+    elif isinstance(facts.cluster_rights, Unknown) or isinstance(facts.topic_rights, Unknown):
+        unread = [
+            rights.reason
+            for rights in (facts.cluster_rights, facts.topic_rights)
+            if isinstance(rights, Unknown)
+        ]
+        yield _unknown("ACLs", "; ".join(unread))
+    else:
+        yield _ok("ACLs", f"all that a triage needs, on {len(facts.topic_rights):,} topics")
+    if not isinstance(facts.cluster_rights, Unknown) and "ALTER" not in facts.cluster_rights:
+        yield _note("ACLs of elections", "missing: ALTER on CLUSTER", "an election needs it")
+
+
+def _missing_rights(facts: ClusterFacts) -> Iterator[str]:
+    if not isinstance(facts.cluster_rights, Unknown) and "DESCRIBE" not in facts.cluster_rights:
+        yield "DESCRIBE on CLUSTER"
+    if isinstance(facts.topic_rights, Unknown):
+        return
+    for right in NEEDED_ON_TOPICS:
+        without = sorted(
+            topic for topic, rights in facts.topic_rights.items() if right not in rights
+        )
+        if without:
+            yield f"{right} on {_named([f'topic {topic}' for topic in without])}"
+
+
+def _clock(ahead_ms: int | Unknown) -> Check:
+    if isinstance(ahead_ms, Unknown):
+        return _unknown("clock", ahead_ms.reason)
+    shown = f"{abs(ahead_ms) / 1000:,.1f} s {'ahead of' if ahead_ms >= 0 else 'behind'}"
+    if abs(ahead_ms) > SKEW_MS:
+        return _todo("clock", f"{shown} the controller's", "let both clocks follow NTP")
+    return _ok("clock", f"within {SKEW_MS / 1000:g} s of the controller's; brokers tell no time")
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first of *names*, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,217 @@
+"""Asks a cluster as each client does: Breakglass's own, and librdkafka. Reads only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from breakglass.services import patience
+from breakglass.services.clock import now_ms
+from breakglass.services.doctor.facts import BrokerFacts, ClusterFacts
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.cluster.describe_cluster import read_controller_time
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
+from breakglass.services.model import Broker, Unknown
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from breakglass.services.connection.settings import ConnectionSettings
+    from breakglass.services.session import ReadAccess
+
+AT_ONCE = 64
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+OPERATIONS = {
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+}
+"""The bits of authorized operations (org.apache.kafka.common.acl.AclOperation)."""
+NOT_TOLD = -(2**31)
+"""A broker without an answer sends this in place of bits; kafka-python makes it None."""
+REFUSALS = frozenset({"TOPIC_AUTHORIZATION_FAILED"})
+"""Errors of librdkafka that a broker itself has sent: it was reached."""
+
+
+def cluster_facts(access: ReadAccess) -> ClusterFacts:
+    """How the cluster answers; never raises for a cluster that does not."""
+    settings = access.settings
+    servers = ", ".join(map(str, settings.bootstrap_servers))
+    with access.reading() as client:
+        deadline = Deadline.after(patience.COMMAND)
+        try:
+            description = client.describe(deadline)
+        except BreakglassError as error:
+            return ClusterFacts(servers, trouble=str(error))
+        sender = client.sender
+        brokers = _ask_all(sender, description.brokers, settings)
+        return ClusterFacts(
+            servers=servers,
+            cluster_id=description.cluster_id,
+            names_fenced=description.names_fenced,
+            brokers=brokers,
+            librdkafka=_by_librdkafka(access),
+            cluster_rights=_cluster_rights(sender, deadline),
+            topic_rights=_topic_rights(sender, deadline),
+            ahead_ms=_ahead_ms(sender, deadline),
+            asked_with_addresses=bool(settings.broker_addresses),
+        )
+
+
+def _ask_all(
+    sender: Sender, brokers: Sequence[Broker], settings: ConnectionSettings
+) -> tuple[BrokerFacts, ...]:
+    """Every broker asked at the same time, so that one that hangs hides no other."""
+    if not brokers:
+        return ()
+
+    def ask(broker: Broker) -> BrokerFacts:
+        own = settings.broker_addresses.get(broker.id)
+        address = f"{broker.host}:{broker.port}" if own is None else str(own)
+        try:
+            deadline = Deadline.after(patience.BRIEF)
+            lacks = tuple(
+                sorted(
+                    key for key in api_keys.READ if sender.offers(broker.id, key, deadline) is None
+                )
+            )
+        except BreakglassError as error:
+            return BrokerFacts(broker.id, address, broker.fenced, str(error))
+        return BrokerFacts(broker.id, address, broker.fenced, "", lacks)
+
+    with ThreadPoolExecutor(min(AT_ONCE, len(brokers)), "doctor") as asking:
+        return tuple(asking.map(ask, brokers))
+
+
+def _cluster_rights(sender: Sender, deadline: Deadline) -> frozenset[str] | Unknown:
+    from breakglass.services.kafka.wire.messages.reading import (
+        DescribeClusterRequest,
+        DescribeClusterResponse,
+    )
+
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=True, endpoint_type=1, include_fenced_brokers=False
+    )
+    try:
+        answer = sender.call(ANY_BROKER, request, DescribeClusterResponse, deadline)
+        if answer.error_code:
+            raise cluster_error(
+                answer.error_code, "reading rights", "DESCRIBE on CLUSTER", answer.error_message
+            )
+    except BreakglassError as error:
+        return unread(error)
+    return _rights(answer.cluster_authorized_operations)
+
+
+def _topic_rights(sender: Sender, deadline: Deadline) -> Mapping[str, frozenset[str]] | Unknown:
+    """Of every topic that this user may describe: others are left out by brokers."""
+    from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+    request = MetadataRequest(
+        topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+    )
+    try:
+        answer = sender.call(ANY_BROKER, request, MetadataResponse, deadline)
+    except BreakglassError as error:
+        return unread(error)
+    found: dict[str, frozenset[str]] = {}
+    for topic in answer.topics:
+        rights = _rights(topic.authorized_operations)
+        if isinstance(rights, Unknown):
+            return rights
+        found[topic.name] = rights
+    return found
+
+
+def _rights(bits: int | Collection[int] | None) -> frozenset[str] | Unknown:
+    """The operations in *bits*: a number or, as kafka-python has it, the places of its bits."""
+    if bits is None or bits == NOT_TOLD:
+        return Unknown("this broker does not tell the rights of its users")
+    places = {code for code in OPERATIONS if bits >> code & 1} if isinstance(bits, int) else bits
+    return frozenset(name for code, name in OPERATIONS.items() if code in places)
+
+
+def _ahead_ms(sender: Sender, deadline: Deadline) -> int | Unknown:
+    """How far our clock is ahead: less than the time that the question took counts as nothing."""
+    before = now_ms()
+    clock = read_controller_time(sender, deadline)
+    after = now_ms()
+    if isinstance(clock, Unknown):
+        return clock
+    if before <= clock <= after:
+        return 0
+    return before - clock if clock < before else after - clock
+
+
+def _by_librdkafka(access: ReadAccess) -> Mapping[int, str] | Unknown:
+    """Each broker that leads a partition, asked where that ends: only the leader answers.
+
+    No consumer asks: it looks for the coordinator of its group, for which a broker creates
+    `__consumer_offsets` where nobody has used a group yet.
+    """
+    try:
+        with access.librdkafka() as clients:
+            return _ends_asked(clients)
+    except BreakglassError as error:
+        return Unknown(str(error))
+
+
+def _ends_asked(clients: Mapping[str, Any]) -> Mapping[int, str] | Unknown:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        admin = AdminClient(dict(clients), logger=LOG)
+    except KafkaException as error:
+        return Unknown(_why(error))
+    try:
+        admin.poll(0)
+        led = _led(admin.list_topics(timeout=patience.CONNECT))
+        with ThreadPoolExecutor(max(1, min(AT_ONCE, len(led))), "doctor") as asking:
+            answers = asking.map(lambda partition: _end_asked(admin, partition), led.values())
+            return dict(zip(led, answers, strict=True))
+    except KafkaException as error:
+        return Unknown(_why(error))
+
+
+def _led(metadata: Any) -> dict[int, tuple[str, int]]:
+    """A partition that each broker leads; brokers that lead none are left out."""
+    return {
+        partition.leader: (topic.topic, partition.id)
+        for topic in metadata.topics.values()
+        for partition in topic.partitions.values()
+        if partition.leader >= 0
+    }
+
+
+def _end_asked(admin: AdminClient, partition: tuple[str, int]) -> str:
+    """Why the leader does not answer; empty if it does, be it by a refusal."""
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    try:
+        (answer,) = admin.list_offsets(
+            {TopicPartition(*partition): latest}, request_timeout=patience.BRIEF
+        ).values()
+        answer.result()
+    except KafkaException as error:
+        return "" if error.args[0].name() in REFUSALS else _why(error)
+    return ""
+
+
+def _why(error: Any) -> str:
+    """Librdkafka's own words."""
+    return str(error.args[0].str())

@@ -1,0 +1,141 @@
+"""What was read of replicas earlier, kept for as long as it still says something. Pure.
+
+The contents of a log count while the log stays as it is. The broker of a time bomb stays marked
+after it was stopped: it no longer reports its log then, and without the mark it would look like
+a broker whose start brings everything back.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from breakglass.services.incident.row import IncidentRow
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.reading_allowance import Allowance
+from breakglass.services.model import (
+    Forfeited,
+    LogContents,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.evidence.contents import ContentsReading
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.session import Effort
+from breakglass.services.words.moments import time_text
+
+
+class Forfeits:
+    """What one session has seen; never forgotten while the broker stays silent."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[TopicPartition, UUID], dict[int, int]] = {}
+        """When the log of a broker was last read as a time bomb, in milliseconds of the epoch."""
+
+    def note(self, rows: Iterable[IncidentRow], read_at_ms: int) -> None:
+        """Take in what was concluded of *rows*, whose replicas were just read."""
+        for row in rows:
+            if row.verdict is Verdict.BOMB and row.action and row.action.broker is not None:
+                moments = self._seen.setdefault((row.partition, row.state.topic_id), {})
+                moments[row.action.broker] = read_at_ms
+
+    def applied(self, evidence: PartitionEvidence) -> PartitionEvidence:
+        """*evidence* with what is remembered of logs that cannot be read now."""
+        key = (evidence.partition, evidence.state.topic_id)
+        moments = self._seen.get(key)
+        if not moments:
+            return evidence
+        replicas = tuple([_remembered(replica, moments) for replica in evidence.replicas])
+        return replace(evidence, replicas=replicas)
+
+
+def _remembered(replica: ReplicaLog, moments: dict[int, int]) -> ReplicaLog:
+    if not isinstance(replica.log_end, Unknown):
+        moments.pop(replica.broker, None)
+        return replica
+    seen_at = moments.get(replica.broker)
+    if seen_at is None:
+        return replica
+    reason = (
+        f"electing it would destroy what others hold, as it reported at {time_text(seen_at)}; "
+        f"now {replica.log_end.reason}"
+    )
+    return replace(replica, log_end=Forfeited(reason))
+
+
+_Log = tuple[UUID, int, int | None]
+"""Topic id, log end offset, last written epoch: while they are the same, so is the log."""
+
+
+class ContinuedReading(ContentsReading):
+    """The contents of one reading of a watch, with those that earlier readings found."""
+
+    def __init__(
+        self,
+        memory: ContentsMemory,
+        client: ReadClient,
+        effort: Effort,
+        stop: Callable[[], bool],
+        allowance: Allowance,
+    ) -> None:
+        super().__init__(client, effort, stop=stop, allowance=allowance)
+        self._memory = memory
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        return super().applied(self._memory.applied(partitions))
+
+    def read(self, partitions: Sequence[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """As `ContentsReading.read`; nothing where the allowance is spent: a later reading does."""
+        if self.spent and self._effort is not Effort.OFF:
+            return self.applied(partitions)
+        known = super().read(partitions)
+        if not self._stop():
+            self._memory.note(known)
+        return known
+
+
+class ContentsMemory:
+    """The contents of offline replicas, by partition and broker."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[TopicPartition, int], tuple[_Log, LogContents]] = {}
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> list[PartitionEvidence]:
+        """*partitions* with the contents that were read of the same logs before."""
+        return (
+            [self._applied(evidence) for evidence in partitions] if self._held else list(partitions)
+        )
+
+    def note(self, partitions: Iterable[PartitionEvidence]) -> None:
+        """Remember the contents that *partitions* have."""
+        for evidence in partitions:
+            for replica in evidence.replicas:
+                log = _log(evidence, replica)
+                if log is not None and isinstance(replica.contents, LogContents):
+                    self._held[evidence.partition, replica.broker] = log, replica.contents
+
+    def keep(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget all but *partitions*."""
+        self._held = {key: contents for key, contents in self._held.items() if key[0] in partitions}
+
+    def _applied(self, evidence: PartitionEvidence) -> PartitionEvidence:
+        replicas = tuple([self._remembered(evidence, replica) for replica in evidence.replicas])
+        same = all(map(operator.is_, replicas, evidence.replicas))
+        return evidence if same else replace(evidence, replicas=replicas)
+
+    def _remembered(self, evidence: PartitionEvidence, replica: ReplicaLog) -> ReplicaLog:
+        known = self._held.get((evidence.partition, replica.broker))
+        if known is None or known[0] != _log(evidence, replica):
+            return replica
+        return replace(replica, contents=known[1])
+
+
+def _log(evidence: PartitionEvidence, replica: ReplicaLog) -> _Log | None:
+    end, epoch = replica.log_end, replica.last_written_epoch
+    if not isinstance(end, int) or not (epoch is None or isinstance(epoch, int)):
+        return None
+    return evidence.state.topic_id, end, epoch

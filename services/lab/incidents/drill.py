@@ -1,0 +1,226 @@
+"""A drill: a random incident raised on a lab, handed over, and judged when the player is done.
+
+What is known when it is handed over comes from the bookkeeper, which reads every log folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from breakglass.bookkeeping.folders import Name
+from breakglass.bookkeeping.judge import JudgeFinding
+from breakglass.bookkeeping.log_files import DamagedLog
+from breakglass.bookkeeping.said import SaidPartition
+from breakglass.bookkeeping.saved import read_rescues
+from breakglass.bookkeeping.score import (
+    BestLeader,
+    DrillPlay,
+    DrillScene,
+    DrillScore,
+    believed,
+    best_leaders,
+    score,
+    wrong_verdicts,
+)
+from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
+from breakglass.services.errors import LabError, Unreachable
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.incidents.incident import Happening, LabIncident
+from breakglass.services.lab.incidents.replay import BestPlay, Brokers, best_play
+from breakglass.services.lab.incidents.wreck import Wreck
+from breakglass.services.model import PartitionState, Unknown
+
+TRIES = 3
+ORDER_SECONDS = 10.0
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What the player gets to know, and what only the bookkeeper knows."""
+
+    scene: DrillScene
+    best: tuple[BestLeader, ...]
+    brokers: Brokers
+
+    @property
+    def startable(self) -> list[int]:
+        """Brokers that are down and can be started."""
+        return sorted(self.scene.returnable - set(self.brokers.hung))
+
+
+@dataclass(slots=True)
+class Drill:
+    """One incident on its lab."""
+
+    wreck: Wreck
+    handed_over: HandedOver
+    said: tuple[SaidPartition, ...] = ()
+    """What triage said when the incident was handed over."""
+    wrong: tuple[JudgeFinding, ...] = ()
+    """Of that, what the disks do not bear out."""
+
+    @property
+    def incident(self) -> LabIncident:
+        return self.wreck.incident
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.wreck.cluster
+
+    @property
+    def over(self) -> bool:
+        """Nothing is offline that can be brought back, and nothing that had a leader."""
+        scene = self.handed_over.scene
+        beyond = scene.offline - {best.name for best in self.handed_over.best}
+        try:
+            return not self.wreck.offline() - beyond
+        except (LabError, Unreachable):
+            return False
+
+    def hear(self, said: Iterable[SaidPartition]) -> None:
+        """Keep what a triage says, with the lost brokers declared gone, and check it."""
+        self.said = tuple(said)
+        names = [partition.name for partition in self.said]
+        ever = {name: self.wreck.book.ever_ended_at(name) for name in names}
+        gone = self.handed_over.brokers.gone
+        self.wrong = wrong_verdicts(self.said, self.handed_over.scene, ever, gone)
+
+    def replay(self) -> BestPlay:
+        """What would have been best."""
+        known = self.handed_over
+        return best_play(known.scene, known.best, self.said, known.brokers)
+
+    def judge(
+        self, rescues: Path, *, seconds: float = 0.0, keys: int = 0, commands: int = 0
+    ) -> DrillScore:
+        """The score of what there is now; *rescues* is the folder of this cluster's rescues.
+
+        Raises:
+            LabError: the lab does not say what there is.
+        """
+        self.wreck.settle()
+        leaders = {name: state.leader for name, state in self.wreck.partitions().items()}
+        play = DrillPlay(
+            self.wreck.read(),
+            leaders,
+            read_rescues(rescues),
+            self._changed(),
+            believed(self.wrong, self.said, leaders),
+            seconds,
+            keys,
+            commands,
+        )
+        best = self.replay()
+        return score(self.handed_over.scene, play, best_keys=best.keys, best_commands=best.commands)
+
+    def _changed(self) -> tuple[str, ...]:
+        """Settings and orders that are not as they were; an order is put back a moment later."""
+        before = self.handed_over.scene.state
+        found: list[str] = []
+
+        def as_it_was() -> bool:
+            found[:] = changes(before, read_state(self.cluster))
+            return not found
+
+        try:
+            self.cluster.wait_until(as_it_was, "settings as they were", timeout=ORDER_SECONDS)
+        except LabError:
+            return tuple(found)
+        return ()
+
+
+def raise_drill(incidents: Iterable[LabIncident], folder: Path) -> Drill:
+    """Play the first of *incidents* that leaves something to bring back, on a lab in *folder*.
+
+    Where it is interrupted, the lab runs on: `services.lab.keeper` takes it down.
+
+    Raises:
+        LabError: no lab could be started, or none of three incidents could be played and left
+            anything to bring back.
+    """
+    why = "nothing that can be brought back was offline"
+    for incident in islice(incidents, TRIES):
+        wreck = Wreck.start(incident, folder, tethered=False)
+        try:
+            wreck.play()
+            handed_over = hand_over(wreck)
+        except (LabError, Unreachable, DamagedLog) as error:
+            why = str(error)
+        else:
+            if handed_over.best:
+                for broker in handed_over.brokers.gone:
+                    wreck.cluster.give_up(broker)
+                return Drill(wreck, handed_over)
+        wreck.cluster.down()
+    raise LabError(f"This drill cannot be raised ({why}): name another --seed.")
+
+
+def hand_over(wreck: Wreck) -> HandedOver:
+    """Read everything as it is now."""
+    cluster = wreck.cluster
+    states = wreck.partitions()
+    disks, fenced = wreck.read(), cluster.fenced()
+    offline = {name: state for name, state in states.items() if state.offline}
+    empty = _replaced(wreck.incident) & wreck.awake
+    back = frozenset(wreck.incident.curable) - wreck.awake
+    scene = DrillScene(
+        disks,
+        read_state(cluster),
+        frozenset(offline),
+        {
+            name: [b for b in disks.readable.get(name, ()) if fenced.get(b) is False]
+            for name in offline
+        },
+        {name: _successors(state) for name, state in offline.items()},
+        back,
+        frozenset({topic.name for topic in wreck.incident.topics if topic.compacted} | INTERNAL),
+    )
+    out = {node.id for node in cluster.brokers} - wreck.awake - back
+    hung = tuple(sorted(broker for broker in back if cluster.broker(broker).paused))
+    bombs = {broker for broker in empty if _may_lead_empty(scene, broker)}
+    disks_of = {broker: _log_dirs(cluster, broker) for broker in back}
+    brokers = Brokers(sorted(out), disks_of, hung, sorted(bombs))
+    return HandedOver(scene, best_leaders(scene), brokers)
+
+
+def _log_dirs(cluster: Cluster, broker: int) -> list[str]:
+    """The log directories of a broker, below the folder of the lab."""
+    paths = cluster.broker(broker).layout.log_dirs
+    return [str(path.relative_to(cluster.state_dir)) for path in paths]
+
+
+def read_state(cluster: Cluster) -> ClusterState:
+    """Settings, orders and leaders, as the bookkeeper reads them."""
+    return read_cluster(cluster.lab_bootstrap)
+
+
+def _successors(state: PartitionState) -> set[int]:
+    """Who leads by itself as soon as it is back: in sync last, or recorded as eligible."""
+    elr = () if isinstance(state.elr, Unknown) else state.elr
+    last = () if isinstance(state.last_known_elr, Unknown) else state.last_known_elr
+    return {*state.isr, *elr, *last}
+
+
+def _replaced(incident: LabIncident) -> set[int]:
+    """Brokers that came back with new disks."""
+    empty = [step for step in incident.steps if step.act is Happening.RETURN_EMPTY]
+    return {broker for step in empty for broker in step.brokers}
+
+
+def _may_lead_empty(scene: DrillScene, broker: int) -> bool:
+    """Whether *broker* may lead a partition of which it holds nothing and others do."""
+    return any(
+        broker in scene.successors[name]
+        and broker in scene.electable[name]
+        and not scene.log(name, broker).places
+        and _others_hold(scene, name)
+        for name in scene.offline
+    )
+
+
+def _others_hold(scene: DrillScene, name: Name) -> bool:
+    return any(log.places for log in scene.required(name).values())

@@ -1,0 +1,1 @@
+"""Figures for Prometheus: what a cluster and its backups are like, and how fresh that is."""

@@ -1,0 +1,1 @@
+"""Reads Kafka's internal topics, and which of their keys an election sets back (R17)."""

@@ -1,0 +1,259 @@
+"""Finds the states of internal partitions that an election loses, on live replicas and dead disks.
+
+For each partition one log is kept: the leader's, or that of the replica to elect. Every other log
+is read from where its leader epochs diverge from the kept log's, as brokers truncate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from breakglass.services import patience
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.replica_epochs import parting
+from breakglass.services.errors import BreakglassError, WrongCluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import (
+    INTERNAL_TOPICS,
+    EpochHistory,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.internal_topics.meaning import LostState
+from breakglass.services.recovery.internal_topics.state import StateFold, differences
+from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.rescue.past_leader import written_epochs
+from breakglass.services.recovery.transactions.source import LoggedBatch, SourceLog
+from breakglass.services.topic_backup.batches import decode_batch
+
+EPOCHS = 64
+
+Batches = Iterator[LoggedBatch | UnreadableRange]
+
+
+@dataclass(frozen=True, slots=True)
+class LostTail:
+    """The part of one log that the kept log of its partition lacks."""
+
+    partition: TopicPartition
+    kept: int
+    """The broker whose log is kept."""
+    source: str
+    """The other log: ``b2``, or the address of a folder."""
+    start: int
+    """The offset at which the two logs diverge."""
+    end: int
+    states: tuple[LostState, ...]
+    """The states that differ, sorted by key."""
+    unreadable: tuple[UnreadableRange, ...] = ()
+    not_understood: int = 0
+    """Number of records of an unknown version."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalLoss:
+    """What one internal partition loses."""
+
+    partition: TopicPartition
+    leader: int | None
+    kept: int | Unknown
+    """The broker whose log is kept; Unknown with the reason, if no replica is to be elected."""
+    tails: tuple[LostTail, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Logs that could not be compared, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalSearch:
+    """Which partitions and sources are searched."""
+
+    sources: tuple[SourceLog, ...] = ()
+    designees: Callable[[PartitionState], int | Unknown] = lambda _: Unknown(
+        "nobody leads it, and nobody is named to be elected"
+    )
+    """The broker whose log is kept, for partitions without a leader."""
+    go_on: Callable[[], None] = lambda: None
+    """Called now and then; an exception that it raises ends the reading."""
+
+    def run(self, client: ReadClient) -> Iterator[InternalLoss]:
+        """Each internal partition, in the order of their recovery (R17).
+
+        Raises:
+            Unreachable: no broker serves the cluster's metadata.
+            WrongCluster: a source is of another cluster.
+        """
+        snapshot = client.snapshot(Deadline.after(patience.COMMAND), with_settings=False)
+        for source in self.sources:
+            if source.cluster_id not in (None, snapshot.cluster_id):
+                raise WrongCluster(
+                    f"{source.name} is of cluster {source.cluster_id}, and these addresses lead to "
+                    f"{snapshot.cluster_id}: leave that source out"
+                )
+        live = {broker.id for broker in snapshot.brokers if broker.fenced is not True}
+        states = [
+            partition
+            for partition in snapshot.partitions
+            if partition.partition.topic in INTERNAL_TOPICS
+        ]
+        for state in sorted(states, key=lambda state: recovery_order(state.partition)):
+            yield self._of_partition(client, state, live)
+
+    def _of_partition(
+        self, client: ReadClient, state: PartitionState, live: set[int]
+    ) -> InternalLoss:
+        kept = self.designees(state) if state.leader is None else state.leader
+        found = InternalLoss(state.partition, state.leader, kept)
+        if isinstance(kept, Unknown):
+            return found
+        unread: dict[str, str] = {}
+        try:
+            comparison = _Comparison(client, state, kept, self.go_on)
+        except BreakglassError as error:
+            return InternalLoss(
+                state.partition, state.leader, kept, unread={f"b{kept}": str(error)}
+            )
+        tails: list[LostTail] = []
+        # Followers have already truncated to their leader's log.
+        others = sorted(live.intersection(state.assignment) - {kept}) if state.offline else []
+        held = [source for source in self.sources if source.partition == state.partition]
+        for name, compare in (
+            *((f"b{broker}", _of_broker(comparison, broker)) for broker in others),
+            *((source.name, _of_source(comparison, source)) for source in held),
+        ):
+            try:
+                tail = compare()
+            except BreakglassError as error:
+                unread[name] = str(error)
+                continue
+            if isinstance(tail, Unknown):
+                unread[name] = tail.reason
+            elif tail is not None:
+                tails.append(tail)
+        return InternalLoss(state.partition, state.leader, kept, tuple(tails), unread)
+
+
+def _of_broker(comparison: _Comparison, broker: int) -> Callable[[], LostTail | Unknown | None]:
+    return lambda: comparison.with_broker(broker)
+
+
+def _of_source(
+    comparison: _Comparison, source: SourceLog
+) -> Callable[[], LostTail | Unknown | None]:
+    return lambda: comparison.with_source(source)
+
+
+class _Comparison:
+    """Compares other logs with the log that is kept."""
+
+    def __init__(
+        self, client: ReadClient, state: PartitionState, kept: int, go_on: Callable[[], None]
+    ) -> None:
+        self._client, self._state, self._kept, self._go_on = client, state, kept, go_on
+        self._log = _replica(client, state, kept)
+
+    def with_broker(self, broker: int) -> LostTail | Unknown | None:
+        """What only the replica on *broker* has; None if nothing."""
+        other = _replica(self._client, self._state, broker)
+        start = parting(other.history, self._log.history)
+        if start is None and other.end > other.start:
+            return Unknown(f"b{broker} and b{self._kept} have no epoch in common")
+        if start is None or start >= other.end:
+            return None
+        batches = _batches(
+            self._client, broker, self._state.partition, start, other.end, self._go_on
+        )
+        return self._tail(f"b{broker}", start, other.end, (batch for _, batch in batches))
+
+    def with_source(self, source: SourceLog) -> LostTail | Unknown | None:
+        """What only a log folder or a rescue has; None if nothing."""
+        if source.topic_id != self._state.topic_id:
+            return Unknown("it is not known to be of this topic, by its topic id")
+        first, end = source.start(), source.end()
+        if first is None or end is None:
+            return None
+        start: int | None = first
+        if not source.rescued:
+            ours = written_epochs(source.path, end)
+            if isinstance(ours, Unknown):
+                return ours
+            start = parting(ours, self._log.history)
+        if start is None:
+            return Unknown(f"it has no epoch in common with b{self._kept}")
+        if start >= end:
+            return None
+        return self._tail(source.name, start, end, source.batches(start))
+
+    def _tail(self, name: str, start: int, end: int, batches: Batches) -> LostTail:
+        topic = self._state.partition.topic
+        left = StateFold(topic)
+        lost: StateFold | None = None
+        log = self._log
+        kept = _batches(
+            self._client, self._kept, self._state.partition, log.start, log.end, self._go_on
+        )
+        for at, batch in kept:
+            if lost is None and at >= start:
+                lost = left.copy()
+            left.add(batch)
+        lost = left.copy() if lost is None else lost
+        unreadable: list[UnreadableRange] = []
+        for item in batches:
+            self._go_on()
+            if isinstance(item, UnreadableRange):
+                unreadable.append(item)
+            else:
+                lost.add(item)
+        states = tuple(
+            LostState(key, had, has) for key, (had, has) in differences(lost, left.state).items()
+        )
+        return LostTail(
+            self._state.partition,
+            self._kept,
+            name,
+            start,
+            end,
+            states,
+            tuple(unreadable),
+            lost.not_understood,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    start: int
+    end: int
+    history: EpochHistory
+
+
+def _replica(client: ReadClient, state: PartitionState, broker: int) -> _Replica:
+    """Read *broker*'s replica. Raises BreakglassError."""
+    reader, deadline = client.replicas_on(broker), Deadline.after(patience.COMMAND)
+    told = reader.read({state.partition: state.topic_id}, deadline)[state.partition]
+    reader.deepen([state.partition], EPOCHS, deadline)
+    history = reader.history(state.partition)
+    for value in (told.log_start, told.log_end, history):
+        if isinstance(value, Unknown):
+            raise BreakglassError(value.reason)
+    assert isinstance(told.log_start, int)
+    assert isinstance(told.log_end, int)
+    assert isinstance(history, EpochHistory)
+    return _Replica(told.log_start, told.log_end, history)
+
+
+def _batches(
+    client: ReadClient,
+    broker: int,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    go_on: Callable[[], None],
+) -> Iterator[tuple[int, LoggedBatch]]:
+    """The batches of a replica's log, each with its offset. Raises as `ReplicaRecords`."""
+    log = ReplicaRecords(client.sender, broker, partition, go_on=go_on)
+    for chunk in log.chunks(start, end):
+        for header in chunk.headers:
+            yield header.base_offset, LoggedBatch.of(decode_batch(chunk.data, header, log.where))

@@ -1,0 +1,289 @@
+"""Makes the ledger of an incident from its journal, later journals, rescues and the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from breakglass.services.clock import now_ms
+from breakglass.services.guard.journal_view import UNKNOWN, Details
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.ledger.beside import CopyBeside, of_unread
+from breakglass.services.recovery.ledger.claims import (
+    PutBackClaim,
+    RescueClaim,
+    approvals_in,
+    consents_in,
+    doubtful_put_back,
+    folder_of,
+    holdings_in,
+    left_out_in,
+    not_sent_in,
+    put_backs_in,
+    rescues_in,
+)
+from breakglass.services.recovery.ledger.copies import FoundCopies
+from breakglass.services.recovery.ledger.entries import (
+    CopiedSpan,
+    Fate,
+    FateSum,
+    IncidentLedger,
+    PartitionCase,
+    PartitionLedger,
+    SettledLogs,
+)
+from breakglass.services.recovery.ledger.holdings import NOT_WRITTEN, Holdings
+from breakglass.services.recovery.ledger.present import LeaderNow
+from breakglass.services.recovery.ledger.settle import settled
+from breakglass.services.recovery.ledger.sources import LedgerSources
+from breakglass.services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding
+from breakglass.services.recovery.timeline.moments import moments_of
+from breakglass.services.recovery.timeline.stake import stake_of
+
+_LED = frozenset(
+    {
+        str(RecoveryResult.ELECTED),
+        str(RecoveryResult.ALREADY_ONLINE),
+        str(RecoveryResult.ELECTED_ANOTHER),
+    }
+)
+
+
+def ledger_of(sources: LedgerSources) -> IncidentLedger:
+    """The ledger; pure.
+
+    Raises:
+        UsageError: the journal is not of a recovery.
+    """
+    view, brief = sources.account.view, sources.account.brief
+    endings = sources.endings
+    held, rescues, noted = holdings_in(view), rescues_in(view), not_sent_in(view)
+    folders = {
+        folder_of(claim.path.parent)
+        for claims in rescues.values()
+        for claim in claims
+        if claim.path is not None
+    }
+    folders |= {folder_of(copy.folder) for copies in sources.beside.values() for copy in copies}
+    put_backs: dict[TopicPartition, list[PutBackClaim]] = {}
+    for claim in put_backs_in(sources.others):
+        if claim.folder in folders:
+            put_backs.setdefault(claim.partition, []).append(claim)
+    lines = [
+        _PartitionLine(
+            _as_noted(ending, noted.get(ending.partition, {})),
+            _holdings(ending.partition, held, sources.planned),
+            rescues.get(ending.partition, ()),
+            put_backs.get(ending.partition, ()),
+            sources.copies.get(ending.partition, FoundCopies()),
+            sources.beside.get(ending.partition, ()),
+            None if sources.now is None else sources.now.get(ending.partition),
+            view.plan.items[ending.partition] if view.plan is not None else {},
+        ).settled()
+        for ending in endings
+    ]
+    return IncidentLedger(
+        cluster_id=view.cluster_id,
+        journal=view.path,
+        what=brief.what,
+        result=brief.result,
+        people=tuple(dict.fromkeys((brief.who, *brief.resumed_by))),
+        opened_at_ms=brief.opened_at_ms,
+        last_at_ms=brief.last_at_ms,
+        made_at_ms=now_ms(),
+        consents=consents_in(view),
+        digest=brief.digest,
+        approved_by=approvals_in(view),
+        partitions=tuple(lines),
+        left_out=left_out_in(view),
+        put_back_by=tuple(
+            dict.fromkeys(claim.journal for claims in put_backs.values() for claim in claims)
+        ),
+        notes=(*sources.notes, *_unread_copies(sources, lines)),
+        asked_cluster=sources.now is not None,
+        moments=tuple((moment.at_ms, moment.says) for moment in moments_of(view)),
+    )
+
+
+def _unread_copies(sources: LedgerSources, lines: Iterable[PartitionLedger]) -> Iterable[str]:
+    for line in lines:
+        yield from of_unread(sources.beside.get(line.partition, ()), line.unread)
+
+
+def _holdings(
+    partition: TopicPartition,
+    held: Mapping[TopicPartition, Holdings | Unknown],
+    planned: Mapping[TopicPartition, Holdings],
+) -> Holdings | Unknown:
+    """The replicas' logs by the journal, or by the plan's file if the journal lacks them."""
+    found = held.get(partition, NOT_WRITTEN)
+    return planned.get(partition, found) if isinstance(found, Unknown) else found
+
+
+def _as_noted(ending: PartitionEnding, noted: Details) -> PartitionEnding:
+    """*ending*, with the result that a note gives to a partition for which nothing was sent."""
+    if ending.result != NOTHING_SENT or not noted:
+        return ending
+    leader = noted.get("leader")
+    return replace(
+        ending,
+        result=str(noted.get("result", ending.result)),
+        reason=str(noted.get("reason") or ending.reason),
+        leader=leader if isinstance(leader, int) else None,
+    )
+
+
+@dataclass(frozen=True)
+class _PartitionLine:
+    """All that is known about one partition, from which it is settled."""
+
+    ending: PartitionEnding
+    holdings: Holdings | Unknown
+    rescues: Sequence[RescueClaim]
+    put_backs: Sequence[PutBackClaim]
+    copies: FoundCopies
+    beside: Sequence[CopyBeside]
+    now: LeaderNow | None
+    planned: Details
+
+    def settled(self) -> PartitionLedger:
+        holdings = self.holdings
+        if isinstance(holdings, Unknown):
+            return self._without_holdings(holdings)
+        found = settled(self._case(holdings))
+        unread = [replica.broker for replica in found.replicas if isinstance(replica.end, Unknown)]
+        return PartitionLedger(
+            partition=self.ending.partition,
+            result=self.ending.result,
+            leader=self._leader,
+            replicas=found.replicas,
+            sums=found.sums,
+            held=found.held,
+            uncounted=(*found.uncounted, *_without_start(found)),
+            differences=(*found.differences, *self.copies.differences, *self._price(found)),
+            reason=self.ending.reason,
+            agreed=self.ending.price,
+            approximate=holdings.approximate,
+            unread=tuple(unread),
+            unread_at_least=self._bound(),
+            unread_source=self.ending.unread_source,
+            confirmed=self._confirmed(found),
+        )
+
+    def _without_holdings(self, why: Unknown) -> PartitionLedger:
+        """The partition by an older journal, which only says what was rescued and put back."""
+        back = sum(span.end - span.start for span in self._back())
+        saved = sum(span.end - span.start for span in self.copies.rescued)
+        sums = {
+            fate: FateSum(unproven=records)
+            for fate, records in ((Fate.PUT_BACK, back), (Fate.RESCUED, saved - back))
+            if records > 0
+        }
+        return PartitionLedger(
+            partition=self.ending.partition,
+            result=self.ending.result,
+            leader=self._leader,
+            replicas=(),
+            sums=sums,
+            held=why,
+            uncounted=(why.reason,),
+            differences=self.copies.differences,
+            reason=self.ending.reason,
+            agreed=self.ending.price,
+            unread=self.ending.abandons,
+            unread_at_least=self._bound(),
+            unread_source=self.ending.unread_source,
+        )
+
+    def _case(self, holdings: Holdings) -> PartitionCase:
+        doubtful = [
+            span
+            for claim in self.put_backs
+            if not claim.proved or isinstance(claim.spans, Unknown)
+            for span in doubtful_put_back(claim, self._wanted(claim.broker))
+        ]
+        return PartitionCase(
+            holdings=holdings,
+            leader=self._leader,
+            elected=self._elected(),
+            unsaved=self._unsaved(),
+            rescued=(
+                *self.copies.rescued,
+                *(span for copy in self.beside for span in copy.spans(holdings)),
+            ),
+            put_back=(*self._back(), *self._back_from_beside(holdings)),
+            doubtful=(*doubtful, *self.copies.doubtful),
+            now=None if self.now is None else self.now.log,
+        )
+
+    @property
+    def _leader(self) -> int | None:
+        """The leader by the journal; if the journal elected none, the present leader."""
+        if self.ending.result in _LED:
+            return self.ending.leader
+        return None if self.now is None else self.now.leader
+
+    def _elected(self) -> bool | Unknown:
+        if self.ending.result == UNKNOWN:
+            return Unknown(self.ending.reason or "whether anybody was elected is not known")
+        return self.ending.result in _LED
+
+    def _unsaved(self) -> str:
+        failed = [claim.reason for claim in self.rescues if not claim.whole]
+        if failed:
+            return f"its rescue failed: {failed[-1]}"
+        return "it was not rescued"
+
+    def _back(self) -> tuple[CopiedSpan, ...]:
+        """The spans that restores provably put back."""
+        return tuple(
+            CopiedSpan(claim.broker, start, end, claim.journal.stem)
+            for claim in self.put_backs
+            if claim.proved and not isinstance(claim.spans, Unknown)
+            if not any(copy.is_source_of(claim) for copy in self.beside)
+            for start, end in claim.spans
+        )
+
+    def _back_from_beside(self, holdings: Holdings) -> Iterable[CopiedSpan]:
+        """The spans that restores provably put back from rescues that the journal does not have."""
+        for claim in self.put_backs:
+            for copy in self.beside:
+                if copy.is_source_of(claim):
+                    yield from copy.put_back(claim, holdings)
+
+    def _wanted(self, broker: int) -> tuple[tuple[int, int], ...]:
+        return tuple(
+            span for claim in self.rescues if claim.broker == broker for span in claim.wanted
+        )
+
+    def _bound(self) -> int | Unknown:
+        bound = self.ending.unread_at_least
+        return Unknown("nothing was known of unread logs") if bound is None else bound
+
+    def _confirmed(self, found: SettledLogs) -> bool | Unknown | None:
+        if self.now is None:
+            return None
+        if isinstance(self.now.log, Unknown):
+            return self.now.log
+        return Unknown(found.unconfirmed) if found.unconfirmed else not found.gone
+
+    def _price(self, found: SettledLogs) -> tuple[str, ...]:
+        """Where the records that the election cut off differ from the agreed loss."""
+        agreed = stake_of([self.ending.price])
+        own = self.ending.result == RecoveryResult.ELECTED
+        if not own or not agreed.said or agreed.unknown or found.cut_off is None:
+            return ()
+        if self.planned.get("designee") != self.ending.leader or agreed.records == found.cut_off:
+            return ()
+        return (
+            f"it was agreed to lose {self.ending.price} records, and {found.cut_off:,} of those "
+            "that replicas held are not in the elected log",
+        )
+
+
+def _without_start(found: SettledLogs) -> Iterable[str]:
+    """Replicas whose log end is known and log start is not: their records cannot be counted."""
+    for replica in found.replicas:
+        if isinstance(replica.start, Unknown) and isinstance(replica.end, int):
+            yield f"b{replica.broker}: {replica.start.reason}"

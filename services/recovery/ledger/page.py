@@ -1,0 +1,300 @@
+"""Lays out the ledger as one page of facts, sums and tables, for text, HTML and screen.
+
+Texts on the page may come from brokers, files and other people: each renderer must escape them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from breakglass.services.recovery.ledger.entries import (
+    Fate,
+    FateSum,
+    IncidentLedger,
+    LedgerEntry,
+    PartitionLedger,
+    ReplicaLedger,
+    UnreadLogs,
+    total_of,
+)
+from breakglass.services.recovery.timeline.moments import digest_text, partition_numbers
+from breakglass.services.words.figures import count, partitions_text, unread_figure
+from breakglass.services.words.moments import time_text
+
+SHOWN_PARTITIONS = 40
+SHOWN_BY_OFFSET = 20
+SHOWN_LINES = 20
+SHOWN_CONSENTS = 10
+
+TROUBLE = (Fate.LOST, Fate.UNKNOWN, Fate.WAITING, Fate.RESCUED, Fate.PUT_BACK)
+CALM = (0,) * (2 + len(TROUBLE))
+MEANS = {
+    Fate.KEPT: "in the leader's log",
+    Fate.PUT_BACK: "appended to the topic again",
+    Fate.RESCUED: "in a rescue's folder",
+    Fate.LOST: "in no log, in no rescue",
+    Fate.WAITING: "nobody elected: on replicas",
+    Fate.UNKNOWN: "nobody knows",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """Rows under titles."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()
+    """Columns of figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLines:
+    """Sentences under a title."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPage:
+    """The page."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    """Label and sentence."""
+    verdict: str
+    """Whether the sums add up."""
+    adds_up: bool
+    blocks: tuple[PageTable | PageLines, ...]
+
+
+def ledger_page(ledger: IncidentLedger) -> LedgerPage:
+    """*ledger* as a page; partitions of which all was kept are counted and not listed."""
+    return LedgerPage(
+        f"Ledger of an incident: {ledger.what}, {ledger.result}",
+        tuple(_facts(ledger)),
+        verdict(ledger),
+        ledger.adds_up,
+        tuple(_blocks(ledger)),
+    )
+
+
+def verdict(ledger: IncidentLedger) -> str:
+    """``The sums add up: 425 records, each with its fate.``, or how many do not."""
+    about = "~" if ledger.approximate else ""
+    if not ledger.adds_up:
+        wrong = sum(bool(partition.differences) for partition in ledger.partitions)
+        return f"The sums do not add up for {partitions_text(wrong)}: see below."
+    told = (
+        f"The sums add up: {about}{ledger.held:,} records of readable replicas, each with its fate"
+    )
+    if ledger.uncounted:
+        return f"{told}; of {partitions_text(ledger.uncounted)} not all could be counted."
+    return f"{told}."
+
+
+def _facts(ledger: IncidentLedger) -> Iterator[tuple[str, str]]:
+    yield "Cluster", ledger.cluster_id
+    yield "When", f"{time_text(ledger.opened_at_ms)} to {time_text(ledger.last_at_ms)} (UTC)"
+    yield "Who", ", then ".join(ledger.people)
+    for consent in ledger.consents[:SHOWN_CONSENTS]:
+        how = " (by the command's name)" if consent.implied else ""
+        said = f"{time_text(consent.at_ms)} {consent.who}: {consent.phrase}{how}"
+        yield "Agreed", said
+    more = len(ledger.consents) - SHOWN_CONSENTS
+    if more > 0:
+        yield "Agreed", f"and {more:,} more consents"
+    if ledger.digest:
+        spoken = digest_text(ledger.digest)
+        yield "Plan", f"{spoken}, digest {ledger.digest}"
+        yield "Approved", ", ".join(ledger.approved_by) or "by nobody, as far as the journal says"
+    yield "Journal", str(ledger.journal)
+    for path in ledger.put_back_by:
+        yield "Put back", str(path)
+    yield "Cluster now", _asked(ledger)
+    yield "Made", time_text(ledger.made_at_ms)
+    for note in ledger.notes:
+        yield "Note", note
+
+
+def _asked(ledger: IncidentLedger) -> str:
+    if not ledger.asked_cluster:
+        return "not asked: what is kept is so by the journal"
+    kept = [partition for partition in ledger.partitions if partition.confirmed is True]
+    gone = sum(partition.confirmed is False for partition in ledger.partitions)
+    unsure = len(ledger.partitions) - len(kept) - gone
+    parts = [f"all that was kept is there of {partitions_text(len(kept))}"]
+    if gone:
+        parts.append(f"some is gone of {gone:,}")
+    if unsure:
+        parts.append(f"not known of {unsure:,}")
+    return ", ".join(parts)
+
+
+def _blocks(ledger: IncidentLedger) -> Iterator[PageTable | PageLines]:
+    if ledger.differences:
+        yield PageLines("Where the sums do not add up", _bounded(ledger.differences))
+    yield _sums(ledger)
+    if ledger.unread:
+        lines = tuple(_unread(logs) for logs in ledger.unread)
+        yield PageLines("Replicas that could not be read, in no sum", lines)
+    noted = sorted([partition for partition in ledger.partitions if partition.of_note], key=_calm)
+    if noted:
+        yield _partitions(noted)
+    whole = len(ledger.partitions) - len(noted)
+    rest = list[str]()
+    if len(noted) > SHOWN_PARTITIONS:
+        rest.append(f"and {len(noted) - SHOWN_PARTITIONS:,} more partitions: --json has them all")
+    if whole:
+        rest.append(f"Of {partitions_text(whole)} everything was kept: {_named(ledger)}")
+    if rest:
+        yield PageLines("", tuple(rest))
+    by_offset = [ledger for ledger in noted if ledger.replicas and _calm(ledger) != CALM]
+    if by_offset:
+        yield _by_offset(by_offset[:SHOWN_BY_OFFSET])
+    uncounted = [
+        f"{partition.partition}: {why}"
+        for partition in ledger.partitions
+        for why in partition.uncounted
+    ]
+    if uncounted:
+        yield PageLines("Not counted", _bounded(uncounted))
+    if ledger.left_out:
+        left = [f"{partition}: {reason}" for partition, reason in ledger.left_out]
+        yield PageLines("Not elected, in no sum", _bounded(left))
+    if ledger.moments:
+        told = [f"{time_text(at_ms)}  {says}" for at_ms, says in ledger.moments]
+        yield PageLines("What happened (UTC)", _bounded(told))
+
+
+def _calm(one: PartitionLedger) -> tuple[int, ...]:
+    """Sort key, lowest for the partition with the most to review; `CALM` if at most unread."""
+    records = [one.sums.get(fate, FateSum()).total for fate in TROUBLE]
+    return (-len(one.differences), -len(one.uncounted), *(-number for number in records))
+
+
+def _sums(ledger: IncidentLedger) -> PageTable:
+    about = "~" if ledger.approximate else ""
+    sums = ledger.sums
+    rows: list[tuple[str, ...]] = [
+        (str(fate), *_figures(sums.get(fate, FateSum()), about), MEANS[fate])
+        for fate in Fate
+        if fate is not Fate.WAITING or fate in sums
+    ]
+    total = total_of(sums)
+    more = f" + ? ({ledger.uncounted:,})" if ledger.uncounted else ""
+    together, *parts = _figures(total, about)
+    rows.append(("sum", f"{together}{more}", *parts, ""))
+    rows.append(("held", f"{about}{ledger.held:,}{more}", "", "", "", "counted apart from fates"))
+    columns = ("Records", "All", "Committed", "Uncommitted", "Unproven", "What became of them")
+    title = "Records of readable replicas, each (leader epoch, offset) once"
+    return PageTable(title, columns, tuple(rows), frozenset({1, 2, 3, 4}))
+
+
+def _figures(found: FateSum, about: str) -> tuple[str, str, str, str]:
+    figures = (found.total, found.committed, found.uncommitted, found.unproven)
+    first, second, third, fourth = (f"{about if figure else ''}{figure:,}" for figure in figures)
+    return first, second, third, fourth
+
+
+def _unread(one: UnreadLogs) -> str:
+    known = f">= {one.at_least:,}" if one.at_least or not one.unbounded else ""
+    unknown = f"? ({one.unbounded:,})" if one.unbounded else ""
+    bound = " + ".join(filter(None, (known, unknown)))
+    return f"b{one.broker} of {partitions_text(one.partitions)}: unknown, {bound}"
+
+
+def _partitions(partitions: Sequence[PartitionLedger]) -> PageTable:
+    fates = [
+        fate
+        for fate in Fate
+        if fate is not Fate.WAITING or any(fate in partition.sums for partition in partitions)
+    ]
+    columns = ("Partition", "Leader", "Held", *(_title(fate) for fate in fates), "Unread")
+    rows = tuple(_partition(partition, fates) for partition in partitions[:SHOWN_PARTITIONS])
+    title = "Partitions with more to say than that all was kept"
+    return PageTable(title, columns, rows, frozenset(range(2, len(columns) - 1)))
+
+
+def _title(fate: Fate) -> str:
+    return str(fate).capitalize()
+
+
+def _partition(one: PartitionLedger, fates: Sequence[Fate]) -> tuple[str, ...]:
+    leader = "-" if one.leader is None else f"b{one.leader}"
+    about = "~" if one.approximate else ""
+    held = f"{about}{one.held:,}" if isinstance(one.held, int) else "?"
+    return (
+        str(one.partition),
+        leader,
+        held,
+        *(_cell(one, fate, about) for fate in fates),
+        unread_figure(one.unread, one.unread_at_least) if one.unread else "-",
+    )
+
+
+def _cell(one: PartitionLedger, fate: Fate, about: str) -> str:
+    """A figure, which is a lower bound if replicas could not be counted."""
+    records = one.sums.get(fate, FateSum()).total
+    if one.uncounted:
+        return f"{about}{records:,} + ?" if records else "?"
+    return f"{about if records else ''}{records:,}"
+
+
+def _by_offset(partitions: Sequence[PartitionLedger]) -> PageTable:
+    rows = [row for partition in partitions for row in _offsets(partition)]
+    columns = ("Partition", "Replica", "Offsets", "Records", "Fate", "Where, or why")
+    title = "By offsets: every replica of these partitions"
+    return PageTable(title, columns, tuple(rows), frozenset({3}))
+
+
+def _offsets(one: PartitionLedger) -> Iterator[tuple[str, ...]]:
+    for replica in one.replicas:
+        name = (str(one.partition), f"b{replica.broker}")
+        if replica.unread is not None:
+            end = count(replica.end)
+            yield (*name, f"?-{end}", "?", "unknown", replica.unread.reason)
+        elif not replica.entries:
+            yield (*name, "-", "0", "empty", "")
+        else:
+            yield from ((*name, *_entry(entry)) for entry in merged(replica))
+
+
+def merged(replica: ReplicaLedger) -> Iterator[LedgerEntry]:
+    """The replica's entries, with entries merged that differ only in their standing."""
+    last: LedgerEntry | None = None
+    for entry in replica.entries:
+        if last is not None and (last.fate, last.reason) == (entry.fate, entry.reason):
+            last = LedgerEntry(last.start, entry.end, last.fate, last.standing, last.reason)
+        else:
+            if last is not None:
+                yield last
+            last = entry
+    if last is not None:
+        yield last
+
+
+def _entry(entry: LedgerEntry) -> tuple[str, str, str, str]:
+    offsets = f"{entry.start:,}-{entry.end - 1:,}"
+    return offsets, f"{entry.offsets:,}", str(entry.fate), entry.reason
+
+
+def _named(ledger: IncidentLedger) -> str:
+    """``orders [0-3], ledger [1]``, the first topics."""
+    topics: dict[str, list[int]] = {}
+    for partition in ledger.partitions:
+        if not partition.of_note:
+            topics.setdefault(partition.partition.topic, []).append(partition.partition.partition)
+    named = [f"{topic} [{partition_numbers(numbers)}]" for topic, numbers in topics.items()]
+    more = len(named) - SHOWN_LINES
+    also = f" and {more:,} more topics" if more > 0 else ""
+    return ", ".join(named[:SHOWN_LINES]) + also
+
+
+def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
+    held = tuple(lines)
+    more = len(held) - SHOWN_LINES
+    return (*held[:SHOWN_LINES], f"and {more:,} more: --json has them all") if more > 0 else held

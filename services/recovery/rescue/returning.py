@@ -1,0 +1,296 @@
+"""Finds the records that a dead broker would lose by starting under the present leaders.
+
+A follower truncates each log where it diverges from the leader's, and drops records before the
+leader's log start. The broker is safe to start if every dropped record is in a rescue, byte for
+byte. A log whose loss is unknown is never safe. Folders and rescues are only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from breakglass.services.divergence.entry import UnreadableRange
+from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import BreakglassError
+from breakglass.services.model import PartitionState, Role, TopicPartition
+from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.recovery.rescue.past_leader import LeaderReach
+from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
+from breakglass.services.topic_backup.manifest import read_manifest
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record
+
+
+class ReturnFate(StrEnum):
+    """What happens to one replica's log when its broker starts."""
+
+    KEPT = "kept"
+    """No record is dropped."""
+    RESCUED = "rescued"
+    """Every dropped record is in a rescue."""
+    LOST = "lost"
+    """Records would be lost."""
+    UNKNOWN = "unknown"
+    """The result cannot be determined."""
+
+    @property
+    def safe(self) -> bool:
+        """Whether this log allows its broker to start."""
+        return self in (ReturnFate.KEPT, ReturnFate.RESCUED)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturningReplica:
+    """One replica of the broker."""
+
+    partition: TopicPartition
+    fate: ReturnFate
+    why: str
+    log: Path | None = None
+    """The log's folder; None: the log is in none of the folders."""
+    leader: int | None = None
+    start: int = 0
+    end: int = 0
+    """The offsets of the log are ``[start, end)``."""
+    dropped: tuple[Span, ...] = ()
+    """The offsets that the broker would drop."""
+    records: int = 0
+    """Number of readable records among the dropped offsets, without transaction markers."""
+    rescued: int = 0
+    """Number of these records that are in a rescue."""
+    unreadable: tuple[UnreadableRange, ...] = ()
+    """Stretches of the dropped offsets that cannot be read."""
+    first_lost: int | None = None
+    """The lowest offset that would be lost."""
+    torn: bool = False
+    """A torn batch follows, which nobody can read: the broker truncates it when it starts."""
+
+    @property
+    def lost(self) -> int:
+        """Records that would be lost."""
+        return self.records - self.rescued
+
+
+@dataclass(frozen=True, slots=True)
+class RescuedPartitionFolder:
+    """One rescue's folder of one partition."""
+
+    topic_folder: Path
+    partition: TopicPartition
+
+    def records(self, start: int, end: int) -> Iterator[Record]:
+        """The records with offsets of ``[start, end)``. Raises StorageError, DamagedBackup."""
+        folder, number = LocalFolder(self.topic_folder), self.partition.partition
+        manifest = read_manifest(folder)
+        held = manifest.partition(number) if manifest else None
+        if held is not None:
+            yield from PartitionReader(folder, number, held).records(start, end)
+
+
+Rescues = Mapping[TopicPartition, Sequence[RescuedPartitionFolder]]
+
+
+DEPTHS = ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")
+"""A topic's folder lies at ``cluster/time/broker/topic`` below the folder of all rescues."""
+
+
+def rescues_in(roots: Sequence[Path], states: Mapping[TopicPartition, PartitionState]) -> Rescues:
+    """The folders of rescues below *roots* for the partitions of *states*, by topic id.
+
+    Raises:
+        StorageError, MalformedInput: a manifest there cannot be read.
+    """
+    found: dict[TopicPartition, list[RescuedPartitionFolder]] = {}
+    manifests = {path for root in roots for depth in DEPTHS for path in root.glob(depth + MANIFEST)}
+    for topic in sorted({manifest.parent for manifest in manifests}):
+        manifest = read_manifest(LocalFolder(topic))
+        assert manifest is not None
+        for held in manifest.partitions:
+            partition = TopicPartition(manifest.identity.topic, held.partition)
+            state = states.get(partition)
+            if state is not None and manifest.identity.topic_id == state.topic_id:
+                rescued = RescuedPartitionFolder(topic, partition)
+                found.setdefault(partition, []).append(rescued)
+    return found
+
+
+def returning(
+    broker: int,
+    replica: ReplicaFolder,
+    state: PartitionState | None,
+    reach: LeaderReach | None,
+    rescues: Rescues,
+    go_on: Callable[[], None] = lambda: None,
+    hidden: str = "",
+) -> ReturningReplica:
+    """What happens to *replica* when *broker* starts; *reach* is how far the leader has its log.
+
+    *hidden* is why the cluster does not show the topic, though it may exist. *go_on* is called now
+    and then; an exception that it raises ends the reading. An error of a folder or a rescue makes
+    the fate UNKNOWN.
+    """
+    partition = replica.partition
+    fallback = ReturningReplica(partition, ReturnFate.UNKNOWN, "", replica.path)
+    try:
+        log = open_log(str(partition), replica.path)
+        torn = log.torn_at()
+        end = log.extent.end if torn is None else min(torn, log.extent.end)
+        described = replace(fallback, start=log.extent.start, end=end, torn=torn is not None)
+        if hidden:
+            return replace(described, why=hidden)
+        if state is None or broker not in state.assignment or replica.topic_id != state.topic_id:
+            return _set_aside(broker, described, replica, state)
+        described = replace(described, leader=state.leader)
+        if state.leader is None:
+            return _leaderless(broker, described, state)
+        if state.leader == broker:
+            return replace(described, why=f"the cluster says that b{broker} leads it now")
+        if reach is None or reach.parts is None or reach.begins is None:
+            why = "" if reach is None else reach.why
+            return replace(described, why=why or f"b{state.leader} does not tell what it holds")
+        return _follower(log, described, reach.parts, reach.begins, rescues, go_on)
+    except BreakglassError as error:
+        return replace(fallback, why=str(error))
+
+
+def absent(broker: int, state: PartitionState) -> ReturningReplica:
+    """A replica that is assigned to *broker* and is in none of the broker's folders."""
+    role = state.role(broker)
+    why = "it is in none of these folders: name each of the broker's log.dirs"
+    if state.leader is None and role is not Role.STALE:
+        why = f"{why}; were it not there, b{broker} would be elected EMPTY"
+    return ReturningReplica(state.partition, ReturnFate.UNKNOWN, why, leader=state.leader)
+
+
+def _set_aside(
+    broker: int,
+    described: ReturningReplica,
+    replica: ReplicaFolder,
+    state: PartitionState | None,
+) -> ReturningReplica:
+    """A replica that its broker does not own.
+
+    A broker renames a stray replica and deletes nothing (LogManager.isStrayKraftReplica). It also
+    treats a folder without a topic id as stray.
+    """
+    if state is None:
+        why = "the cluster has no such partition"
+    elif replica.topic_id != state.topic_id:
+        why = "the cluster's topic of that name is another one"
+    else:
+        why = f"it is no longer assigned to b{broker}"
+    return replace(
+        described, fate=ReturnFate.KEPT, why=f"{why}: set aside as `-stray`, not deleted"
+    )
+
+
+def _leaderless(
+    broker: int, described: ReturningReplica, state: PartitionState
+) -> ReturningReplica:
+    """A replica without leader: the start truncates nothing, and a later election rescues first."""
+    if state.role(broker) is Role.STALE:
+        why = "nobody leads it, so nothing is cut by a start"
+    elif described.end > described.start:
+        why = f"nobody leads it: b{broker} would lead it again with its log to {described.end:,}"
+    else:
+        why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
+        return replace(described, why=why)
+    return replace(described, fate=ReturnFate.KEPT, why=why)
+
+
+def _follower(
+    log: LogSource,
+    described: ReturningReplica,
+    parts: int,
+    begins: int,
+    rescues: Rescues,
+    go_on: Callable[[], None],
+) -> ReturningReplica:
+    """A follower: it truncates its log at *parts*, and drops records before *begins*."""
+    spans = tuple(
+        span
+        for span in (
+            Span(described.start, min(begins, described.end)),
+            Span(max(parts, described.start, begins), described.end),
+        )
+        if span.start < span.end
+    )
+    if not spans:
+        why = f"b{described.leader} holds all of it"
+        return replace(described, fate=ReturnFate.KEPT, why=why)
+    tally = _Tally(go_on)
+    for span in spans:
+        tally.count(log, span, rescues.get(described.partition, ()))
+    held = replace(
+        described,
+        dropped=spans,
+        records=tally.records,
+        rescued=tally.rescued,
+        unreadable=tuple(tally.unreadable),
+        first_lost=tally.first_lost,
+    )
+    if held.lost:
+        why = f"{held.lost:,} records are in no rescue, the first at offset {held.first_lost:,}"
+        return replace(held, fate=ReturnFate.LOST, why=why)
+    if held.unreadable:
+        first = held.unreadable[0]
+        why = f"offsets {first.start:,} to {first.end - 1:,} cannot be read: {first.reason}"
+        return replace(held, why=why)
+    if not held.records:
+        why = "what it drops holds no records, markers of transactions at most"
+        return replace(held, fate=ReturnFate.KEPT, why=why)
+    why = f"all {held.records:,} records that it drops are rescued"
+    return replace(held, fate=ReturnFate.RESCUED, why=why)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts the records of a log that rescues have, each compared as a whole."""
+
+    go_on: Callable[[], None]
+    records: int = 0
+    rescued: int = 0
+    first_lost: int | None = None
+    unreadable: list[UnreadableRange] = field(default_factory=list)
+
+    def count(self, log: LogSource, span: Span, rescues: Sequence[RescuedPartitionFolder]) -> None:
+        """Count the records of *span*. Raises BreakglassError if a rescue cannot be read."""
+        held = [_Cursor(rescue.records(span.start, span.end)) for rescue in rescues]
+        for item in log.whole_batches(span.start, Reading()):
+            self.go_on()
+            if isinstance(item, UnreadableRange):
+                if item.start < span.end:
+                    self.unreadable.append(item)
+                continue
+            if item.header.base_offset >= span.end:
+                return
+            for record in () if item.header.control else item.records:
+                if span.start <= record.offset < span.end:
+                    self._take(record, held)
+
+    def _take(self, record: Record, held: Sequence[_Cursor]) -> None:
+        self.records += 1
+        if any(cursor.holds(record) for cursor in held):
+            self.rescued += 1
+        elif self.first_lost is None:
+            self.first_lost = record.offset
+
+
+class _Cursor:
+    """A forward reader of a rescue, in step with the log that it is compared with."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self._records = records
+        self._next = next(records, None)
+
+    def holds(self, record: Record) -> bool:
+        """Whether the rescue has *record*, byte for byte; call in the order of offsets."""
+        while self._next is not None and self._next.offset < record.offset:
+            self._next = next(self._records, None)
+        return self._next == record

@@ -1,0 +1,1 @@
+complete --command breakglass --no-files --arguments "(env _BREAKGLASS_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) breakglass)" --condition "env _BREAKGLASS_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) breakglass"

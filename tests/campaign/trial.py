@@ -1,0 +1,375 @@
+"""One incident from beginning to end: played, recovered, and judged by what the disks held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from breakglass.bookkeeping.folders import DiskReading, Name
+from breakglass.bookkeeping.judge import JudgeFinding, check_said
+from breakglass.bookkeeping.log_files import NO_LOG, DamagedLog, FolderLog, HeldRecord
+from breakglass.bookkeeping.saved import SavedRecord, read_rescues
+from breakglass.bookkeeping.settings import ClusterState, changes, read_cluster
+from breakglass.services.errors import LabError, Unreachable
+from breakglass.services.lab.incidents.incident import LabIncident, Way
+from breakglass.services.lab.incidents.wreck import Wreck
+from tests.campaign.by_breakglass import Operator, shell_of
+from tests.campaign.by_kafka import Runbook
+from tests.campaign.commands import HUNG, Shell
+from tests.campaign.judge import check_missing, check_put_back, missing_findings
+
+ORDER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one recovery of one incident."""
+
+    way: Way
+    offline: int
+    """Partitions without leader when the operator came."""
+    left: int
+    """Partitions without leader when the operator left."""
+    elected: int
+    """Partitions that our commands elected; 0 for Kafka's tools, which do not say."""
+    held: int
+    """Records that readable replicas of the offline partitions held."""
+    lost: int
+    """Of these, the records that an election lost: in neither the elected logs nor a rescue."""
+    cut: int
+    """The same where a broker that was started led by itself, and others cut what it lacked."""
+    rescued: int
+    put_back: int
+    seconds: float
+    """Until the operator left, before anything was put back."""
+    put_back_seconds: float
+    commands: int
+    phrases: int
+    resumed: int
+    findings: tuple[JudgeFinding, ...]
+    broken: str = ""
+    """Why the incident could not be played or judged; empty as a rule."""
+
+    @property
+    def passed(self) -> bool:
+        """Nothing was found and nothing went wrong."""
+        return not self.findings and not self.broken
+
+
+def unplayed(way: Way, why: str) -> Outcome:
+    """The outcome of an incident that the lab could not play."""
+    return Outcome(way, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0, (), why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The damage as it was when the operator came."""
+
+    disks: DiskReading
+    offline: frozenset[Name]
+    state: ClusterState
+
+
+def recover_by_breakglass(incident: LabIncident, folder: Path, *, put_back: bool = True) -> Outcome:
+    """Play *incident* on a lab in *folder*, and recover it as its way says."""
+    try:
+        wreck = Wreck.start(incident, folder / "lab")
+    except LabError as error:
+        return unplayed(incident.way, str(error))
+    try:
+        wreck.play()
+        with shell_of(wreck, folder / "ours", incident.kill_at) as shell:
+            try:
+                return _ours(wreck, shell, put_back=put_back)
+            finally:
+                _note(shell)
+    except (LabError, Unreachable, DamagedLog) as error:
+        return unplayed(incident.way, f"{type(error).__name__}: {error}")
+    finally:
+        wreck.cluster.down(keep=True)
+
+
+def _note(shell: Shell) -> None:
+    """Keep every command with what it printed."""
+    text = "\n".join(map(str, shell.ran))
+    (shell.folder / "commands.txt").write_text(text, encoding="utf-8")
+
+
+def recover_by_kafka(incident: LabIncident, folder: Path) -> Outcome:
+    """Play *incident* on a lab in *folder*, and recover it by Kafka's own tools."""
+    try:
+        wreck = Wreck.start(incident, folder / "lab")
+    except LabError as error:
+        return unplayed(Way.KAFKA, str(error))
+    try:
+        wreck.play()
+        with shell_of(replace_slow(wreck), folder / "kafka", None) as shell:
+            return _kafkas(wreck, shell)
+    except (LabError, Unreachable, DamagedLog) as error:
+        return unplayed(Way.KAFKA, f"{type(error).__name__}: {error}")
+    finally:
+        wreck.cluster.down()
+
+
+def replace_slow(wreck: Wreck) -> Wreck:
+    """The wreck without slow links: Kafka's tools cannot be told other addresses."""
+    return replace(wreck, incident=replace(wreck.incident, slow=()))
+
+
+def _scene(wreck: Wreck) -> _Scene:
+    state = read_cluster(wreck.cluster.lab_bootstrap)
+    return _Scene(wreck.read(), frozenset(wreck.offline()), state)
+
+
+def _kafkas(wreck: Wreck, shell: Shell) -> Outcome:
+    scene = _scene(wreck)
+    runbook = Runbook(wreck, shell)
+    began = time.monotonic()
+    if scene.offline:
+        runbook.recover()
+    seconds = time.monotonic() - began
+    wreck.settle()
+    readable = _required(scene, runbook.started)
+    lost = _lost(wreck, readable, {})
+    return Outcome(
+        Way.KAFKA,
+        len(scene.offline),
+        len(wreck.offline() & scene.offline),
+        0,
+        _count(readable),
+        *_split(lost, scene.offline - runbook.elected),
+        0,
+        0,
+        round(seconds, 1),
+        0.0,
+        shell.commands,
+        0,
+        0,
+        (),
+    )
+
+
+def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
+    scene = _scene(wreck)
+    operator = Operator(wreck, shell)
+    began = time.monotonic()
+    if scene.offline:
+        operator.recover()
+    seconds, commands = time.monotonic() - began - operator.looking, shell.commands
+    wreck.settle()
+    readable = _required(scene, operator.started)
+    saved = read_rescues(shell.state / "rescue")
+    lost = _lost(wreck, readable, saved)
+    returned = _returned(wreck, scene, operator)
+    findings = [
+        *missing_findings(_preventable(wreck, operator, lost, returned), returned),
+        *_said(wreck, operator),
+        *_changed(wreck, scene),
+        *_unfinished(operator, shell),
+        *_hung(shell),
+    ]
+    spent, put = 0.0, 0
+    if put_back and saved and not findings:
+        began = time.monotonic()
+        put, wrong = _put_back(wreck, operator, scene, saved)
+        findings += wrong
+        spent = time.monotonic() - began
+    return Outcome(
+        wreck.incident.way,
+        len(scene.offline),
+        len(wreck.offline() & scene.offline),
+        len(operator.elected),
+        _count(readable),
+        *_split(lost, returned),
+        sum(map(len, saved.values())),
+        put,
+        round(seconds, 1),
+        round(spent, 1),
+        commands,
+        shell.phrases,
+        operator.resumed,
+        tuple(findings),
+    )
+
+
+def _returned(wreck: Wreck, scene: _Scene, operator: Operator) -> frozenset[Name]:
+    """Partitions that no command of ours elected, and that have a replica which came back.
+
+    It need not lead any more: the controller prefers the first of the assignment after a while.
+    """
+    back = {*operator.started, wreck.incident.returning}
+    orders = scene.state.orders
+    return frozenset(
+        name for name in scene.offline - operator.elected if back & {*orders.get(name, ())}
+    )
+
+
+def _preventable(
+    wreck: Wreck,
+    operator: Operator,
+    lost: Mapping[Name, list[HeldRecord]],
+    returned: Collection[Name],
+) -> dict[Name, list[HeldRecord]]:
+    """Without what a broker cut that came back unasked: no command can prevent that."""
+    unasked = wreck.incident.returning
+    if unasked is None or unasked in operator.started:
+        return dict(lost)
+    return {name: records for name, records in lost.items() if name not in returned}
+
+
+def _split(
+    lost: Mapping[Name, Collection[HeldRecord]], returned: Collection[Name]
+) -> tuple[int, int]:
+    """How many records elections lost, and how many were cut where nobody elected."""
+    cut = sum(len(records) for name, records in lost.items() if name in returned)
+    return sum(map(len, lost.values())) - cut, cut
+
+
+def _required(scene: _Scene, started: Collection[int]) -> dict[Name, dict[int, FolderLog]]:
+    """What must not be lost: readable replicas, and those of brokers that were started."""
+    found = {}
+    for name in scene.offline:
+        started_logs = {
+            broker: log for broker, log in scene.disks.held(name).items() if broker in started
+        }
+        found[name] = {**scene.disks.readable_logs(name), **started_logs}
+    return found
+
+
+def _count(readable: Mapping[Name, Mapping[int, FolderLog]]) -> int:
+    return sum(
+        len({(record.epoch, record.offset) for log in logs.values() for record in log.records})
+        for logs in readable.values()
+    )
+
+
+def _lost(
+    wreck: Wreck,
+    readable: Mapping[Name, Mapping[int, FolderLog]],
+    saved: Mapping[Name, Collection[SavedRecord]],
+) -> dict[Name, list[HeldRecord]]:
+    leaders = {name: state.leader for name, state in wreck.partitions().items()}
+    return dict(check_missing(readable, wreck.read(), leaders, saved, _compacted(wreck.incident)))
+
+
+def _compacted(incident: LabIncident) -> frozenset[str]:
+    internal = {"__consumer_offsets", "__transaction_state"}
+    return frozenset({topic.name for topic in incident.topics if topic.compacted} | internal)
+
+
+def _said(wreck: Wreck, operator: Operator) -> Iterator[JudgeFinding]:
+    for found in operator.rounds:
+        ever = {
+            partition.name: wreck.book.ever_ended_at(partition.name) for partition in found.said
+        }
+        compacted = _compacted(wreck.incident)
+        yield from check_said(found.said, found.disks, ever, compacted, found.gone)
+
+
+def _changed(wreck: Wreck, scene: _Scene) -> list[JudgeFinding]:
+    """Settings and orders that are not as they were; an order is put back a moment later."""
+    found: list[str] = []
+
+    def as_it_was() -> bool:
+        found[:] = changes(scene.state, read_cluster(wreck.cluster.lab_bootstrap))
+        return not found
+
+    try:
+        wreck.cluster.wait_until(as_it_was, "the orders to be put back", timeout=ORDER_SECONDS)
+    except LabError:
+        exempt = {f"{topic}-{number}:" for topic, number in wreck.reassigned}
+        return [
+            JudgeFinding("changed", None, text)
+            for text in found
+            if text.split(" ")[0] not in exempt
+        ]
+    return []
+
+
+def _unfinished(operator: Operator, shell: Shell) -> Iterator[JudgeFinding]:
+    """A killed command that was resumed leaves nothing to be resumed."""
+    if operator.resumed:
+        again = shell.breakglass("recover", "resume", "--json")
+        if again.document.get("journal") and not again.document.get("succeeded"):
+            yield JudgeFinding(
+                "unfinished", None, f"resume has more to do: {again.err.strip()[-300:]}"
+            )
+
+
+def _hung(shell: Shell) -> Iterator[JudgeFinding]:
+    for command in shell.ran:
+        if command.code == HUNG:
+            text = f"{' '.join(command.words[:3])} did not end within {command.seconds:.0f} s"
+            yield JudgeFinding("hung", None, text)
+
+
+def _put_back(
+    wreck: Wreck,
+    operator: Operator,
+    scene: _Scene,
+    saved: Mapping[Name, Collection[SavedRecord]],
+) -> tuple[int, list[JudgeFinding]]:
+    compacted = _compacted(wreck.incident)
+    wanted = {
+        name: _decided(scene, name, records)
+        for name, records in saved.items()
+        if name in operator.elected | operator.saved and name[0] not in compacted
+    }
+    if not any(wanted.values()):
+        return 0, []
+    led = wreck.partitions().keys() - wreck.offline()
+    wanted = {name: records for name, records in wanted.items() if name in led}
+    before = {name: _elected_log(wreck, name) for name in wanted}
+    epochs = {name: state.leader_epoch for name, state in wreck.partitions().items()}
+    ran = operator.put_back(wanted.keys())
+    wreck.settle()
+    findings = [
+        JudgeFinding("put back", None, f"exit {command.code}: {command.err.strip()[-400:]}")
+        for command in ran
+        if command.code
+    ]
+    findings += _changed(wreck, scene)
+    for name, records in wanted.items():
+        findings += check_put_back(name, before[name], _elected_log(wreck, name), records)
+    if findings:
+        _require_leaders(wreck, {name: epochs[name] for name in wanted})
+    return sum(map(len, wanted.values())), findings
+
+
+def _require_leaders(wreck: Wreck, epochs: Mapping[Name, int]) -> None:
+    """See that partitions kept their leaders, of *epochs*, while nothing happened to the lab.
+
+    A leader epoch is raised once when another replica leads, and twice when nobody did in between.
+
+    Raises:
+        LabError: one had no leader for a while, so this says nothing of what was put back.
+    """
+    states = wreck.partitions()
+    lost = [
+        name
+        for name, epoch in epochs.items()
+        if states[name].offline or states[name].leader_epoch >= epoch + 2
+    ]
+    if lost:
+        topic, number = lost[0]
+        raise LabError(
+            f"{topic}-{number} lost its leader, whose broker runs: this machine is too busy"
+        )
+
+
+def _decided(scene: _Scene, name: Name, records: Collection[SavedRecord]) -> list[SavedRecord]:
+    """Saved records that are not of a transaction which was aborted or has no end."""
+    undecided = {
+        (record.offset, record.digest)
+        for log in scene.disks.held(name).values()
+        for record in log.records
+        if record.offset in log.undecided
+    }
+    return [record for record in records if (record.offset, record.digest) not in undecided]
+
+
+def _elected_log(wreck: Wreck, name: Name) -> FolderLog:
+    leader = wreck.partitions()[name].leader
+    return NO_LOG if leader is None else wreck.read().held(name).get(leader, NO_LOG)

@@ -1,0 +1,1 @@
+"""What tests share: readers, makers and impostors that the product does not have."""

@@ -1,0 +1,13 @@
+"""A filter as text, of which nothing may be wrong."""
+
+from __future__ import annotations
+
+from breakglass.services.incident.filters import RowFilter, readable
+
+
+def parse_filter(text: str) -> RowFilter:
+    """Read *text*. Raises FilterError, which says what is wrong with which word."""
+    wanted, fault = readable(text)
+    if fault is not None:
+        raise fault
+    return wanted

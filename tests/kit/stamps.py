@@ -1,0 +1,8 @@
+"""Headers of records in checkpointed topics."""
+
+from __future__ import annotations
+
+from breakglass.services.checkpoint.kafka.stamps import ORIGIN, SN
+
+OUTSIDE: list[tuple[str, bytes]] = [(SN, b"0"), (ORIGIN, b"")]
+"""The headers of records that applications put in from outside the topics."""

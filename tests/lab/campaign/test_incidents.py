@@ -1,0 +1,64 @@
+"""Whole incidents, recovered unattended: those that are kept, and thirty random ones.
+
+An incident is kept as a file under `kept` because it once failed, or because it shows the course
+of a campaign; `python -m tests.campaign --incident FILE` plays one by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.lab.incidents.generate import generate
+from breakglass.services.lab.incidents.incident import LabIncident, from_json
+from tests.campaign.trial import Outcome, recover_by_breakglass, recover_by_kafka
+
+KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
+SEEDS = range(1, 1 + int(os.environ.get("BREAKGLASS_CAMPAIGN_INCIDENTS", "30")))
+"""30, unless the environment names fewer: CI has less time than that."""
+
+FAST = "diverged-and-killed"
+"""It has a kill, a rescue and a put-back; each of them takes half a minute or more."""
+KEPT_INCIDENTS = [
+    pytest.param(path, id=path.stem, marks=() if path.stem == FAST else pytest.mark.slow)
+    for path in KEPT
+]
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def kept(name: str) -> LabIncident:
+    return from_json((Path(__file__).parent / "kept" / f"{name}.json").read_text("utf-8"))
+
+
+def assert_passed(outcome: Outcome) -> None:
+    assert not outcome.broken, outcome.broken
+    assert [str(finding) for finding in outcome.findings] == []
+    assert outcome.lost == 0
+
+
+@pytest.mark.parametrize("path", KEPT_INCIDENTS)
+def test_a_kept_incident_is_recovered_without_a_loss(path: Path, tmp_path: Path) -> None:
+    incident = from_json(path.read_text(encoding="utf-8"))
+    outcome = recover_by_breakglass(incident, tmp_path)
+    assert_passed(outcome)
+    assert outcome.offline > 0
+    if incident.kill_at is not None:
+        assert outcome.resumed == 1
+    if path.stem.startswith("diverged"):
+        assert outcome.rescued == outcome.put_back == 20
+
+
+def test_by_order_the_same_incident_loses_records(tmp_path: Path) -> None:
+    outcome = recover_by_kafka(kept("diverged"), tmp_path)
+    assert not outcome.broken, outcome.broken
+    assert outcome.left == 0
+    assert outcome.lost == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_incident_is_recovered_without_a_loss(seed: int, tmp_path: Path) -> None:
+    assert_passed(recover_by_breakglass(generate(seed), tmp_path))

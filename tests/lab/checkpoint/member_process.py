@@ -1,0 +1,34 @@
+"""A member of a group as a process, which can be killed and comes back."""
+
+from __future__ import annotations
+
+import subprocess
+from abc import ABC, abstractmethod
+
+SECONDS = 60.0
+
+
+class MemberProcess(ABC):
+    """Runs from the start on; *launched* says how."""
+
+    process: subprocess.Popen[bytes]
+
+    @abstractmethod
+    def launched(self) -> subprocess.Popen[bytes]:
+        """The member's new process."""
+
+    def start(self) -> None:
+        self.process = self.launched()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait(SECONDS)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()

@@ -1,0 +1,330 @@
+"""R17: what internal topics lose by an election is told key by key, and is what clients meet.
+
+b3 led the internal topics last and alone knows what was committed, begun and acknowledged since
+b1 was lost; it is dead, and b1 is the replica to elect.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.tools import run_tool
+from breakglass.services.lab.topics import create_topic, elect_unclean
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
+from tests.kit.program import Ended, breakglass
+from tests.lab.asking import commit, committed_offset
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+INPUT, OUTPUT = TopicPartition("input", 0), TopicPartition("output", 0)
+TRANSACTIONS, OFFSETS, SHARES, _ = INTERNAL_TOPICS
+PARTITIONS = {
+    TRANSACTIONS: int(SMALL["transaction.state.log.num.partitions"]),
+    OFFSETS: int(SMALL["offsets.topic.num.partitions"]),
+    SHARES: int(SMALL["share.coordinator.state.topic.num.partitions"]),
+}
+RECORDS = 100
+YOUNG, GOING, NEW, QUIET, SHARING = "young", "going", "new", "quiet", "sharing"
+BEFORE, AFTER, NEWLY = 20, 75, 50
+"""What the group that goes back had committed while b1 was in sync, and since; the new group."""
+STARTS_MORE = 2
+"""How often each writer was started since; each start raises its epoch by one."""
+WRITERS = {"past": STARTS_MORE + 1, "equal": STARTS_MORE, "below": 1}
+"""How often each is started after the election, before it writes."""
+SHARED_OUT, SHARED_LATER = 10, 15
+GROUP_CONFIG = 32
+"""ConfigResource.Type.GROUP."""
+SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+SECONDS = 30.0
+NO_OFFSET = -1001
+
+
+class Course(NamedTuple):
+    """What was told, and what clients met."""
+
+    before: Ended
+    """Before the election, from b3's disk."""
+    after: Ended
+    """After it, from the same disk."""
+    offsets: dict[str, int]
+    written: dict[str, Written]
+    """What became of a record of each writer."""
+    share_start: int | None
+    shares: bool
+    """This Kafka has share groups."""
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+def course(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Course]:
+    with Cluster.up(
+        tmp_path_factory.mktemp("internal") / "lab",
+        kafka_version=request.param,
+        overrides=QUICK_TO_FENCE.overrides,
+        tethered=True,
+    ) as cluster:
+        shares = cluster.kafka.major >= 4
+        topics = [topic for topic in PARTITIONS if shares or topic != SHARES]
+        for topic in topics:
+            create_topic(cluster, topic, [(3, 1)] * PARTITIONS[topic])
+        for partition in (INPUT, OUTPUT):
+            create_topic(cluster, partition.topic, [(2,)])
+        live(cluster, shares=shares)
+        wait_same(cluster, topics)
+        lose(cluster, 1)
+        unfinished = live_on(cluster, shares=shares)
+        lose_last(cluster, 3, back=(1,))
+        before = told(cluster, "--gone", 3)
+        offline = [
+            partition.partition for partition in cluster.partitions(*topics) if partition.offline
+        ]
+        elect_unclean(cluster, *offline)
+        for partition in offline:
+            cluster.wait_partition(
+                partition.topic, partition.partition, lambda state: state.leader == 1, "b1 to lead"
+            )
+        after = told(cluster)
+        yield Course(
+            before,
+            after,
+            {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)},
+            {one: started_again(cluster, one, starts) for one, starts in WRITERS.items()},
+            share_start(cluster) if shares else None,
+            shares,
+        )
+        del unfinished
+
+
+def stands_at(cluster: Cluster, group: str) -> int:
+    """Where the group stands, once its new coordinator has read that."""
+    found: list[int] = []
+
+    def read() -> bool:
+        with suppress(KafkaException):
+            found.append(committed_offset(cluster, group, INPUT))
+        return bool(found)
+
+    cluster.wait_until(read, f"the coordinator of {group} to be loaded")
+    return found[0]
+
+
+def told(cluster: Cluster, *words: object) -> Ended:
+    (logs,) = cluster.broker(3).layout.log_dirs
+    server = ("--bootstrap-server", cluster.bootstrap_servers)
+    return breakglass("internal-topics", "--from", f"log:{logs}", "--json", *words, *server)
+
+
+def live(cluster: Cluster, *, shares: bool) -> None:
+    """What both replicas learn."""
+    produce(cluster, INPUT.topic, 0, RECORDS)
+    for group in (GOING, QUIET):
+        commit(cluster, group, INPUT, BEFORE)
+    for writer in WRITERS:
+        committed(cluster, writer)
+    if shares:
+        from_the_beginning(cluster)
+        share(cluster, SHARED_OUT)
+
+
+def live_on(cluster: Cluster, *, shares: bool) -> Any:
+    """What b3 alone learns; returns a producer that has not ended its transaction."""
+    commit(cluster, GOING, INPUT, AFTER)
+    commit(cluster, NEW, INPUT, NEWLY)
+    for writer in (*WRITERS, *WRITERS):
+        committed(cluster, writer)
+    if shares:
+        share(cluster, SHARED_LATER)
+    return transact(started(cluster, YOUNG))
+
+
+def started(cluster: Cluster, transactional_id: str) -> Any:
+    """A producer that has fenced those before it."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 600_000,
+        },
+        logger=logging.getLogger("tests.internal"),
+    )
+    producer.init_transactions(SECONDS)
+    return producer
+
+
+def committed(cluster: Cluster, transactional_id: str) -> None:
+    """Start a producer that commits one record; back when its coordinator has noted the end."""
+    from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+    transact(started(cluster, transactional_id)).commit_transaction(SECONDS)
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def ended() -> bool:
+        answer = cluster.read(lambda node: node.ask(request, DescribeTransactionsResponse), via=3)
+        return bool(answer.transaction_states[0].transaction_state == "CompleteCommit")
+
+    cluster.wait_until(ended, f"the transaction of {transactional_id} to be complete")
+
+
+def transact(producer: Any) -> Any:
+    producer.begin_transaction()
+    producer.produce(OUTPUT.topic, partition=0, value=b"v")
+    assert producer.flush(SECONDS) == 0
+    return producer
+
+
+class Written(NamedTuple):
+    """What became of one record of a producer that was started so often."""
+
+    offset: int | None
+    """Where it was acknowledged; None: it was refused."""
+    before: int
+    """Where the log ended before."""
+
+
+def started_again(cluster: Cluster, transactional_id: str, starts: int) -> Written:
+    """Write one record after so many starts, and commit it."""
+    for _ in range(starts):
+        producer = started(cluster, transactional_id)
+    before = read_log(cluster.broker(2).partition_folder(OUTPUT.topic, 0)).end
+    producer.begin_transaction()
+    offsets: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            offsets.append(message.offset())
+
+    producer.produce(OUTPUT.topic, partition=0, value=b"v", on_delivery=delivered)
+    # A client that is fenced ends its calls with an error of the kind that it likes.
+    with suppress(KafkaException, SystemError):
+        producer.commit_transaction(SECONDS)
+    return Written(offsets[0] if offsets else None, before)
+
+
+def from_the_beginning(cluster: Cluster) -> None:
+    """Let the share group begin at the first record."""
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
+    from kafka.protocol.admin import IncrementalAlterConfigsResponse as Response
+
+    resource = Request.AlterConfigsResource
+    config = resource.AlterableConfig(
+        name="share.auto.offset.reset", config_operation=0, value="earliest"
+    )
+    wanted = resource(resource_type=GROUP_CONFIG, resource_name=SHARING, configs=[config])
+    answer = cluster.command(Request(resources=[wanted], validate_only=False), Response)
+    assert [response.error_code for response in answer.responses] == [0]
+
+
+def share(cluster: Cluster, count: int) -> None:
+    """Let the share group take and acknowledge so many records."""
+    server = ("--bootstrap-server", cluster.lab_bootstrap, "--timeout-ms", "30000")
+    wanted = ("--topic", INPUT.topic, "--group", SHARING, "--max-messages", str(count))
+    run_tool(cluster.kafka, SHARE_CONSUMER, [*server, *wanted]).check()
+
+
+def share_start(cluster: Cluster) -> int:
+    """Where the share group stands, as Kafka's own tool says."""
+    words = ["--describe", "--offsets", "--group", SHARING]
+    server = ["--bootstrap-server", cluster.lab_bootstrap]
+    ended = run_tool(cluster.kafka, SHARE_GROUPS, [*words, *server]).check()
+    (row,) = [line.split() for line in ended.stdout.splitlines() if INPUT.topic in line]
+    return int(row[3])
+
+
+def wait_same(cluster: Cluster, topics: list[str]) -> None:
+    """Wait until b1 has all of b3's internal logs."""
+    partitions = [
+        TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS[topic])
+    ]
+
+    def same() -> bool:
+        return all(
+            ends_on(cluster, 1, partition) == ends_on(cluster, 3, partition)
+            for partition in partitions
+        )
+
+    cluster.wait_until(same, "b1 to hold all of the internal logs")
+
+
+def ends_on(cluster: Cluster, broker: int, partition: TopicPartition) -> int:
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder).end
+
+
+def keys(ended: Ended) -> dict[tuple[str, str], dict[str, Any]]:
+    assert ended.code == 0, ended.err
+    return {
+        (key["kind"], key["name"]): key
+        for partition in ended.document["partitions"]
+        for tail in partition["lost"]
+        for key in tail["keys"]
+    }
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_r17_groups_that_go_back_are_told_by_how_much_and_do(course: Course, when: str) -> None:
+    found = keys(getattr(course, when))
+    going, new = found["group offset", GOING], found["group offset", NEW]
+    assert (going["lost"]["offset"], going["left"]["offset"]) == (AFTER, BEFORE)
+    assert going["back"] == AFTER - BEFORE
+    assert going["place"] == str(INPUT)
+    assert (new["lost"]["offset"], new["left"]) == (NEWLY, None)
+    assert "auto.offset.reset" in new["meaning"]
+    assert ("group offset", QUIET) not in found
+    assert course.offsets == {GOING: BEFORE, NEW: NO_OFFSET, QUIET: BEFORE}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_r17_what_a_lost_epoch_means_for_a_transactional_id_is_told(
+    course: Course, writer: str
+) -> None:
+    found = keys(course.before)["transactional id", writer]
+    lost, left = found["lost"], found["left"]
+    assert lost["producer_id"] == left["producer_id"]
+    assert lost["producer_epoch"] == left["producer_epoch"] + STARTS_MORE
+    assert f"call initTransactions {STARTS_MORE + 1} times" in found["meaning"]
+
+
+def test_r17_below_the_lost_epoch_it_is_refused_at_it_dropped_and_past_it_taken(
+    course: Course,
+) -> None:
+    below, equal, past = (course.written[text] for text in ("below", "equal", "past"))
+    assert below.offset is None
+    assert equal.offset is not None
+    assert equal.offset < equal.before, "acknowledged as the record of the epoch that was lost"
+    assert past.offset == past.before
+
+
+def test_r17_an_id_of_which_nothing_is_left_names_its_open_transaction(course: Course) -> None:
+    young = keys(course.before)["transactional id", YOUNG]
+    assert (young["lost"]["status"], young["left"]) == ("Ongoing", None)
+    assert f"may stay open on {OUTPUT}" in young["meaning"]
+
+
+def test_r17_share_groups_are_told_what_is_delivered_again(course: Course) -> None:
+    if not course.shares:
+        pytest.skip("share groups came with Kafka 4.0")
+    shared = keys(course.before)["share group", SHARING]
+    assert shared["back"] == SHARED_LATER
+    assert course.share_start == SHARED_OUT
+
+
+def test_r17_the_topics_come_in_the_order_of_their_recovery(course: Course) -> None:
+    topics = [one["topic"] for one in course.before.document["partitions"]]
+    assert list(dict.fromkeys(topics)) == [
+        topic for topic in INTERNAL_TOPICS if topic in set(topics)
+    ]
+    assert {one["kept"] for one in course.before.document["partitions"]} == {1}
+    assert all(one["leader"] is None for one in course.before.document["partitions"])

@@ -1,0 +1,110 @@
+"""What a broker that returns and leads cuts from others: said before, saved, and then so.
+
+b2 leads `alone` and takes records by acks=1 that b1 and b3 never get; b1 leads it afterwards. Of
+`followed` b1 is the only leader. b1 dies last, and b2 and b3 are back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import (
+    QUICK_TO_FENCE,
+    hold_followers,
+    lose,
+    lose_last,
+    release,
+)
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import read_log
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition
+from tests.kit.program import breakglass
+from tests.lab.console.commands import on
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+SHARED, STRANDED, LATER = 40, 7, 3
+ALONE, FOLLOWED = TopicPartition("alone", 0), TopicPartition("followed", 0)
+
+
+def _break(stage: Stage) -> list[Expectation]:
+    cluster = stage.cluster
+    stage.create(ALONE.topic, [(2, 1, 3)])
+    stage.create(FOLLOWED.topic, [(1, 2, 3)])
+    stage.write([ALONE, FOLLOWED], SHARED)
+    hold_followers(cluster, 2, 1, 3)
+    stage.write([ALONE], STRANDED, acks="1")
+    cluster.broker(2).kill()
+    release(cluster, 1, 3)
+    lose(cluster, 2)
+    stage.write([ALONE, FOLLOWED], LATER)
+    lose(cluster, 3)
+    stage.write([FOLLOWED], LATER)
+    lose_last(cluster, 1, back=(2, 3))
+    return []
+
+
+BROKEN = Scenario("before-return", __doc__, alone(_break), shape=QUICK_TO_FENCE)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The lab; its one test starts b1."""
+    with raise_lab(tmp_path_factory.mktemp("before-return"), [BROKEN], tethered=True) as cluster:
+        play(cluster, [BROKEN])
+        yield cluster
+
+
+def held_by(cluster: Cluster, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
+    """(leader epoch, offset) of the records of the log on disk."""
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder).identities
+
+
+def test_what_b2_alone_holds_is_said_and_saved_before_b1_is_started(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    found: dict[str, dict[str, Any]] = {
+        partition["topic"]: partition
+        for partition in on(broken, "triage", "--json", "--brief").document["partitions"]
+    }
+    assert {each["action"] for each in found.values()} == {"start b1"}
+    assert found["followed"]["cut_by_return"] is None
+    cut = found["alone"]["cut_by_return"]
+    assert (cut["broker"], cut["held_by"], cut["at_least"]) == (1, [2], STRANDED)
+    assert "unknown" in cut["records"]
+    assert cut["rescue"] == "breakglass rescue --before-return 1"
+    shown = on(broken, "triage", "--show-replica-info")
+    assert "breakglass rescue --before-return 1" in shown.err
+
+    before = {partition: held_by(broken, 2, partition) for partition in (ALONE, FOLLOWED)}
+    _, *words = cut["rescue"].split()
+    saved = on(broken, *words, "--to", tmp_path, "--json")
+    assert saved.code == 0, saved.err
+    (partition,) = saved.document["partitions"]
+    (place,) = partition["saved"]
+    assert (partition["topic"], place["broker"]) == ("alone", 2)
+
+    broken.broker(1).start()
+    broken.wait_partition("alone", 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")
+    broken.wait_partition("followed", 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")
+    lost = before[ALONE] - held_by(broken, 2, ALONE)
+    assert len(lost) == STRANDED
+    printed = breakglass("backup", "cat", place["path"], "--json").out.splitlines()
+    assert {offset for _, offset in lost} <= {json.loads(line)["offset"] for line in printed}
+    assert before[FOLLOWED] <= held_by(broken, 2, FOLLOWED)
+
+
+def test_what_is_not_there_to_be_cut_is_said(broken: Cluster, tmp_path: Path) -> None:
+    ended = on(broken, "rescue", "--before-return", 3, "--to", tmp_path)
+    assert ended.code == 0
+    assert "b3 cuts nothing when it returns" in ended.err

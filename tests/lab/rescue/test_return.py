@@ -1,0 +1,259 @@
+"""Whether a dead broker may be started: what it would lose is told, rescued, and then is so.
+
+b3 led last and is dead, with records of its own; b1 was elected. All is looked at before and after
+the rescue, then b3 starts, and what its logs have lost by then is what was foretold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.scenarios.damage import (
+    B1_LOST,
+    B2_LOST,
+    COURSE,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+)
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import DiskLog, read_log
+from breakglass.services.lab.topics import elect_unclean
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition
+from tests.kit.program import Ended, breakglass
+from tests.lab.scenarios.damaged import Damaged
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+SHARED, OWN, SINCE = 40, 7, 3
+"""Records of both, of b3 alone, and those that b1 took since it was elected."""
+CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+TAILS = tuple(f"tail-{codec}" for codec in CODECS)
+KEPT, ALONE, DELETED = "kept", "alone", "deleted"
+HALF_A_BATCH = 70
+
+
+def _script(stage: Stage) -> Script:
+    for codec in CODECS:
+        stage.create(f"tail-{codec}", [(3, 1)], {"compression.type": codec})
+    for topic in (KEPT, DELETED):
+        stage.create(topic, [(3, 1)])
+    stage.create(ALONE, [(3,)])
+    tails = [TopicPartition(topic, 0) for topic in TAILS]
+    others = [TopicPartition(topic, 0) for topic in (KEPT, DELETED, ALONE)]
+    stage.write([*tails, *others], SHARED)
+    yield B2_LOST
+    yield B1_LOST
+    stage.write(tails, OWN)
+    yield LAST_LOST
+    return list[Expectation]()
+
+
+SCENARIO = Scenario(
+    "to-return",
+    __doc__ or "",
+    _script,
+    course=COURSE,
+    shape=Shape(overrides=QUICK_TO_FENCE.overrides, log_dirs=2),
+)
+
+
+class Course(NamedTuple):
+    """What was told and what was so, from the election to b3's return."""
+
+    before: Ended
+    one_directory: Ended
+    rescued: Ended
+    after: Ended
+    running: Ended
+    disk: dict[str, DiskLog]
+    """b3's logs before it was started."""
+    returned: dict[str, DiskLog]
+    """And once it followed."""
+    untouched: bool
+    """Looking and rescuing changed no file of b3's."""
+    stray: bool
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+def course(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Course]:
+    folder = tmp_path_factory.mktemp("to-return")
+    with raise_lab(
+        folder / "lab", [SCENARIO], kafka_version=request.param, tethered=True
+    ) as cluster:
+        lab = Damaged(cluster, play(cluster, [SCENARIO]))
+        for topic in (*TAILS, KEPT):
+            elect_unclean(cluster, TopicPartition(topic, 0))
+            cluster.wait_partition(topic, 0, lambda state: state.leader == 1, "b1 to lead")
+        for topic in TAILS:
+            produce(cluster, topic, 0, SINCE)
+        delete(lab, DELETED)
+        tear(lab, TAILS[0])
+        disk, files = logs(lab), everything(lab)
+        to = folder / "rescues"
+        before = check(lab, "--rescued", to)
+        one = check(lab, "--rescued", to, directories=1)
+        rescued = save(lab, to)
+        after = check(lab, "--rescued", to)
+        untouched = everything(lab) == files
+        cluster.broker(3).start()
+        for topic in TAILS:
+            cluster.wait_partition(topic, 0, lambda state: 3 in state.isr, "b3 to follow")
+        running = check(lab, "--rescued", to, "--while-running")
+        stray = any(folder.name.endswith("-stray") for folder in all_folders(lab))
+        yield Course(before, one, rescued, after, running, disk, logs(lab), untouched, stray)
+
+
+def directories(lab: Damaged) -> list[Path]:
+    return list(lab.cluster.broker(3).layout.log_dirs)
+
+
+def all_folders(lab: Damaged) -> list[Path]:
+    return [path for root in directories(lab) for path in root.iterdir() if path.is_dir()]
+
+
+def from_logs(lab: Damaged, number: int | None = None) -> list[object]:
+    return [
+        word for directory in directories(lab)[:number] for word in ("--from", f"log:{directory}")
+    ]
+
+
+def run(lab: Damaged, *words: object) -> Ended:
+    return breakglass(*words, "--bootstrap-server", lab.cluster.bootstrap_servers, "--json")
+
+
+def check(lab: Damaged, *words: object, directories: int | None = None) -> Ended:
+    return run(lab, "return", *from_logs(lab, directories), *words)
+
+
+def save(lab: Damaged, to: Path) -> Ended:
+    return run(lab, "rescue", *from_logs(lab), "--to", to)
+
+
+def logs(lab: Damaged) -> dict[str, DiskLog]:
+    return {
+        topic: read_log(lab.cluster.broker(3).partition_folder(topic, 0))
+        for topic in (*TAILS, KEPT, ALONE)
+    }
+
+
+def everything(lab: Damaged) -> dict[str, bytes]:
+    files = (
+        path for root in directories(lab) for path in sorted(root.rglob("*")) if path.is_file()
+    )
+    return {str(file): file.read_bytes() for file in files}
+
+
+def tear(lab: Damaged, topic: str) -> None:
+    """Leave half a batch at the end, as a broker does that is killed while it writes."""
+    folder = lab.cluster.broker(3).partition_folder(topic, 0)
+    assert folder is not None
+    (segment,) = folder.glob("*.log")
+    with segment.open("r+b") as file:
+        begun = file.read(HALF_A_BATCH)
+        end = read_log(folder).end
+        file.seek(0, os.SEEK_END)
+        file.write(end.to_bytes(8, "big") + begun[8:])
+
+
+def delete(lab: Damaged, topic: str) -> None:
+    from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
+
+    state = DeleteTopicsRequest.DeleteTopicState(name=topic)
+    request = DeleteTopicsRequest(topics=[state], timeout_ms=10_000)
+    answer = lab.cluster.command(request, DeleteTopicsResponse)
+    assert [response.error_code for response in answer.responses] == [0]
+    lab.cluster.wait_until(
+        lambda: topic not in {partition.partition.topic for partition in lab.cluster.partitions()},
+        f"{topic} to be gone",
+    )
+
+
+def told(ended: Ended) -> dict[str, dict[str, Any]]:
+    return {one["topic"]: one for one in ended.document["partitions"]}
+
+
+def test_what_would_be_lost_is_told_by_partition_and_record(course: Course) -> None:
+    assert course.before.code == 1
+    document = course.before.document
+    assert (document["broker"], document["safe_to_start"]) == (3, False)
+    assert document["lost"] == OWN * len(TAILS)
+    for topic in TAILS:
+        one = told(course.before)[topic]
+        assert (one["fate"], one["lost"], one["first_lost"]) == ("lost", OWN, SHARED), topic
+        assert (one["leader"], one["dropped"]) == (
+            1,
+            [{"start": SHARED, "end": SHARED + OWN}],
+        )
+    assert "do not start b3: 35 records would be lost, 5 partitions not safe" in course.before.err
+    assert "save them: breakglass rescue --source log:" in course.before.err
+
+
+def test_what_is_not_cut_is_told_to_be_kept_and_why(course: Course) -> None:
+    found = told(course.before)
+    assert (found[KEPT]["fate"], found[KEPT]["why"]) == ("kept", "b1 holds all of it")
+    assert found[ALONE]["fate"] == "kept"
+    assert found[ALONE]["why"] == "nobody leads it: b3 would lead it again with its log to 40"
+    assert (found[DELETED]["fate"], found[DELETED]["why"]) == (
+        "kept",
+        "the cluster has no such partition: set aside as `-stray`, not deleted",
+    )
+
+
+def test_a_replica_in_none_of_the_folders_is_not_known_to_be_safe(course: Course) -> None:
+    whole, part = told(course.before), told(course.one_directory)
+    missing = [topic for topic, one in part.items() if one["log"] is None]
+    assert course.one_directory.code == 1
+    assert 0 < len(missing) < len(whole)
+    for topic in missing:
+        assert part[topic]["fate"] == "unknown"
+        assert part[topic]["why"].startswith("it is in none of these folders")
+
+
+def test_once_rescued_it_is_safe_to_start_and_all_was_only_read(course: Course) -> None:
+    assert course.rescued.code in (0, 1), course.rescued.err
+    assert course.after.code == 0, course.after.err
+    assert course.after.document["safe_to_start"] is True
+    for topic in TAILS:
+        one = told(course.after)[topic]
+        assert (one["fate"], one["records"], one["rescued"], one["lost"]) == (
+            "rescued",
+            OWN,
+            OWN,
+            0,
+        )
+    assert [topic for topic, one in told(course.after).items() if one["torn"]] == [TAILS[0]]
+    assert "b3 is safe to start" in course.after.err
+    assert course.untouched
+
+
+def test_what_it_lost_by_starting_is_what_was_foretold_and_is_in_the_rescue(
+    course: Course,
+) -> None:
+    paths = {one["topic"]: one["path"] for one in course.rescued.document["partitions"]}
+    for topic in TAILS:
+        gone = course.disk[topic].identities - course.returned[topic].identities
+        assert len(gone) == OWN
+        kept = [
+            json.loads(line) for line in breakglass("backup", "cat", paths[topic]).out.splitlines()
+        ]
+        assert {one["offset"] for one in kept} == {offset for _, offset in gone}
+    for topic in (KEPT, ALONE):
+        assert course.disk[topic].identities <= course.returned[topic].identities
+    assert course.stray
+
+
+def test_a_broker_that_runs_is_refused(course: Course) -> None:
+    assert course.running.code == 3
+    assert "b3 runs, or was stopped a moment ago" in course.running.err

@@ -1,0 +1,18 @@
+"""One cluster for the tests of transactional checkpoints: its brokers are killed and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from breakglass.services.lab.cluster import Cluster
+from tests.lab.transactional.kit import SETTINGS
+
+
+@pytest.fixture(scope="package")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers, for applications that keep three replicas."""
+    folder = tmp_path_factory.mktemp("transactional")
+    with Cluster.up(folder, overrides=SETTINGS, tethered=True) as found:
+        yield found

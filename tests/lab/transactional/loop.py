@@ -1,0 +1,323 @@
+"""A bank as its owner would write it with confluent-kafka: a transactional loop, no participant.
+
+Each member consumes, produces and commits its offsets in one transaction. What it writes goes into
+the topic that it reads: the topology has a cycle. Its state is replayed from the topic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from breakglass.services.checkpoint.participant.application import Input
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
+from tests.lab.checkpoint.bank import OPENING, Account, Bank, Books, books, deposit, order
+from tests.lab.checkpoint.member_process import MemberProcess
+
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+SECONDS = 60.0
+POLL_SECONDS = 0.05
+A_BATCH = 20
+"""Records of a transaction, at most."""
+
+Records = dict[int, list[tuple[int, bytes | None]]]
+"""Offset and value, by partition."""
+
+
+@dataclass(slots=True)
+class PlainBank:
+    """The bank's topic and group."""
+
+    cluster: Cluster
+    topic: str
+    partitions: int = 6
+    group: str = ""
+    _orders: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.group = self.group or f"group-of-{self.topic}"
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.cluster.bootstrap_servers}
+
+    @property
+    def total(self) -> int:
+        """What all accounts have together."""
+        return OPENING * self.partitions
+
+    def open(self) -> PlainBank:
+        """Make the topic, and give each account its money."""
+        self.create()
+        self.put([(number, deposit(f"opening-{number}", OPENING)) for number in self._numbers])
+        return self
+
+    def create(self) -> None:
+        brokers = [broker.id for broker in self.cluster.brokers]
+        create_topic(
+            self.cluster,
+            self.topic,
+            [
+                [brokers[(number + shift) % len(brokers)] for shift in range(len(brokers))]
+                for number in self._numbers
+            ],
+        )
+
+    @property
+    def _numbers(self) -> range:
+        return range(self.partitions)
+
+    def order(self, count: int, hops: int = 30) -> None:
+        """Have customers give *count* orders."""
+        numbers = range(self._orders, self._orders + count)
+        self._orders += count
+        self.put(
+            [
+                (number % self.partitions, order(f"{self.topic}.{number}", 1 + number % 7, hops))
+                for number in numbers
+            ]
+        )
+
+    def put(self, records: list[tuple[int, bytes]]) -> None:
+        """Write *records* in one transaction of a writer from outside."""
+        from confluent_kafka import Producer
+
+        settings = {**self.connection, "transactional.id": f"customers-of-{self.topic}"}
+        producer = Producer({**settings, "transaction.timeout.ms": 20_000}, logger=LOG)
+        producer.init_transactions(SECONDS)
+        producer.begin_transaction()
+        for partition, value in records:
+            producer.produce(self.topic, value, partition=partition)
+            producer.poll(0)
+        producer.commit_transaction(SECONDS)
+
+    @contextmanager
+    def working(self, members: int = 2) -> Iterator[list[LoopMember]]:
+        """Members at work, ended with the block."""
+        found = [LoopMember(self, f"m{number}") for number in range(members)]
+        try:
+            yield found
+        finally:
+            for member in found:
+                member.end()
+
+    def records(self) -> Records:
+        """The committed records, up to the current ends."""
+        return {
+            number: [(message.offset(), message.value()) for message in some]
+            for number, some in _committed(self, dict.fromkeys(self._numbers, 0), {}).items()
+        }
+
+
+def worked_off(bank: PlainBank, records: Records, offsets: Mapping[int, int]) -> Books:
+    """The books of a bank that continues at *offsets* with *records*, once nothing is under way."""
+    application = Bank(bank.partitions)
+    waiting: list[Input] = []
+    for number, some in records.items():
+        partition = TopicPartition(bank.topic, number)
+        application.begin(partition, None)
+        for offset, value in some:
+            given = Input(partition, offset, None, value)
+            if offset < offsets.get(number, 0):
+                application.replay(given)
+            else:
+                waiting.append(given)
+    written = 10**12
+    while waiting:
+        outputs = application.process(waiting.pop(0))
+        for output in outputs:
+            assert output.partition is not None
+            written += 1
+            waiting.append(
+                Input(TopicPartition(bank.topic, output.partition), written, None, output.value)
+            )
+    return books(application.accounts.values())
+
+
+def accounts_of(bank: PlainBank) -> list[Account]:
+    """All accounts, replayed from a topic in which nothing is under way any more."""
+    application = Bank(bank.partitions)
+    for number, some in bank.records().items():
+        partition = TopicPartition(bank.topic, number)
+        application.begin(partition, None)
+        for offset, value in some:
+            application.replay(Input(partition, offset, None, value))
+    return list(application.accounts.values())
+
+
+@dataclass(slots=True)
+class LoopMember(MemberProcess):
+    """A member of the group."""
+
+    bank: PlainBank
+    name: str
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def launched(self) -> subprocess.Popen[bytes]:
+        bank = self.bank
+        given = [bank.cluster.bootstrap_servers, bank.topic, bank.group, self.name]
+        rest = [str(bank.partitions), str(os.getpid())]
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.lab.transactional.loop", *given, *rest],
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def _committed(
+    bank: PlainBank, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, list[Any]]:
+    """The committed messages of each partition from its start to its end, or to its current end."""
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Place
+
+    settings = {
+        **bank.connection,
+        "group.id": "nobody",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+    }
+    found: dict[int, list[Any]] = {number: [] for number in starts}
+    consumer = Consumer(settings, logger=LOG)
+    try:
+        consumer.assign([Place(bank.topic, number, start) for number, start in starts.items()])
+        waiting = set(starts)
+        while waiting:
+            message: Any = consumer.poll(SECONDS)
+            assert message is not None, waiting
+            number = message.partition()
+            if message.error() is not None or message.offset() >= ends.get(number, 2**62):
+                waiting.discard(number)
+            elif number in waiting:
+                found[number].append(message)
+    finally:
+        consumer.close()
+    return found
+
+
+class _Loop:
+    """One member: consumes, produces and commits in transactions, until it is stopped or fenced."""
+
+    def __init__(self, bank: PlainBank, name: str) -> None:
+        from confluent_kafka import Consumer, Producer
+
+        self._bank, self._application = bank, Bank(bank.partitions)
+        self._producer = Producer(
+            {
+                **bank.connection,
+                "transactional.id": f"{bank.group}-{name}",
+                "transaction.timeout.ms": 10_000,
+            },
+            logger=LOG,
+        )
+        self._producer.init_transactions(SECONDS)
+        self._consumer = Consumer(
+            {
+                **bank.connection,
+                "group.id": bank.group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6_000,
+                "partition.assignment.strategy": "range",
+            },
+            logger=LOG,
+        )
+        self._consumer.subscribe([bank.topic], on_assign=self._assigned)
+
+    def _assigned(self, consumer: Any, places: list[Any]) -> None:
+        committed = consumer.committed(places, SECONDS)
+        self._application = Bank(self._bank.partitions)
+        ends = {place.partition: max(0, place.offset) for place in committed}
+        starts = dict.fromkeys((number for number, end in ends.items() if end), 0)
+        replayed = _committed(self._bank, starts, ends) if starts else {}
+        for number in ends:
+            partition = TopicPartition(self._bank.topic, number)
+            self._application.begin(partition, None)
+            for message in replayed.get(number, ()):
+                self._application.replay(_input(message))
+
+    def run(self, stop: Event) -> None:
+        try:
+            while not stop.is_set():
+                messages = self._consumer.consume(A_BATCH, POLL_SECONDS)
+                good = [message for message in messages if message.error() is None]
+                if good:
+                    self._process(good)
+        finally:
+            self._consumer.close()
+
+    def _process(self, messages: list[Any]) -> None:
+        from confluent_kafka import TopicPartition as Place
+
+        self._producer.begin_transaction()
+        ends: dict[int, int] = {}
+        for message in messages:
+            for output in self._application.process(_input(message)):
+                assert output.partition is not None
+                self._producer.produce(output.topic, output.value, partition=output.partition)
+            ends[message.partition()] = message.offset() + 1
+        places = [Place(self._bank.topic, number, end) for number, end in ends.items()]
+        metadata = self._consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction(places, metadata, SECONDS)
+        self._producer.commit_transaction(SECONDS)
+
+
+def _input(message: Any) -> Input:
+    partition = TopicPartition(message.topic(), message.partition())
+    return Input(partition, message.offset(), message.key(), message.value())
+
+
+def _main() -> None:
+    from confluent_kafka import KafkaException
+
+    parser = argparse.ArgumentParser()
+    for name in ("servers", "topic", "group", "member"):
+        parser.add_argument(name)
+    parser.add_argument("partitions", type=int)
+    parser.add_argument("parent", type=int)
+    given = parser.parse_args()
+    stop = Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+    @dataclass
+    class _There:
+        bootstrap_servers: str
+
+    there: Any = _There(given.servers)
+    bank = PlainBank(there, given.topic, given.partitions, given.group)
+    while not stop.is_set() and os.getppid() == given.parent:
+        # After an error, the state in memory may be of an aborted transaction: begin again.
+        with suppress(KafkaException):
+            _Loop(bank, given.member).run(_Ended(stop, given.parent))
+
+
+class _Ended(Event):
+    """Set once the member is to end, or its parent is gone."""
+
+    def __init__(self, stop: Event, parent: int) -> None:
+        super().__init__()
+        self._stop, self._parent = stop, parent
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or os.getppid() != self._parent
+
+
+if __name__ == "__main__":
+    _main()

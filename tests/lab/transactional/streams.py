@@ -1,0 +1,297 @@
+"""A Kafka Streams application on real brokers: exactly once, with a repartition and a changelog.
+
+Its source is `java/Ledger.java`, compiled here. Instances are processes, which can be killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.distribution import distribution
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
+from tests.kit.waiting import within
+from tests.lab.transactional.kit import Cut, Entries
+from tests.pipeline.jars import fetched
+from tests.pipeline.original import COMPILER
+
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+SOURCE = Path(__file__).parent / "java" / "Ledger.java"
+ENTRIES, SUMS = "entries", "sums"
+SECONDS = 90.0
+ACCOUNTS = 20
+A_BURST = 50
+
+
+def compiled(target: Path) -> str:
+    """The class path of the application, compiled into the folder *target*."""
+    kafka = distribution()
+    (streams,) = fetched(f"org.apache.kafka:kafka-streams:{kafka.version}")
+    (compiler,) = fetched(COMPILER)
+    classpath = os.pathsep.join((str(target), str(streams), kafka.classpath))
+    options = ["-17", "-nowarn", "-proc:none", "-cp", classpath, "-d", str(target)]
+    subprocess.run([str(kafka.java), "-jar", str(compiler), *options, str(SOURCE)], check=True)
+    return classpath
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The application: its topics on a cluster, and how it is started."""
+
+    cluster: Cluster
+    name: str
+    classpath: str
+    folder: Path
+    """For local state, which a restore makes invalid, and logs."""
+    partitions: int = 3
+
+    @property
+    def input(self) -> str:
+        return f"{self.name}-in"
+
+    @property
+    def output(self) -> str:
+        return f"{self.name}-out"
+
+    @property
+    def repartition(self) -> str:
+        return f"{self.name}-{ENTRIES}-repartition"
+
+    @property
+    def changelog(self) -> str:
+        return f"{self.name}-{SUMS}-changelog"
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (self.input, self.repartition, self.changelog, self.output)
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.cluster.bootstrap_servers}
+
+    def open(self) -> Ledger:
+        """Make the topics that the application does not make itself."""
+        brokers = [broker.id for broker in self.cluster.brokers]
+        for topic in (self.input, self.output):
+            turns = [
+                [brokers[(number + shift) % len(brokers)] for shift in range(len(brokers))]
+                for number in range(self.partitions)
+            ]
+            create_topic(self.cluster, topic, turns)
+        return self
+
+    @contextmanager
+    def running(self, instances: int = 2) -> Iterator[list[Instance]]:
+        """Instances at work, ended with the block."""
+        found = [Instance(self, number) for number in range(instances)]
+        try:
+            yield found
+        finally:
+            for instance in found:
+                instance.end()
+
+
+@dataclass(slots=True)
+class Instance:
+    """A process of the application."""
+
+    ledger: Ledger
+    number: int
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        ledger = self.ledger
+        kafka = distribution()
+        state = ledger.folder / f"state-{self.number}"
+        state.mkdir(parents=True, exist_ok=True)
+        java = [str(kafka.java), "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        told = [ledger.name, ledger.cluster.bootstrap_servers, ledger.input, ledger.output]
+        replicas = min(3, len(ledger.cluster.brokers))
+        with (ledger.folder / f"log-{self.number}").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*java, "-cp", ledger.classpath, "Ledger", *told, str(state), str(replicas)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self._ended()
+
+    def end(self) -> None:
+        """End it as its operator would."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(within(20))
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self._ended()
+
+    def _ended(self) -> None:
+        self.process.wait(SECONDS)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+@contextmanager
+def fed(ledger: Ledger, entries_a_second: int, first: int = 0) -> Iterator[None]:
+    """Entries are written into the input, in transactions, until the block ends.
+
+    The writer is no participant and speaks version 1 of transactions, as all of librdkafka.
+    """
+    stop = Event()
+    with ThreadPoolExecutor(1, "writer") as pool:
+        writing = pool.submit(_write, ledger, entries_a_second, first, stop)
+        try:
+            yield
+        finally:
+            stop.set()
+        writing.result(SECONDS)
+
+
+def _write(ledger: Ledger, entries_a_second: int, number: int, stop: Event) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    settings = {
+        **ledger.connection,
+        "transactional.id": f"writer-of-{ledger.name}",
+        "transaction.timeout.ms": 20_000,
+    }
+    producer = Producer(settings, logger=LOG)
+    producer.init_transactions(SECONDS)
+    while not stop.is_set():
+        producer.begin_transaction()
+        for _ in range(A_BURST):
+            number += 1
+            producer.produce(
+                ledger.input,
+                f"{number % ACCOUNTS}:{number}".encode(),
+                key=str(number).encode(),
+                partition=number % ledger.partitions,
+            )
+        try:
+            producer.commit_transaction(SECONDS)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            producer.abort_transaction(SECONDS)
+        stop.wait(A_BURST / entries_a_second)
+
+
+def entries_of(ledger: Ledger, *topics: str) -> Entries:
+    """The committed records of *topics*, up to the current ends."""
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Place
+
+    settings = {
+        **ledger.connection,
+        "group.id": "nobody",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
+    found: Entries = {}
+    consumer = Consumer(settings, logger=LOG)
+    try:
+        places = []
+        for topic in topics:
+            described = consumer.list_topics(topic, SECONDS).topics[topic]
+            places += [Place(topic, number, 0) for number in described.partitions]
+        for place in places:
+            low, _ = consumer.get_watermark_offsets(place, SECONDS)
+            place.offset = low
+            found[TopicPartition(place.topic, place.partition)] = []
+        consumer.assign(places)
+        open_ = set(found)
+        while open_:
+            message: Any = consumer.poll(SECONDS)
+            assert message is not None, open_
+            log = TopicPartition(message.topic(), message.partition())
+            if message.error() is None:
+                found[log].append((message.offset(), message.key(), message.value()))
+            else:
+                open_.discard(log)
+    finally:
+        consumer.close()
+    return found
+
+
+Totals = dict[str, tuple[int, int]]
+"""The number of entries of each account, and the sum of their numbers."""
+
+
+def miscounted(ledger: Ledger, cut: Cut, logs: Entries) -> dict[str, tuple[Any, Any]]:
+    """The accounts that are wrong once the application has continued from *cut*: is, and should be.
+
+    Its own reading: what the store holds, and what lies unprocessed in the repartition topic and in
+    the input, has to come to all that the input has.
+    """
+    inputs: list[bytes] = []
+    pending: list[bytes] = []
+    store: dict[bytes, bytes] = {}
+    for place, records in logs.items():
+        for offset, key, value in records:
+            if not cut.has(place, offset):
+                continue
+            unread = offset >= cut.offsets.get(place, 0)
+            if place.topic == ledger.input:
+                assert value is not None
+                inputs.append(value)
+                pending += [value] if unread else []
+            elif place.topic == ledger.repartition and unread:
+                assert value is not None
+                pending.append(value)
+            elif place.topic == ledger.changelog:
+                assert key is not None
+                assert value is not None
+                store[key] = value
+    found = totals(pending)
+    for key, value in store.items():
+        count, total = map(int, value.split(b":"))
+        before = found.get(key.decode(), (0, 0))
+        found[key.decode()] = (before[0] + count, before[1] + total)
+    wanted = totals(inputs)
+    return {
+        account: (found.get(account), wanted.get(account))
+        for account in sorted({*found, *wanted})
+        if found.get(account) != wanted.get(account)
+    }
+
+
+def totals(entries: list[bytes]) -> Totals:
+    """What *entries* come to."""
+    found: Totals = {}
+    for entry in entries:
+        account, number = entry.decode().split(":")
+        count, total = found.get(account, (0, 0))
+        found[account] = (count + 1, total + int(number))
+    return found
+
+
+def counted(ledger: Ledger) -> Totals:
+    """What the application has put out last of each account."""
+    found: Totals = {}
+    for records in entries_of(ledger, ledger.output).values():
+        for _, key, value in records:
+            assert key is not None
+            assert value is not None
+            count, total = map(int, value.split(b":"))
+            found[key.decode()] = (count, total)
+    return found

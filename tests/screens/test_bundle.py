@@ -1,0 +1,255 @@
+"""The console on a bundle: what was captured is shown, what is live is greyed, nobody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.console.app import MODES
+from breakglass.console.bundle_console import ANSWER, SHOWN
+from breakglass.screens.diff.pair_list import PairList
+from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
+from breakglass.screens.widgets.key_bar import KeyBar
+from breakglass.services.bundle.documents import (
+    BundledBackup,
+    BundledBackups,
+    BundledPlace,
+    BundledRecords,
+)
+from breakglass.services.bundle.records import ContentRules, bundled
+from breakglass.services.divergence.address import SourceAddress, SourceKind
+from breakglass.services.divergence.source import Extent
+from breakglass.services.guard.journal import Journal
+from breakglass.services.health.backups import BackupGlance
+from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.plan.file import parse_plan
+from tests.kit.incidents import (
+    CLUSTER,
+    HOSTILE_TOPIC,
+    LEDGER,
+    READ_AT_MS,
+    diverged_incident,
+    every_verdict,
+    incident_of,
+    lossless,
+)
+from tests.screens.bundle_consoles import bundle_console, console_of
+from tests.screens.every_key import keys_here, press_every_key
+from tests.screens.test_absent_power import powers
+from tests.screens.turns import lines, text, until
+from tests.unit.divergence.streams import entries
+
+LEDGER_3 = TopicPartition("ledger", 3)
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No sender of requests is made, whatever a screen tries and whoever catches its error."""
+    made: list[object] = []
+
+    def refuse(*arguments: object, **_: object) -> None:
+        made.append(arguments)
+        raise AssertionError("a bundle is open, and a client was made")
+
+    monkeypatch.setattr(Sender, "__init__", refuse)
+    yield
+    assert made == []
+
+
+def records() -> list[BundledRecords]:
+    """What b1 and b2 have of `LEDGER` from where they diverge: 25 and 50 records."""
+    rules = ContentRules()
+    return [
+        bundled(
+            LEDGER_3, broker, Extent(100, end), iter(entries(100, end, value, epoch)), 99, rules
+        )
+        for broker, end, value, epoch in ((1, 125, b"one", 2), (2, 150, b"two", 1))
+    ]
+
+
+async def test_the_list_is_that_of_the_capture_with_its_moment(tmp_path: Path) -> None:
+    live = every_verdict()
+    console = bundle_console(live, tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        incident = console.context.known.incident
+        assert incident is not None
+        assert [row.judged for row in incident.rows] == [row.judged for row in live.rows]
+        assert "BUNDLE" in lines(console)[0]
+        moment = console.context.bundle and console.context.bundle.captured_at_ms
+        assert moment
+        assert "STALE" not in text(console)
+        assert " ago" not in text(console)
+
+
+@pytest.mark.parametrize("mode", sorted(SHOWN))
+async def test_after_every_key_nothing_was_asked_and_no_power_exists(
+    tmp_path: Path, mode: str
+) -> None:
+    console = bundle_console(every_verdict(), tmp_path, records=records())
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        assert await press_every_key(pilot, mode)
+        assert powers(console) == []
+        assert console._exception is None
+
+
+async def test_what_is_live_is_greyed_and_says_what_to_do_instead(tmp_path: Path) -> None:
+    console = bundle_console(diverged_incident(), tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        enabled = {
+            active.binding.action: active.enabled
+            for active in console.screen.active_bindings.values()
+        }
+        live = ("elect", "rescue", "hold", "forget", "ask_refresh", "show('browse')")
+        assert {action: enabled[action] for action in live} == dict.fromkeys(live, False)
+        assert {enabled[action] for action in ("plan", "diff", "forecast", "gone")} == {True}
+        assert "refresh" not in lines(console)[-1]
+        assert "acknowledge" not in text(console)
+        for key in ("e", "r", "6"):
+            await pilot.press(key)
+            await until(pilot, lambda: ANSWER[0] in lines(console)[-1], "what to do instead")
+            console.screen.query_one(KeyBar).say(())
+        assert len(console.screen_stack) == 1
+        assert console.current_mode == "offline"
+
+
+@pytest.mark.parametrize("mode", sorted(MODES.keys() - SHOWN))
+async def test_screens_that_a_bundle_has_nothing_for_do_not_open(tmp_path: Path, mode: str) -> None:
+    console = bundle_console(diverged_incident(), tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await console.run_action(f"show('{mode}')")
+        await pilot.pause()
+        assert console.current_mode == "offline"
+        assert ANSWER[0] in lines(console)[-1]
+
+
+async def test_no_message_begins_an_act_or_opens_an_address(tmp_path: Path) -> None:
+    console = bundle_console(diverged_incident(), tmp_path)
+    address = SourceAddress(SourceKind.BACKUP, "s3://elsewhere/x", "orders", 0)
+    async with console.run_test(size=(80, 24)) as pilot:
+        for message in (
+            ElectionAsked((LEDGER_3,)),
+            ResumeAsked(tmp_path / "journal"),
+            BrowseAsked(address),
+        ):
+            console.post_message(message)
+            await until(pilot, lambda: ANSWER[0] in lines(console)[-1], "what to do instead")
+            console.screen.query_one(KeyBar).say(())
+        assert len(console.screen_stack) == 1
+
+
+async def test_a_plan_made_on_a_bundle_is_a_file(tmp_path: Path) -> None:
+    console = bundle_console(diverged_incident(), tmp_path)
+    path = tmp_path / "plan.json"
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        await pilot.press("p")
+        await until(pilot, lambda: "ledger-3" in text(console), "the plan")
+        await until(pilot, lambda: console.current_mode == "plan", "the plan's screen")
+        await pilot.press("s")
+        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for a name")
+        await pilot.press("ctrl+u", *str(path), "enter")
+        await until(pilot, path.exists, "the plan's file")
+    plan = parse_plan(path.read_text(), str(path))
+    assert plan.cluster_id == CLUSTER
+    assert [record.evidence for record in plan.records.values()] == [LEDGER]
+
+
+async def test_the_captured_records_of_two_replicas_are_compared(tmp_path: Path) -> None:
+    console = bundle_console(diverged_incident(), tmp_path, records=records())
+    async with console.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        await pilot.press("d")
+        await until(pilot, lambda: len(console.screen_stack) == 2, "the comparison")
+        pairs = console.screen.query_one(PairList)
+        await until(
+            pilot, lambda: any(pair.offset == 149 for pair in pairs.window.pairs), "its records"
+        )
+        found = {pair.offset: str(pair.kind) for pair in pairs.window.pairs}
+        assert {found[offset] for offset in range(100, 125)} == {"!"}
+        assert {found[offset] for offset in range(125, 150)} == {">"}
+
+
+async def test_the_overview_shows_brokers_and_backups_as_captured(tmp_path: Path) -> None:
+    unread = Unknown("the disk is gone")
+    places = BundledBackups(
+        (
+            BundledPlace("file:///b", None, 1),
+            BundledPlace("s3://hostile/b", unread, 1),
+        ),
+        {"topics": BackupGlance("1 of 2 verified", READ_AT_MS)},
+    )
+    topics = (BundledBackup("file:///b", "orders", 1, True, None, "no manifest"),)
+    parts = {"backups": places, "backed_up": topics}
+    console = bundle_console(diverged_incident(), tmp_path, "overview", **parts)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "1 of 2 verified" in text(console), "the backups' line")
+        assert "never: this is a bundle" in text(console)
+        console.screen.query_one("#brokers").focus()
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "log.dirs" in text(console), "a broker's settings")
+        await pilot.press("escape", "5")
+        await until(pilot, lambda: "s3://hostile/b" in text(console), "the places")
+        assert "unreadable" in text(console)
+
+
+async def test_journals_of_the_bundle_are_read_and_none_is_resumed(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path / "theirs") as journal:
+        journal.note("the night of the incident")
+    console = bundle_console(
+        diverged_incident(), tmp_path, "journal", journal=journal.path.read_bytes()
+    )
+    async with console.run_test(size=(80, 24)) as pilot:
+        screen: Any = console.screen
+        await until(pilot, lambda: screen.journals.rows, "the journal")
+        assert len(console.screen_stack) == 1
+        enabled = {a.binding.action: a.enabled for a in screen.active_bindings.values()}
+        assert (enabled["resume"], enabled["check"], enabled["ledger"]) == (False, False, False)
+
+
+async def test_brokers_can_be_declared_gone_on_a_bundle(tmp_path: Path) -> None:
+    console = bundle_console(every_verdict(), tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        await pilot.press("b")
+        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for brokers")
+        await pilot.press("3", "enter")
+        await until(pilot, lambda: console.context.watch.gone == (3,), "the declaration")
+        live = console.context.known
+        await until(pilot, lambda: 3 in live.incident.circumstances.ruled_out, "a new judgement")  # type: ignore[union-attr]
+
+
+async def test_hostile_names_are_inert(tmp_path: Path) -> None:
+    evidence = lossless(1, topic=HOSTILE_TOPIC)
+    hostile = replace(evidence, unread_floor_source="\x1b]0;title\x07[bold]")
+    console = bundle_console(incident_of(hostile, dumb={3: "\x1b[2Jboom"}), tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        await pilot.press("enter", "escape", "1", "3", "4", "5")
+        for mode in SHOWN:
+            await console.switch_mode(mode)
+            await pilot.pause()
+            assert "\x1b" not in text(console)
+            assert "\u202e" not in text(console)
+            assert list(keys_here(console))
+
+
+async def test_a_bundle_of_an_unreadable_cluster_says_so(tmp_path: Path) -> None:
+    from breakglass.services.bundle.making import BundleMaker
+
+    maker = BundleMaker()
+    maker.lacks("the cluster", "no broker answers")
+    maker.write(tmp_path / "b.tar.gz")
+    console = console_of(tmp_path / "b.tar.gz")
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "no broker answers" in text(console), "the reason")
+        for mode in SHOWN:
+            await console.switch_mode(mode)
+            await pilot.pause()

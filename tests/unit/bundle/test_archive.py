@@ -1,0 +1,342 @@
+"""A bundle on disk: whole or not there, for its owner alone; a hostile one is inert."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tarfile
+import tracemalloc
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from breakglass.services.bundle.archive import BLOCK, MOST_BYTES, MOST_LINE_BYTES, header_of
+from breakglass.services.bundle.contents import BundleContents, open_bundle
+from breakglass.services.bundle.documents import EVIDENCE, GROUPS, PARTITIONS, BundledOffset
+from breakglass.services.bundle.making import BundleMaker
+from breakglass.services.bundle.manifest import MANIFEST
+from breakglass.services.errors import (
+    BreakglassError,
+    MalformedInput,
+    StorageError,
+    UnsupportedSchema,
+)
+from tests.kit.bundles import (
+    bundle_of,
+    entries_of,
+    maker_of,
+    packed,
+    rebuilt,
+    tar_entry,
+    unpacked,
+)
+from tests.kit.incidents import every_verdict, incident_of
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that opens."""
+    return bundle_of(every_verdict(), tmp_path_factory.mktemp("bundle") / "b.tar.gz")
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(MalformedInput) as refusal:
+        open_bundle(path)
+    return str(refusal.value)
+
+
+def test_tar_reads_it_and_the_manifest_has_the_sha_of_each_entry(whole: Path) -> None:
+    with tarfile.open(whole) as tar:
+        found = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    assert found == entries_of(whole)
+    manifest = json.loads(found.pop(MANIFEST))
+    told = {entry["name"]: entry["sha256"] for entry in manifest["entries"]}
+    assert told == {name: sha256(data).hexdigest() for name, data in found.items()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+def test_it_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        path = bundle_of(every_verdict(), tmp_path / "b.tar.gz")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        bundle_of(every_verdict(), path)
+    assert path.is_symlink()
+    assert not path.exists()
+
+
+def test_nothing_is_left_of_a_bundle_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        bundle_of(every_verdict(), tmp_path / "b.tar.gz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_version_is_refused_by_its_number(whole: Path, tmp_path: Path) -> None:
+    path = rebuilt(entries_of(whole), tmp_path / "b.tar.gz", version=2)
+    with pytest.raises(UnsupportedSchema, match="bundle version 2"):
+        open_bundle(path)
+
+
+@pytest.mark.parametrize("moment", [-1, 2**62])
+def test_a_time_that_no_clock_shows_is_refused(whole: Path, tmp_path: Path, moment: int) -> None:
+    path = rebuilt(entries_of(whole), tmp_path / "b.tar.gz", captured_at_ms=moment)
+    assert "no clock shows" in refused(path)
+
+
+def test_a_changed_byte_is_damage(whole: Path, tmp_path: Path) -> None:
+    entries = entries_of(whole)
+    entries[GROUPS] = entries[GROUPS].replace(b"billing", b"killing")
+    assert "SHA-256" in refused(rebuilt(entries, tmp_path / "b.tar.gz", honest=False))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../escape.json", "/etc/cron.d/x.json", "journal/../../x.jsonl", "a/b.json", "x.sh", MANIFEST],
+)
+def test_a_name_that_leads_elsewhere_is_refused(whole: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "b.tar.gz"
+    manifest = json.loads(entries_of(whole)[MANIFEST])
+    entry = {"name": name, "size": 2, "sha256": sha256(b"{}").hexdigest(), "read_at_ms": 0}
+    text = json.dumps({**manifest, "entries": [entry]}).encode()
+    blocks = [tar_entry(MANIFEST, text), tar_entry(name, b"{}"), bytes(2 * BLOCK)]
+    path.write_bytes(packed(blocks))
+    assert "that no bundle has" in refused(path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE]
+)
+def test_a_link_in_the_place_of_an_entry_is_refused(
+    whole: Path, tmp_path: Path, kind: bytes
+) -> None:
+    entries = entries_of(whole)
+    member = tarfile.TarInfo(PARTITIONS)
+    member.type, member.linkname = kind, "/etc/passwd"
+    link = member.tobuf(tarfile.USTAR_FORMAT)
+    blocks = [
+        link if name == PARTITIONS else tar_entry(name, data) for name, data in entries.items()
+    ]
+    path = tmp_path / "b.tar.gz"
+    path.write_bytes(packed([*blocks, bytes(2 * BLOCK)]))
+    assert "does not follow where it has to" in refused(path)
+
+
+def test_an_entry_that_stands_twice_is_refused(whole: Path, tmp_path: Path) -> None:
+    manifest = json.loads(entries_of(whole)[MANIFEST])
+    twice = [*manifest["entries"], manifest["entries"][0]]
+    path = rebuilt(entries_of(whole), tmp_path / "b.tar.gz", honest=False, entries=twice)
+    assert "twice" in refused(path)
+
+
+def test_an_entry_that_the_manifest_does_not_name_is_refused(whole: Path, tmp_path: Path) -> None:
+    manifest = json.loads(entries_of(whole)[MANIFEST])
+    path = rebuilt(
+        entries_of(whole), tmp_path / "b.tar.gz", honest=False, entries=manifest["entries"][:-1]
+    )
+    assert "does not name" in refused(path)
+
+
+def test_what_follows_the_end_is_refused(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    path.write_bytes(whole.read_bytes() + b"more")
+    assert "follows its end" in refused(path)
+
+
+def bomb_by_its_size(manifest: dict[str, Any]) -> list[bytes]:
+    """An entry that says it has more than all entries of a bundle together."""
+    manifest["entries"] = [
+        {"name": "groups.jsonl", "size": MOST_BYTES + 1, "sha256": "", "read_at_ms": 0}
+    ]
+    text = json.dumps(manifest).encode()
+    return [tar_entry(MANIFEST, text), header_of("groups.jsonl", MOST_BYTES + 1, 0)]
+
+
+def bomb_of_one_line(manifest: dict[str, Any]) -> list[bytes]:
+    """64 MiB of blanks, which take 64 KiB in the file."""
+    blanks = b" " * (64 << 20)
+    manifest["entries"] = [
+        {
+            "name": "groups.jsonl",
+            "size": len(blanks),
+            "sha256": sha256(blanks).hexdigest(),
+            "read_at_ms": 0,
+        }
+    ]
+    text = json.dumps(manifest).encode()
+    return [tar_entry(MANIFEST, text), tar_entry("groups.jsonl", blanks), bytes(2 * BLOCK)]
+
+
+def bomb_of_a_manifest(_: dict[str, Any]) -> list[bytes]:
+    """A manifest of 1 GiB."""
+    return [header_of(MANIFEST, 1 << 30, 0), b" " * (32 << 20)]
+
+
+@pytest.mark.parametrize("bomb", [bomb_by_its_size, bomb_of_one_line, bomb_of_a_manifest])
+def test_a_bomb_takes_no_memory(
+    whole: Path, tmp_path: Path, bomb: Callable[[dict[str, Any]], list[bytes]]
+) -> None:
+    path = tmp_path / "b.tar.gz"
+    path.write_bytes(packed(bomb(json.loads(entries_of(whole)[MANIFEST]))))
+    tracemalloc.start()
+    try:
+        refused(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 24 << 20
+
+
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.tar.gz")
+    with pytest.raises(StorageError, match="no regular file"):
+        open_bundle(tmp_path / "b.tar.gz")
+
+
+def test_evidence_of_a_partition_that_is_not_there_is_refused(whole: Path, tmp_path: Path) -> None:
+    entries = entries_of(whole)
+    entries[PARTITIONS] = b"\n".join(entries[PARTITIONS].splitlines()[1:]) + b"\n"
+    assert "not about its partitions" in refused(rebuilt(entries, tmp_path / "b.tar.gz"))
+
+
+def test_a_leader_that_is_no_replica_of_the_evidence_is_refused(
+    whole: Path, tmp_path: Path
+) -> None:
+    entries = entries_of(whole)
+    lines = [json.loads(line) for line in entries[EVIDENCE].splitlines()]
+    lines[0]["replicas"][0]["broker"] = 77
+    entries[EVIDENCE] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    assert "not about its partitions" in refused(rebuilt(entries, tmp_path / "b.tar.gz"))
+
+
+def opened(data: bytes, path: Path) -> BundleContents | None:
+    """What is in *data*; None where it was refused, as it has to be: with an error of ours."""
+    path.write_bytes(data)
+    try:
+        return open_bundle(path)
+    except BreakglassError:
+        return None
+
+
+FUZZ = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_bytes_changed_in_the_file_are_refused_or_harmless(
+    data: st.DataObject, whole: Path, tmp_path: Path
+) -> None:
+    content = bytearray(whole.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)) | st.just(len(content)))
+    opened(bytes(content[:cut]), tmp_path / "fuzzed.tar.gz")
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_bytes_changed_in_the_tar_are_refused_or_harmless(
+    data: st.DataObject, whole: Path, tmp_path: Path
+) -> None:
+    content = bytearray(unpacked(whole))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    opened(packed([bytes(content)]), tmp_path / "fuzzed.tar.gz")
+
+
+LEAVES: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 0, 2**63, -(2**63), 10**400, 1.5, "", "\x1b[2J\u202e", [], {}, [[]], "NaN"]
+)
+
+
+def altered(value: Any, draw: Any) -> Any:
+    """*value* with one leaf, field or element exchanged, dropped or doubled."""
+    if draw(st.integers(0, 5)) == 0 or not isinstance(value, dict | list) or not value:
+        return draw(LEAVES)
+    if isinstance(value, list):
+        place = draw(st.integers(0, len(value) - 1))
+        what = draw(st.sampled_from(["in", "drop", "double"]))
+        middle = {"in": [altered(value[place], draw)], "drop": [], "double": [value[place]] * 2}
+        return [*value[:place], *middle[what], *value[place + 1 :]]
+    key = draw(st.sampled_from(sorted(value)))
+    return {**value, key: altered(value[key], draw)}
+
+
+@FUZZ
+@given(data=st.data())
+def test_wrong_values_are_refused_or_can_be_judged(
+    data: st.DataObject, whole: Path, tmp_path: Path
+) -> None:
+    entries = entries_of(whole)
+    name = data.draw(st.sampled_from([name for name in entries if name != MANIFEST]))
+    lines = [json.loads(line) for line in entries[name].splitlines()]
+    place = data.draw(st.integers(0, max(len(lines) - 1, 0)))
+    if lines:
+        lines[place] = altered(lines[place], data.draw)
+    entries[name] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    path = rebuilt(entries, tmp_path / "fuzzed.tar.gz")
+    found = opened(path.read_bytes(), path)
+    incident = None if found is None else found.incident()
+    if incident is not None:
+        assert incident.summary.headline
+        assert len(list(incident.assessments())) == incident.judged
+
+
+def test_a_bundle_of_an_unreadable_cluster_opens_and_says_why(tmp_path: Path) -> None:
+    maker = BundleMaker()
+    maker.lacks("the cluster", "no broker answers")
+    maker.write(tmp_path / "b.tar.gz")
+    found = open_bundle(tmp_path / "b.tar.gz")
+    assert found.incident() is None
+    assert str(found.manifest.unread[0]) == "the cluster: no broker answers"
+
+
+def test_a_cluster_without_partitions_has_a_bundle(tmp_path: Path) -> None:
+    found = open_bundle(bundle_of(incident_of(), tmp_path / "b.tar.gz")).incident()
+    assert found is not None
+    assert found.rows == ()
+
+
+def test_a_line_that_no_bundle_can_have_is_left_out_and_noted(tmp_path: Path) -> None:
+    offsets = [BundledOffset(name, "orders", 0, 1) for name in ("g" * MOST_LINE_BYTES, "billing")]
+    maker = BundleMaker()
+    maker.lines(GROUPS, offsets)
+    maker.write(tmp_path / "b.tar.gz")
+    assert open_bundle(tmp_path / "b.tar.gz").manifest.unread[0].what == f"a line of {GROUPS}"
+    assert entries_of(tmp_path / "b.tar.gz")[GROUPS].count(b"\n") == 1
+
+
+def test_the_incident_of_a_bundle_is_that_of_the_capture(tmp_path: Path) -> None:
+    live = every_verdict()
+    maker_of(live).write(tmp_path / "b.tar.gz")
+    found = open_bundle(tmp_path / "b.tar.gz").incident()
+    assert found is not None
+    assert [(row.partition, row.judged, row.log_end) for row in found.rows] == [
+        (row.partition, row.judged, row.log_end) for row in live.rows
+    ]
+    assert found.summary == live.summary

@@ -1,0 +1,272 @@
+"""A capture of a broken cluster: all that can be read, why the rest cannot, and no secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    ListGroupsRequest,
+)
+
+from breakglass.services import patience
+from breakglass.services.bundle import capture
+from breakglass.services.bundle.capture import Capture, CaptureAsked
+from breakglass.services.bundle.contents import BundleContents, open_bundle
+from breakglass.services.bundle.documents import GROUPS
+from breakglass.services.bundle.from_this_machine import BackupPlaces, without_user
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import UsageError
+from breakglass.services.guard.journal import Journal
+from breakglass.services.incident import broker_liveness
+from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.kafka.cluster.shown_settings import ShownSetting
+from breakglass.services.model import Reassignment, Unknown
+from breakglass.services.session import Effort, ReadAccess
+from tests.kit.bundles import entries_of, unpacked
+from tests.kit.fake_broker import HangUp
+from tests.kit.fake_cluster import FakeCluster, partitions_of
+from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.program import breakglass
+
+ORDERS = partitions_of("orders", 2)
+SECRET = "hunter2-of-the-keystore"
+IN_ITS_FILE, BY_DEFAULT = 4, 5
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    """Two partitions of `orders`; b3, which led last, is fenced and dead; b2 diverges from b1."""
+    monkeypatch.setattr(patience, "ROLL_CALL", 0.3)
+    monkeypatch.setattr(patience, "SETTLE", 0.3)
+    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
+    with FakeCluster(3) as cluster:
+        for order in ORDERS:
+            cluster.story.offline(order, (3, 1, 2), elr=(3,))
+            cluster.hold(1, order, (0, 100), (2, 10))
+            cluster.hold(2, order, (0, 100), (1, 20))
+            cluster.hold(3, order, (0, 130))
+        cluster.story.fenced = {3}
+        cluster.story.groups = {"billing": {ORDERS[0]: 105}}
+        cluster.story.reassignments = {ORDERS[1]: Reassignment((4,), ())}
+        cluster.brokers[3].stop()
+        for broker in (1, 2):
+            plain = cluster.apis(broker)[DescribeConfigsRequest]
+            cluster.brokers[broker].serve(DescribeConfigsRequest, settings_of(plain))
+        yield cluster
+
+
+def settings_of(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Settings of a broker, among them a secret that the broker itself does not hide."""
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    entry = result.DescribeConfigsResourceResult
+
+    def answer(request: Any) -> Any:
+        (asked, *_) = request.resources
+        if asked.resource_type != 4:
+            return plain(request)
+        configs = [
+            entry(name="log.dirs", value="/logs", config_source=IN_ITS_FILE),
+            entry(
+                name="ssl.keystore.password",
+                value=SECRET,
+                config_source=IN_ITS_FILE,
+                is_sensitive=True,
+            ),
+            entry(name="num.io.threads", value="8", config_source=BY_DEFAULT),
+        ]
+        name = asked.resource_name
+        return DescribeConfigsResponse(
+            results=[result(resource_type=4, resource_name=name, configs=configs)]
+        )
+
+    return answer
+
+
+def access_to(cluster: FakeCluster) -> ReadAccess:
+    settings = ConnectionSettings(
+        (cluster.brokers[1].endpoint,), broker_addresses=cluster.story.addresses
+    )
+    return ReadAccess(settings, "off", Effort.OFF)
+
+
+def captured(cluster: FakeCluster, folder: Path, **asked: Any) -> BundleContents:
+    """A capture of *cluster*, opened again."""
+    path = folder / "b.tar.gz"
+    wanted = CaptureAsked(duration=0.5, state_folder=folder / "state", **asked)
+    with closing(Capture(access_to(cluster), wanted)) as capturing:
+        capturing.bundle(capturing.settle(print)).write(path)
+    return open_bundle(path)
+
+
+def unread(found: BundleContents) -> dict[str, str]:
+    return {part.what: part.why for part in found.manifest.unread}
+
+
+def live(cluster: FakeCluster) -> Incident:
+    with closing(IncidentWatch(access_to(cluster), duration=0.5)) as watch:
+        return list(watch.read())[-1]
+
+
+def test_verdicts_of_the_bundle_are_those_of_the_console(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    found = captured(cluster, tmp_path).incident()
+    assert found is not None
+    now = live(cluster)
+    assert [(row.partition, row.judged) for row in found.rows] == [
+        (row.partition, row.judged) for row in now.rows
+    ]
+    assert found.silent == now.silent
+    assert found.snapshot.partitions == now.snapshot.partitions
+    assert found.snapshot.partitions[1].reassignment == Reassignment((4,), ())
+
+
+def test_what_is_silent_is_unknown_with_its_reason_in_entry_and_manifest(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    found = captured(cluster, tmp_path)
+    assert isinstance(found.brokers[3].settings, Unknown)
+    assert isinstance(found.brokers[3].log_dirs, Unknown)
+    missing = unread(found)
+    assert {"the replicas on b3", "the log directories of b3", "the settings of b3"} <= (
+        missing.keys()
+    )
+    assert "connection refused" in missing["the replicas on b3"]
+
+
+def test_an_answer_that_fails_hides_no_other(cluster: FakeCluster, tmp_path: Path) -> None:
+    def hang_up(_: Any) -> Any:
+        raise HangUp
+
+    cluster.brokers[2].serve(DescribeLogDirsRequest, hang_up)
+    cluster.brokers[1].serve(ListGroupsRequest, hang_up)
+    found = captured(cluster, tmp_path)
+    assert isinstance(found.brokers[2].log_dirs, Unknown)
+    assert not isinstance(found.brokers[1].log_dirs, Unknown)
+    assert "the groups that b1 coordinates" in unread(found)
+    assert len(found.rows) == 2
+
+
+def test_an_answer_that_nobody_expected_hides_no_other(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(capture, "add_topics", broken)
+    found = captured(cluster, tmp_path)
+    assert "ZeroDivisionError" in unread(found)["the topics' settings"]
+    assert found.brokers.keys() == {1, 2, 3}
+    assert len(found.rows) == 2
+
+
+def test_groups_and_settings_are_there_without_what_kafka_calls_sensitive(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    found = captured(cluster, tmp_path)
+    assert found.brokers[1].settings == (
+        ShownSetting("log.dirs", "/logs", IN_ITS_FILE),
+        ShownSetting("ssl.keystore.password", None, IN_ITS_FILE, True),
+    )
+    data = unpacked(tmp_path / "b.tar.gz")
+    assert SECRET.encode() not in data
+    groups = entries_of(tmp_path / "b.tar.gz")[GROUPS]
+    assert json.loads(groups) == {
+        "group": "billing", "topic": "orders", "partition": 0, "offset": 105,
+    }  # fmt: skip
+
+
+def test_records_are_captured_from_where_replicas_diverge(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    held = captured(cluster, tmp_path, records_each=7).records
+    extents = {
+        (str(partition), broker): (found.start, found.end)
+        for (partition, broker), found in held.items()
+    }
+    assert extents[("orders-0", 1)][0] == extents[("orders-0", 2)][0] == 100
+    assert {broker for _, broker in held} == {1, 2}
+    assert captured_without_records(cluster, tmp_path / "none") == {}
+
+
+def captured_without_records(cluster: FakeCluster, folder: Path) -> Any:
+    folder.mkdir()
+    return captured(cluster, folder, records_each=0).records
+
+
+def test_the_newest_journals_of_the_cluster_are_there_whole_lines_alone(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    with Journal.open(CLUSTER_ID, tmp_path / "state") as journal:
+        journal.note("tried to elect")
+    with journal.path.open("ab") as file:
+        file.write(b'{"torn": ')
+    with Journal.open("another-cluster", tmp_path / "state"):
+        pass
+    found = captured(cluster, tmp_path)
+    (name,) = found.files
+    assert name == f"journal/{journal.path.name}"
+    assert journal.path.read_bytes().startswith(found.files[name])
+    assert b"torn" not in found.files[name]
+    assert unread(found)[f"the last line of {name}"] == "it was not written whole"
+
+
+def test_places_of_backups_are_told_without_the_password_in_their_address(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    assert without_user("s3://me:pw@host/x") == "s3://host/x"
+    places = BackupPlaces((f"{tmp_path}/nothing-there",))
+    found = captured(cluster, tmp_path, places=places)
+    (place,) = found.backups.places
+    assert isinstance(place.unread, Unknown)
+    assert f"the status of backups at {place.url}" in unread(found)
+
+
+def ways_to(cluster: FakeCluster) -> list[str]:
+    endpoint = cluster.brokers[1].endpoint
+    return ["--bootstrap-server", f"{endpoint.host}:{endpoint.port}", "--native-rpc", "off"]
+
+
+def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    ended = breakglass(
+        "capture", "--to", path, *ways_to(cluster), "--recovery-duration-ms", 500, "--json"
+    )
+    assert ended.code == 0, ended.err
+    assert ended.document["cluster_id"] == CLUSTER_ID
+    assert "? the replicas on b3: " in ended.err
+    again = breakglass("capture", "--out", path, *ways_to(cluster))
+    assert (again.code, "exists already" in again.err) == (2, True)
+    listed = breakglass("open", path, "--list", "--json")
+    assert listed.document == ended.document
+    table = breakglass("open", path, "--list")
+    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [
+        entry["name"] for entry in ended.document["entries"]
+    ]
+    shown = breakglass("open", path)
+    assert (shown.code, "needs a terminal" in shown.err) == (2, True)
+    damaged = breakglass("open", tmp_path / "b.tar.gz.not")
+    assert damaged.code == 1
+
+
+def test_a_rule_without_contents_is_a_mistake(cluster: FakeCluster, tmp_path: Path) -> None:
+    ended = breakglass("capture", "--to", tmp_path / "b", *ways_to(cluster), "--redact", "card")
+    assert ended.code == UsageError.exit_code
+    assert "--contents-of" in ended.err
+
+
+def test_a_cluster_that_does_not_answer_is_captured_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    ended = breakglass("capture", "--to", path, "--bootstrap-server", "127.0.0.1:1")
+    assert ended.code == 0, ended.err
+    assert "? the cluster: " in ended.err
+    assert open_bundle(path).snapshot is None

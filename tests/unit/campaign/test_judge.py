@@ -1,0 +1,189 @@
+"""The judge finds what is wrong, and nothing else: each check has an incident that only it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from breakglass.bookkeeping.judge import check_said, missing_records
+from breakglass.bookkeeping.log_files import NO_LOG, FolderLog
+from breakglass.bookkeeping.said import SaidPartition, SaidPrice
+from breakglass.bookkeeping.settings import ClusterState, changes
+from tests.campaign.judge import check_missing, check_put_back, missing_findings
+from tests.unit.campaign.logs import ORDERS, log, reading, record, run, saved
+
+SHORT = log(*run(0, 0, 10))
+LONG = log(*run(0, 0, 15))
+LATER = log(*run(0, 0, 10), *run(1, 10, 12))
+"""Of a later epoch than `LONG`, from which it parts at 10."""
+DISKS = reading({1: LATER, 2: LONG, 3: log(*run(0, 0, 20))}, 1, 2)
+"""b3 is down, and holds more."""
+
+
+def price(total: int | None, *, approximate: bool = False) -> SaidPrice:
+    return SaidPrice(total, 0 if total is not None else None, total, approximate)
+
+
+def judged(
+    verdict: str = "LOSS",
+    prices: Mapping[int, SaidPrice] | None = None,
+    ends: Mapping[int, int] | None = None,
+    unread: int | None = None,
+    designee: int = 1,
+) -> SaidPartition:
+    """What a triage that is right says of `DISKS`."""
+    return SaidPartition(
+        ORDERS,
+        verdict,
+        f"elect b{designee}",
+        designee,
+        unread,
+        prices if prices is not None else {1: price(5), 2: price(2)},
+        ends if ends is not None else {1: 12, 2: 15},
+        1,
+    )
+
+
+def kinds(*said: SaidPartition, gone: tuple[int, ...] = (3,), ever: int = 20) -> list[str]:
+    return [finding.kind for finding in check_said(said, DISKS, {ORDERS: ever}, (), gone)]
+
+
+def test_what_is_right_is_not_found_fault_with() -> None:
+    assert kinds(judged(unread=5)) == []
+
+
+def test_a_record_in_neither_log_nor_rescue_is_missing() -> None:
+    readable = {1: LATER, 2: LONG}
+    assert missing_records(readable, LATER, saved(*run(0, 10, 15)), compacted=False) == []
+    (lost,) = missing_records(readable, LATER, saved(*run(0, 10, 14)), compacted=False)
+    assert (lost.epoch, lost.offset) == (0, 14)
+
+
+def test_a_record_of_other_contents_at_the_same_place_does_not_stand_for_it() -> None:
+    other = replace(record(0, 14), digest="other")
+    lost = missing_records({2: LONG}, LATER, saved(*run(0, 10, 14), other), compacted=False)
+    assert [entry.offset for entry in lost] == [14]
+
+
+def test_the_elected_log_holds_a_record_only_with_its_contents() -> None:
+    other = log(*run(0, 0, 14), replace(record(0, 14), digest="other"))
+    lost = missing_records({2: LONG}, other, (), compacted=False)
+    assert [entry.offset for entry in lost] == [14]
+
+
+def test_a_record_of_another_epoch_at_the_same_offset_is_another_record() -> None:
+    lost = missing_records({2: LONG}, log(*run(1, 0, 15)), (), compacted=False)
+    assert len(lost) == 15
+
+
+def test_a_replaced_record_of_a_compacted_topic_is_not_missing() -> None:
+    old, new = record(0, 0, "user"), record(0, 5, "user")
+    holder = log(old)
+    assert missing_records({2: holder}, log(new), (), compacted=True) == []
+    assert missing_records({2: holder}, log(new), (), compacted=False) == [old]
+
+
+def test_a_key_that_is_newer_on_the_other_side_of_a_fork_replaces_nothing() -> None:
+    shared = record(0, 0, "other")
+    cut, newer = record(1, 1, "user"), record(2, 5, "user")
+    readable = {2: log(shared, cut)}
+    assert missing_records(readable, log(shared, newer), (), compacted=True) == [cut]
+
+
+def test_a_rescued_newer_record_of_the_same_log_replaces() -> None:
+    old, new = record(1, 1, "user"), record(1, 3, "user")
+    readable = {2: log(old, new)}
+    assert missing_records(readable, NO_LOG, saved(new), compacted=True) == []
+    assert missing_records(readable, NO_LOG, saved(old), compacted=True) == [new]
+    assert missing_records(readable, NO_LOG, (), compacted=True) == [old, new]
+
+
+def test_a_partition_that_nobody_leads_has_lost_nothing_yet() -> None:
+    found = dict(check_missing({ORDERS: {2: LONG}}, DISKS, {ORDERS: None}, {}, ()))
+    assert found == {}
+    found = dict(check_missing({ORDERS: {2: LONG}}, DISKS, {ORDERS: 1}, {}, ()))
+    assert len(found[ORDERS]) == 5
+
+
+def test_what_was_lost_says_by_whose_election() -> None:
+    lost = {ORDERS: [record(0, 14)]}
+    assert [finding.kind for finding in missing_findings(lost, ())] == ["missing"]
+    assert [finding.kind for finding in missing_findings(lost, {ORDERS})] == ["cut by a return"]
+
+
+def test_safe_with_a_loss_is_unsafe() -> None:
+    assert kinds(judged("SAFE")) == ["unsafe"]
+    assert kinds(judged("LOSS")) == []
+
+
+def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:
+    whole = judged("SAFE", {2: price(0)}, {2: 15}, designee=2)
+    disks = reading({2: LONG, 3: log(*run(0, 0, 20))}, 2)
+    assert [finding.kind for finding in check_said([whole], disks, {}, (), ())] == ["unsafe"]
+    assert list(check_said([whole], disks, {}, (), (3,))) == []
+
+
+def test_a_price_that_is_not_the_loss_is_found() -> None:
+    assert kinds(judged(prices={1: price(4), 2: price(2)})) == ["price"]
+    assert kinds(judged(prices={1: price(5), 2: price(3)})) == ["price"]
+    assert kinds(judged(prices={1: price(None), 2: price(2)})) == []
+
+
+def test_an_approximate_price_may_be_above_and_not_below() -> None:
+    assert kinds(judged(prices={1: price(9, approximate=True)})) == []
+    assert kinds(judged(prices={1: price(4, approximate=True)})) == ["price"]
+
+
+def test_committed_and_uncommitted_make_the_total() -> None:
+    assert kinds(judged(prices={1: SaidPrice(5, 3, 3, approximate=False)})) == ["price"]
+    assert kinds(judged(prices={1: SaidPrice(5, 3, 2, approximate=False)})) == []
+
+
+def test_a_log_end_that_is_not_the_disks_is_found() -> None:
+    assert kinds(judged(ends={1: 12, 2: 14})) == ["price"]
+
+
+def test_a_bound_above_what_ever_existed_is_found() -> None:
+    assert kinds(judged(unread=6)) == ["bound"]
+    assert kinds(judged(unread=6), ever=21) == []
+
+
+STATE = ClusterState(
+    {"topic orders": {"min.insync.replicas": "1"}, "broker 1": {}},
+    {ORDERS: (3, 1, 2)},
+    {ORDERS: None},
+)
+
+
+def test_a_setting_that_is_not_as_it_was_is_found() -> None:
+    configs = {**STATE.configs, "topic orders": {"min.insync.replicas": "2"}}
+    assert changes(STATE, STATE) == []
+    (found,) = changes(STATE, replace(STATE, configs=configs))
+    assert "min.insync.replicas was 1, is 2" in found
+    assert len(changes(STATE, replace(STATE, configs={"topic orders": {}}))) == 1
+
+
+def test_an_order_that_is_not_as_it_was_is_found() -> None:
+    (found,) = changes(STATE, replace(STATE, orders={ORDERS: (1, 3, 2)}))
+    assert "was (3, 1, 2), is (1, 3, 2)" in found
+
+
+def put_back(after: FolderLog) -> list[str]:
+    tail = saved(*run(0, 10, 15))
+    return [finding.text for finding in check_put_back(ORDERS, LATER, after, tail)]
+
+
+def appended(*records: int) -> FolderLog:
+    """`LATER` with records of offsets 10 to 14 behind it, by their old offsets."""
+    again = [replace(record(0, old), epoch=3, offset=12 + at) for at, old in enumerate(records)]
+    return log(*LATER.records, *again)
+
+
+def test_what_is_put_back_is_there_once() -> None:
+    assert put_back(appended(10, 11, 12, 13, 14)) == []
+    assert put_back(appended(10, 11, 12, 13)) == ["1 saved records are not in the topic"]
+    assert put_back(appended(10, 11, 12, 13, 14, 14)) == ["1 saved records are in the topic twice"]
+
+
+def test_what_was_there_before_a_put_back_stays() -> None:
+    assert put_back(log(*run(0, 0, 9), *run(0, 10, 15))) == ["the elected log is not as it was"]

@@ -1,0 +1,160 @@
+"""Which promise holds, by what the logs show and what is declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from breakglass.services.checkpoint.promises import (
+    Declared,
+    PromiseOutlook,
+    proposed_flows,
+    strongest_promise,
+)
+from breakglass.services.checkpoint.protocol.evidence import (
+    CheckpointEvidence,
+    Committing,
+    GroupEvidence,
+    TopicEvidence,
+    WriterKind,
+)
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+
+STAMPED = TopicEvidence("A", 3, 100, (WriterKind.PARTICIPANT,), transactional=False)
+PLAIN = TopicEvidence(
+    "A", 3, 100, (WriterKind.IDEMPOTENT,), False, False, unstamped="A-0 at offset 12"
+)
+IN_TRANSACTIONS = replace(PLAIN, writers=(WriterKind.TRANSACTIONAL,), transactional=True)
+EMPTY = TopicEvidence("A", 3, 0)
+GROUP = GroupEvidence("g1", "classic", "Stable", ("A",), Committing.PLAIN)
+MEMBER = replace(GROUP, commits=Committing.PARTICIPANT)
+FLOW = GroupFlow("g1", ("A",), ("B",))
+AT_LEAST_ONCE = {"g1": GroupPolicy.AT_LEAST_ONCE}
+B = replace(PLAIN, topic="B", unstamped="B-0 at offset 3")
+
+
+def of(
+    topic: TopicEvidence, *groups: GroupEvidence, declared: Declared | None = None
+) -> PromiseOutlook:
+    return strongest_promise([topic], groups, declared or Declared())
+
+
+def test_participants_alone_have_the_coordinated_promise() -> None:
+    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
+    assert of(STAMPED, MEMBER, declared=declared).strongest is Level.COORDINATED
+
+
+def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None:
+    found = of(PLAIN, GROUP)
+    assert found.strongest is None
+    assert "says nothing of what led to it (writer: idempotent)" in "".join(
+        found.missing(Level.VERIFIED)
+    )
+
+
+def test_an_external_topic_makes_no_promise_impossible() -> None:
+    declared = Declared({"g1": GroupPolicy.READER}, frozenset({"A"}))
+    found = of(PLAIN, GROUP, declared=declared)
+    # A marker would prove nothing where no record has the participant's headers.
+    assert found.strongest is Level.VERIFIED
+
+
+@pytest.mark.parametrize("policy", [GroupPolicy.READER, GroupPolicy.LEFT_OUT])
+def test_with_readers_alone_what_is_ordered_loses_nothing(policy: GroupPolicy) -> None:
+    found = of(PLAIN, GROUP, declared=Declared({"g1": policy}))
+    assert (found.missing(Level.ORDERED), found.strongest) == ((), Level.ORDERED)
+
+
+def test_a_group_that_is_not_named_takes_every_promise_away() -> None:
+    found = of(STAMPED, GROUP)
+    assert found.strongest is None
+    for outlook in found.levels:
+        assert "group g1 (classic) reads A and is not named" in outlook.missing[0], outlook.level
+
+
+def test_a_participant_that_is_not_named_gets_the_two_policies_of_participants() -> None:
+    (missing, *_) = of(STAMPED, MEMBER).missing(Level.COORDINATED)
+    assert "add --group g1=exactly-once, or =at-least-once" in missing
+
+
+def test_a_share_group_cannot_be_saved_and_has_to_be_declared() -> None:
+    shared = replace(GROUP, name="s", kind="share")
+    assert of(STAMPED, shared).strongest is None
+    named = Declared({"s": GroupPolicy.READER})
+    assert "cannot be saved" in of(STAMPED, shared, declared=named).missing(Level.COORDINATED)[0]
+    left_out = Declared({"s": GroupPolicy.LEFT_OUT})
+    assert of(STAMPED, shared, declared=left_out).strongest is Level.COORDINATED
+
+
+def test_a_flow_makes_the_ordered_promise() -> None:
+    declared = Declared(AT_LEAST_ONCE, flows=(FLOW,))
+    found = strongest_promise([PLAIN, B], [GROUP], declared)
+    assert (found.strongest, found.missing(Level.ORDERED)) == (Level.ORDERED, ())
+    without = strongest_promise([PLAIN, B], [GROUP], Declared(AT_LEAST_ONCE))
+    assert "add --flow g1:INPUTS>OUTPUTS" in without.missing(Level.ORDERED)[0]
+
+
+@pytest.mark.parametrize(
+    ("flows", "reads", "missing"),
+    [
+        ((FLOW, GroupFlow("g2", ("B",), ("A",))), ("A",), "(A > g1 > B > g2 > A)"),
+        ((GroupFlow("g1", ("A",), ("C",)),), ("A",), "names C, not among --topics"),
+        ((FLOW,), ("A", "B"), "group g1 reads B too"),
+        ((GroupFlow("g1", ("A", "B")),), ("A",), "group g1 has committed nothing on B"),
+        ((GroupFlow("gone", ("A",)),), ("A",), "group gone has a flow, and has committed nothing"),
+    ],
+)
+def test_flows_that_cannot_be_read_in_order_or_differ_from_the_groups_are_named(
+    flows: tuple[GroupFlow, ...], reads: tuple[str, ...], missing: str
+) -> None:
+    declared = Declared({flow.group: GroupPolicy.AT_LEAST_ONCE for flow in flows}, flows=flows)
+    groups = [replace(GROUP, reads=reads)]
+    found = strongest_promise([PLAIN, B], groups, declared).missing(Level.ORDERED)
+    assert missing in "\n".join(found)
+
+
+def test_a_group_with_a_flow_processes_at_least_once() -> None:
+    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE}, flows=(FLOW,))
+    found = strongest_promise([PLAIN, B], [GROUP], declared)
+    assert "name it --group g1=at-least-once" in found.missing(Level.ORDERED)[0]
+
+
+def test_transactions_alone_make_the_transactional_promise_possible() -> None:
+    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
+    committing = replace(GROUP, commits=Committing.TRANSACTIONAL)
+    assert of(IN_TRANSACTIONS, committing, declared=declared).missing(Level.TRANSACTIONAL) == ()
+    assert of(IN_TRANSACTIONS, GROUP, declared=declared).missing(Level.TRANSACTIONAL)
+    assert of(PLAIN, committing, declared=declared).missing(Level.TRANSACTIONAL)
+
+
+def test_for_applications_with_transactions_the_transactional_level_is_chosen() -> None:
+    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
+    committing = replace(GROUP, commits=Committing.TRANSACTIONAL)
+    assert of(IN_TRANSACTIONS, committing, declared=declared).strongest is Level.TRANSACTIONAL
+
+
+def test_compaction_takes_every_promise_away_unless_it_is_held_back() -> None:
+    compacted = replace(STAMPED, compacted=True)
+    assert "add --hold-retention" in of(compacted).missing(Level.COORDINATED)[0]
+    held = Declared(retention_held=True)
+    assert of(compacted, declared=held).strongest is Level.COORDINATED
+
+
+def test_of_an_empty_topic_nothing_speaks_against_a_promise() -> None:
+    assert of(EMPTY).strongest is Level.VERIFIED
+
+
+def test_flows_are_proposed_from_what_groups_read_and_write() -> None:
+    topics = [replace(PLAIN, topic=name) for name in ("A", "C", "app-x-repartition", "D")]
+    groups = (
+        replace(GROUP, name="app", reads=("A", "app-x-repartition"), writes=("C",)),
+        replace(GROUP, name="sink", reads=("C",)),
+        replace(GROUP, name="s", kind="share"),
+    )
+    assert proposed_flows(CheckpointEvidence(tuple(topics), groups)) == (
+        "app:app-x-repartition>C",
+        "app:A>C,app-x-repartition",
+        "sink:C>?",
+    )

@@ -1,0 +1,78 @@
+"""Options that are typed on a screen are read and refused as the commands read and refuse them."""
+
+from __future__ import annotations
+
+import pytest
+
+from breakglass.console import checkpoint_take
+from breakglass.console.checkpoint_text import CommandText
+from breakglass.services.checkpoint.option_text import RestoreAsked, TakeAsked
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.errors import UsageError
+
+
+def test_everything_that_can_be_asked_of_a_take_is_read() -> None:
+    text = (
+        "--topics a,b --group 'x y=exactly-once' --group z=at-least-once --level verified "
+        "--max-rate 20MB/s --drain 5 --control-topic c"
+    )
+    groups = {"x y": GroupPolicy.EXACTLY_ONCE, "z": GroupPolicy.AT_LEAST_ONCE}
+    assert CommandText().take(text) == TakeAsked(("a", "b"), groups, Level.VERIFIED, 20e6, 5.0, "c")
+    assert CommandText().take("--topics a") == TakeAsked(("a",))
+    flow = GroupFlow("g1", ("a", "c"), ("b",))
+    found = CommandText().take("--topics a,b,c --external c --flow 'g1:a,c>b' --group g2=reader")
+    assert (found.external, found.flows, found.level) == (("c",), (flow,), None)
+    assert found.groups == {"g1": GroupPolicy.AT_LEAST_ONCE, "g2": GroupPolicy.READER}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "Missing option '--topics'"),
+        ("--topics ''", "No topic is named"),
+        ("--topics a b", r"unexpected extra argument\(s\) \(b\)"),
+        ("--topics a --group b", "not written NAME="),
+        ("--topics a --flow g1:a", "not written GROUP:INPUT"),
+        ("--topics a --flow 'g1:>a'", "not written GROUP:INPUT"),
+        ("--topics a --flow 'g1:a>?'", "put their names in place of the ?"),
+        ("--topics a --flow 'g1:a>b' --flow 'g1:a>c'", "names a twice for group g1"),
+        ("--topics a --level strict", "'strict' is not one of 'vector', 'verified', 'ordered'"),
+        ("--topics a --max-rate fast", "is not a rate"),
+        ("--topics a --drain 0", "is too short"),
+        ("--topics a --drain soon", "is not a duration"),
+        ("--topics 'a", "close what is quoted"),
+        ("--topics", "'--topics' requires an argument"),
+        ("--topics a --hold-retention", "no option --hold-retention here: there are --topics"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_what_to_write(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        CommandText().take(text)
+
+
+def test_everything_that_can_be_asked_of_a_restore_is_read() -> None:
+    found = CommandText().restore("--map a=b --map c=d --suffix -2 --resume --control-topic e")
+    assert found == RestoreAsked({"a": "b", "c": "d"}, "-2", resume=True, control_topic="e")
+    assert CommandText().restore("") == RestoreAsked()
+
+
+@pytest.mark.parametrize("help", ["--help", "-h"])
+def test_a_screen_prints_no_help(help: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=f"no option {help} here"):
+        CommandText().take(f"--topics a {help}")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_screen_reads_by_the_function_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command makes of its options is what the screen makes of them."""
+    given: dict[str, object] = {}
+
+    def note(**options: object) -> TakeAsked:
+        given.update(options)
+        return TakeAsked(("a",))
+
+    monkeypatch.setattr(checkpoint_take, "take_asked", note)
+    CommandText().take("--topics a")
+    assert given["drain"] == 60_000
+    assert given["control_topic"] == "breakglass-checkpoints"

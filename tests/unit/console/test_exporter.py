@@ -1,0 +1,142 @@
+"""The exporter: a file that is whole at every moment, and a port that asks for a token."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from breakglass.console.exporter import TOKEN, replace_file
+from breakglass.console.output import LogFormat, log_as, say
+from breakglass.console.web.bearer import token_of
+from breakglass.console.web.metrics_server import PATH, metrics_application
+from breakglass.services.errors import StorageError, UsageError
+from breakglass.services.monitoring.meters import CONTENT_TYPE
+from tests.kit.program import breakglass
+
+SECRET = "a-token-of-the-tests"
+ANSWER = b"breakglass_offline_partitions 3.0\n"
+NOBODY = ("--bootstrap-server", "127.0.0.1:1")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(metrics_application(lambda: ANSWER, SECRET))) as client:
+        yield client
+
+
+async def test_metrics_are_given_for_the_token(client: TestClient[Any, Any]) -> None:
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    async with client.get(PATH, headers=headers) as response:
+        assert (response.status, await response.read()) == (200, ANSWER)
+        assert response.headers["Content-Type"] == CONTENT_TYPE
+        assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", [PATH, "/", "/elsewhere"])
+@pytest.mark.parametrize(
+    "given", [None, "", SECRET, f"Basic {SECRET}", "Bearer another-token-of-tests", "Bearer \udcff"]
+)
+async def test_without_the_token_there_is_nothing(
+    client: TestClient[Any, Any], path: str, given: str | None
+) -> None:
+    headers = {} if given is None else {"Authorization": given}
+    async with client.get(path, headers=headers) as response:
+        assert response.status == 401
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+        assert ANSWER not in await response.read()
+
+
+def test_a_token_that_keeps_nobody_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, "short")
+    with pytest.raises(UsageError, match=f"{TOKEN} has 5 characters, and needs 16"):
+        token_of(TOKEN)
+
+
+def test_a_file_is_replaced_at_once_and_readable_for_node_exporter(tmp_path: Path) -> None:
+    path = tmp_path / "breakglass.prom"
+    path.write_text("old")
+    with path.open("rb") as reader:
+        replace_file(path, ANSWER)
+        assert reader.read() == b"old", "who reads the old file reads all of it"
+    assert path.read_bytes() == ANSWER
+    assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444 & ~_umask()
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def _umask() -> int:
+    now = os.umask(0)
+    os.umask(now)
+    return now
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "breakglass.prom"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", _no_space)
+
+    with pytest.raises(StorageError, match="No space left"):
+        replace_file(path, ANSWER)
+
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def _no_space(_: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_cluster_that_does_not_answer_is_down_in_the_file_and_ends_with_1(tmp_path: Path) -> None:
+    path = tmp_path / "breakglass.prom"
+
+    ended = breakglass("exporter", *NOBODY, "--once", "--out", path, "--log-format", "json")
+
+    assert ended.code == 1
+    assert 'breakglass_source_up{place="",source="cluster"} 0.0' in path.read_text()
+    assert "breakglass_offline_partitions" not in path.read_text()
+    (line,) = map(json.loads, ended.said)
+    assert line["message"].startswith("cluster: ")
+    assert ended.out == ""
+
+
+def test_a_place_without_backups_is_down_beside_others(tmp_path: Path) -> None:
+    ended = breakglass("exporter", *NOBODY, "--once", "--store", tmp_path / "none")
+
+    assert f'source_up{{place="{tmp_path}/none",source="backups"}} 0.0' in ended.out
+    assert len(ended.said) == 3, "the cluster, the ends of topics, the place"
+
+
+def test_a_file_is_of_one_look() -> None:
+    ended = breakglass("exporter", *NOBODY, "--out", "breakglass.prom")
+    assert (ended.code, ended.err) == (2, "--out is the file of one look: add --once\n")
+
+
+def test_json_lines_have_a_moment_and_nothing_that_acts(capsys: pytest.CaptureFixture[str]) -> None:
+    log_as(LogFormat.JSON)
+    try:
+        say("orders\x1b[2J\u202e is behind")
+    finally:
+        log_as(LogFormat.TEXT)
+
+    told = capsys.readouterr().err
+    assert told.isascii()
+    assert told.count("\n") == 1
+    document = json.loads(told)
+    assert document["message"] == "orders\x1b[2J\u202e is behind"
+    assert document["at_ms"] > 1_700_000_000_000
+    assert document["at"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    "command", ["exporter", "serve", "checkpoint serve", "metastore backup", "backup run"]
+)
+def test_every_command_that_lasts_has_the_option(command: str) -> None:
+    assert "--log-format text|json" in breakglass(*command.split(), "--help").out

@@ -1,0 +1,107 @@
+"""What replicas held, written into a journal and read back: all of it, and nothing made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from breakglass.services.model import LogContents, PartitionEvidence, Unknown
+from breakglass.services.recovery.ledger.holdings import (
+    NOT_WRITTEN,
+    Holdings,
+    read_holdings,
+    written_holdings,
+)
+from tests.unit.recovery.partitions import partitions
+from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
+
+
+def back(evidence: PartitionEvidence) -> Holdings:
+    """As it comes back from a line of a journal."""
+
+    def plain(value: object) -> object:
+        assert isinstance(value, Unknown)
+        return {"unknown": value.reason}
+
+    found = read_holdings(json.loads(json.dumps(written_holdings(evidence), default=plain)))
+    assert isinstance(found, Holdings)
+    return found
+
+
+def same(one: object, other: object) -> bool:
+    return one == other or (isinstance(one, Unknown) and isinstance(other, Unknown))
+
+
+@given(partitions())
+def test_everything_that_decides_about_a_record_comes_back(evidence: PartitionEvidence) -> None:
+    found = back(evidence)
+    assert [replica.broker for replica in found.replicas] == [
+        replica.broker for replica in evidence.replicas
+    ]
+    assert same(found.compacted, evidence.settings.compacted)
+    assert same(found.tiered, evidence.settings.tiered)
+    for was, now in zip(evidence.replicas, found.replicas, strict=True):
+        assert same(now.log_end, was.log_end)
+        if isinstance(was.log_end, int):
+            assert same(now.log_start, was.log_start)
+            assert same(now.epochs, was.epochs)
+            assert now.corrupt_at == was.corrupt_at or isinstance(was.epochs, Unknown)
+            if isinstance(was.epochs, Unknown):
+                continue
+            assert same(now.high_watermark, was.high_watermark)
+
+
+def test_an_unread_replica_keeps_its_reason() -> None:
+    (found,) = back(offline(silent(3))).replicas
+    assert found.log_end == Unknown("b3 does not answer (connection refused)")
+    (found,) = back(offline(without_epochs(2, 30))).replicas
+    assert (found.log_end, found.epochs) == (30, Unknown("b2: READ on the topic is missing"))
+
+
+def test_a_corrupt_batch_and_a_compacted_topic_come_back() -> None:
+    led = replace(log(1, (0, 10)), contents=LogContents(6, 6, 6))
+    found = back(offline(led, settings=replace(PLAIN, compacted=True)))
+    assert (found.replicas[0].corrupt_at, found.approximate) == (6, True)
+
+
+@pytest.mark.parametrize(
+    "item", [{}, {"replicas": None}, {"replicas": []}, {"replicas": "b1 100"}, {"price": "0"}]
+)
+def test_a_journal_of_an_earlier_release_says_unknown(item: dict[str, Any]) -> None:
+    assert read_holdings(item) is NOT_WRITTEN
+
+
+@pytest.mark.parametrize(
+    "replica",
+    [
+        {"broker": 1, "start": 0, "end": True, "epochs": []},
+        {"broker": 1, "start": 9, "end": 5, "epochs": []},
+        {"broker": 1, "start": 0, "end": 2**70, "epochs": []},
+        {"broker": 1, "start": 0, "end": 9, "epochs": [[3, 0, 5], [2, 5, 9]]},
+        {"broker": 1, "start": 0, "end": 9, "epochs": [[0, 0, 99]]},
+        {"broker": 1, "start": 0, "end": 9, "epochs": [[0, 0]]},
+        {"broker": 1, "start": 0, "end": 9, "epochs": "0 2"},
+        {"broker": 1, "start": -4, "end": 9, "epochs": []},
+    ],
+)
+def test_what_cannot_be_meant_is_unknown(replica: dict[str, Any]) -> None:
+    found = read_holdings({"replicas": [replica]})
+    assert isinstance(found, Holdings)
+    (one,) = found.replicas
+    assert isinstance(one.log_end, Unknown) or isinstance(one.epochs, Unknown)
+
+
+def test_a_replica_without_a_broker_makes_the_partition_unknown() -> None:
+    assert isinstance(read_holdings({"replicas": [{"end": 9}]}), Unknown)
+    assert isinstance(read_holdings({"replicas": [7]}), Unknown)
+
+
+def test_a_later_reading_adds_the_replicas_that_were_unread() -> None:
+    then = back(offline(log(1, (0, 10)), silent(3)))
+    later = back(offline(log(1, (0, 99)), log(3, (0, 12))))
+    ends = [replica.log_end for replica in then.with_later(later).replicas]
+    assert ends == [10, 12]

@@ -1,0 +1,165 @@
+"""The page for the incident review, as text, HTML and JSON: what it says, and that it is inert."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.services.guard.journal import Journal
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.record import described
+from breakglass.services.recovery.execution.routes import ELECT
+from breakglass.services.recovery.guarded.election_quote import frozen, planned
+from breakglass.services.recovery.ledger.assemble import ledger_of
+from breakglass.services.recovery.ledger.document import ledger_head, ledger_partitions
+from breakglass.services.recovery.ledger.entries import IncidentLedger
+from breakglass.services.recovery.ledger.html import page_html
+from breakglass.services.recovery.ledger.page import LedgerPage, PageTable, ledger_page
+from breakglass.services.recovery.ledger.sources import gathered
+from breakglass.services.recovery.timeline.shelf import account_of
+from tests.unit.recovery.ledger import incidents
+from tests.unit.recovery.replicas import log, offline
+from tests.unit.recovery.timeline import journals
+
+SAFE_TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "dl", "dt", "dd"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+
+
+def made(folder: Path, path: Path) -> IncidentLedger:
+    return ledger_of(gathered(account_of(path), folder))
+
+
+def cells(page: LedgerPage, title: str) -> list[tuple[str, ...]]:
+    (table,) = (block for block in page.blocks if block.title.startswith(title))
+    assert isinstance(table, PageTable)
+    return list(table.rows)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> LedgerPage:
+    return ledger_page(made(tmp_path, incidents.incident(tmp_path)))
+
+
+def hostile(folder: Path) -> Path:
+    """A journal of which every text would act where it is shown as it is."""
+    evidence = offline(log(1, (0, 9)), log(2, (0, 12)), topic=incidents.HOSTILE, number=0)
+    with Journal.open(incidents.CLUSTER, folder) as journal:
+        item = {**planned(frozen(evidence, 1)), "price": incidents.HOSTILE}
+        left = [{"topic": incidents.HOSTILE, "partition": 1, "reason": incidents.HOSTILE}]
+        partition = TopicPartition(incidents.HOSTILE, 0)
+        journal.plan(
+            incidents.HOSTILE, "", {partition: item}, left=left, approved_by=[incidents.HOSTILE]
+        )
+        journal.consent(incidents.HOSTILE)
+        target = described(frozen(evidence, 1).target)
+        request = journal.request(ELECT, {partition: target})
+        reason = {"result": "elected", "leader": 1, "reason": incidents.HOSTILE}
+        journal.outcome(request, {partition: reason})
+        journal.finish(incidents.HOSTILE)
+    return journal.path
+
+
+def test_the_page_has_sums_partitions_and_offsets(page: LedgerPage) -> None:
+    assert page.title == "Ledger of an incident: recovery of 3 partitions, partly failed"
+    assert page.verdict == (
+        "The sums add up: 227 records of readable replicas, each with its fate."
+    )
+    sums = {row[0]: row[1:5] for row in cells(page, "Records of readable replicas")}
+    assert sums["kept"] == ("165", "140", "25", "0")
+    assert sums["rescued"] == ("50", "0", "50", "0")
+    assert sums["waiting"] == ("12", "12", "0", "0")
+    assert (sums["sum"][0], sums["held"][0]) == ("227", "227")
+    rows = {row[0]: row for row in cells(page, "Partitions with more")}
+    assert rows["ledger-3"][1:] == ("b1", "175", "125", "0", "50", "0", "0", "0", "b3 >= 20")
+    assert "orders-0" not in rows
+    offsets = [row[1:5] for row in cells(page, "By offsets") if row[0] == "ledger-3"]
+    assert offsets == [
+        ("b1", "0-124", "125", "kept"),
+        ("b2", "0-99", "100", "kept"),
+        ("b2", "100-149", "50", "rescued"),
+        ("b3", "?-?", "?", "unknown"),
+    ]
+
+
+def test_the_page_says_who_and_when_and_by_which_plan(page: LedgerPage) -> None:
+    facts = dict(page.facts)
+    assert facts["Approved"] == "grace, alan"
+    assert incidents.DIGEST in facts["Plan"]
+    assert facts["Cluster now"].startswith("not asked")
+
+
+def test_an_earlier_journal_shows_question_marks(tmp_path: Path) -> None:
+    page = ledger_page(made(tmp_path, journals.recovery(tmp_path)))
+    assert page.verdict.endswith("of 4 partitions not all could be counted.")
+    row = next(row for row in cells(page, "Partitions with more") if row[0] == "ledger-3")
+    assert row[2:8] == ("?",) * 6
+
+
+def test_sums_that_do_not_add_up_are_said_first(tmp_path: Path) -> None:
+    saved = incidents.rescued(tmp_path / "rescue")
+    with incidents.begun(tmp_path, incidents.FORKED) as journal:
+        incidents.rescue(journal, saved, records=60)
+        incidents.elect(journal, incidents.FORKED)
+    page = ledger_page(made(tmp_path, journal.path))
+    assert not page.adds_up
+    assert page.verdict == "The sums do not add up for 1 partition: see below."
+    assert page.blocks[0].title == "Where the sums do not add up"
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_hostile_texts_do_nothing_in_html(tmp_path: Path) -> None:
+    text = page_html(ledger_page(made(tmp_path, hostile(tmp_path))))
+    parsed = _Tags()
+    parsed.feed(text)
+    assert parsed.tags == SAFE_TAGS
+    assert parsed.attributes <= {"lang", "charset", "content", "http-equiv", "name", "class"}
+    assert "<script" not in text
+    assert all(line.isprintable() for line in text.splitlines())
+    assert any("<script>alert(1)</script>\\x1b[2J" in shown for shown in parsed.texts)
+
+
+def test_the_html_needs_nothing_else(tmp_path: Path) -> None:
+    text = page_html(ledger_page(made(tmp_path, incidents.incident(tmp_path))))
+    assert not re.search(r"(src=|href=|url\(|@import|https?:)", text)
+    assert "default-src 'none'" in text.replace("&#x27;", "'")
+    assert "<td>ledger-3</td>" in text
+
+
+def test_the_document_has_everything_by_offsets(tmp_path: Path) -> None:
+    ledger = made(tmp_path, incidents.incident(tmp_path))
+    head = ledger_head(ledger)
+    assert (head["schema"], head["adds_up"], head["held"]) == (1, True, 227)
+    assert head["sums"]["rescued"]["records"] == 50
+    assert sum(one["records"] for one in head["sums"].values()) == head["held"]
+    (ledger_3,) = (
+        partition for partition in ledger_partitions(ledger) if partition["topic"] == "ledger"
+    )
+    assert ledger_3["unread"]["at_least"] == 20
+    replicas: list[Any] = ledger_3["replicas"]
+    assert [(replica["broker"], len(replica["offsets"])) for replica in replicas] == [
+        (1, 2),
+        (2, 2),
+        (3, 0),
+    ]
+    for replica in replicas[:2]:
+        assert sum(part["end"] - part["start"] for part in replica["offsets"]) == replica["end"]

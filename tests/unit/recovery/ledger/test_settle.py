@@ -1,0 +1,357 @@
+"""Fates of records by offset: tables of small integers, and every record counted by brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakglass.services.model import LogContents, ReplicaLog, Unknown
+from breakglass.services.recovery.judgement.loss import loss_of
+from breakglass.services.recovery.ledger.entries import (
+    CopiedSpan,
+    Fate,
+    PartitionCase,
+    SettledLogs,
+    total_of,
+)
+from breakglass.services.recovery.ledger.holdings import Holdings, holdings_of
+from breakglass.services.recovery.ledger.settle import settled
+from breakglass.services.recovery.rescue.spans import AtRisk, shares_of
+from tests.unit.recovery.histories import (
+    Disk,
+    Record,
+    SimulatedCluster,
+    simulated_clusters,
+    with_recent_epochs,
+)
+from tests.unit.recovery.random_histories import BROKERS, Life, offline_lives, silences
+from tests.unit.recovery.replicas import log, silent, without_epochs
+
+KEPT, BACK, RESCUED, LOST = Fate.KEPT, Fate.PUT_BACK, Fate.RESCUED, Fate.LOST
+WAITING, UNKNOWN = Fate.WAITING, Fate.UNKNOWN
+
+
+def case(*replicas: ReplicaLog, leader: int | None = 1, **more: object) -> PartitionCase:
+    return replace(PartitionCase(Holdings(replicas), leader), **more)  # type: ignore[arg-type]
+
+
+def figures(found: SettledLogs) -> Mapping[Fate, int]:
+    return {fate: one.total for fate, one in found.sums.items()}
+
+
+def fates(found: SettledLogs, broker: int) -> list[tuple[int, int, Fate]]:
+    (replica,) = (replica for replica in found.replicas if replica.broker == broker)
+    joined: list[tuple[int, int, Fate]] = []
+    for entry in replica.entries:
+        if joined and joined[-1][1:] == (entry.start, entry.fate):
+            joined[-1] = (joined[-1][0], entry.end, entry.fate)
+        else:
+            joined.append((entry.start, entry.end, entry.fate))
+    return joined
+
+
+FORK = (log(1, (0, 100), (2, 125), hw=100), log(2, (0, 100), (1, 150), hw=100))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(case(log(1, (0, 9)), log(2, (0, 9))), {KEPT: 9}, id="nothing is cut off"),
+        pytest.param(case(*FORK), {KEPT: 125, LOST: 50}, id="a fork, without rescue"),
+        pytest.param(
+            case(*FORK, rescued=(CopiedSpan(2, 100, 150),)),
+            {KEPT: 125, RESCUED: 50},
+            id="a fork, rescued",
+        ),
+        pytest.param(
+            case(*FORK, rescued=(CopiedSpan(2, 100, 130),)),
+            {KEPT: 125, RESCUED: 30, LOST: 20},
+            id="a rescue that was cut short",
+        ),
+        pytest.param(
+            case(
+                *FORK,
+                rescued=(CopiedSpan(2, 100, 150),),
+                put_back=(CopiedSpan(2, 100, 110), CopiedSpan(2, 120, 130)),
+            ),
+            {KEPT: 125, BACK: 20, RESCUED: 30},
+            id="some put back",
+        ),
+        pytest.param(
+            case(*FORK, doubtful=(CopiedSpan(2, 100, 150, "the folder is not there"),)),
+            {KEPT: 125, UNKNOWN: 50},
+            id="a rescue that is not there any more",
+        ),
+        pytest.param(
+            case(
+                log(1, (0, 10)),
+                log(2, (0, 10), (1, 20)),
+                log(3, (0, 10), (1, 15)),
+                rescued=(CopiedSpan(2, 10, 20),),
+            ),
+            {KEPT: 10, RESCUED: 10},
+            id="a record of two replicas counts once, and one copy of it is enough",
+        ),
+        pytest.param(
+            case(log(1, (0, 30), start=20), log(2, (0, 30)), rescued=(CopiedSpan(2, 0, 15),)),
+            {KEPT: 10, RESCUED: 15, LOST: 5},
+            id="a head before the leader's log start",
+        ),
+        pytest.param(
+            case(*FORK, leader=None, elected=False, rescued=(CopiedSpan(2, 100, 150),)),
+            {WAITING: 175},
+            id="nobody was elected: nothing is cut off",
+        ),
+        pytest.param(
+            case(
+                *FORK, leader=None, elected=Unknown("no answer"), rescued=(CopiedSpan(2, 100, 120),)
+            ),
+            {RESCUED: 20, UNKNOWN: 155},
+            id="nobody knows whether somebody was elected: copies are there all the same",
+        ),
+        pytest.param(
+            case(*FORK, leader=3),
+            {UNKNOWN: 175},
+            id="the leader is a replica that nobody read",
+        ),
+        pytest.param(case(log(1), log(2, (0, 5))), {LOST: 5}, id="an empty leader"),
+        pytest.param(
+            case(log(1, (0, 9)), silent(3)), {KEPT: 9}, id="an unread replica is in no sum"
+        ),
+    ],
+)
+def test_each_record_has_one_fate(given: PartitionCase, expected: Mapping[Fate, int]) -> None:
+    found = settled(given)
+    assert figures(found) == expected
+    assert found.held == sum(expected.values())
+    assert not found.differences
+
+
+def test_each_offset_of_each_replica_is_accounted_for() -> None:
+    found = settled(
+        case(
+            log(1, (0, 30), (3, 40), start=20),
+            log(2, (0, 30), (2, 50), start=5),
+            log(4, (0, 12)),
+            rescued=(CopiedSpan(2, 5, 20), CopiedSpan(2, 35, 50)),
+        )
+    )
+    assert fates(found, 1) == [(20, 40, KEPT)]
+    assert fates(found, 2) == [(5, 20, RESCUED), (20, 30, KEPT), (30, 35, LOST), (35, 50, RESCUED)]
+    assert fates(found, 4) == [(0, 5, LOST), (5, 12, RESCUED)]
+
+
+def test_committed_and_uncommitted_are_counted_apart_and_add_up() -> None:
+    unsure = Unknown("lost in an unclean stop")
+    found = settled(
+        case(log(1, (0, 10), hw=8), log(2, (0, 10), (1, 30), hw=20), log(4, (2, 5), hw=unsure))
+    )
+    kept, lost = found.sums[KEPT], found.sums[LOST]
+    assert (kept.committed, kept.uncommitted, kept.unproven) == (10, 0, 0)
+    assert (lost.committed, lost.uncommitted, lost.unproven) == (10, 10, 5)
+
+
+def test_records_whose_identity_is_not_known_are_in_no_sum_and_are_named() -> None:
+    found = settled(case(log(1, (0, 10)), without_epochs(2, 30)))
+    assert figures(found) == {KEPT: 10}
+    assert isinstance(found.held, Unknown)
+    assert found.uncounted == ("b2: b2: READ on the topic is missing",)
+    assert fates(found, 2) == [(0, 10, UNKNOWN), (10, 30, LOST)]
+
+
+def test_a_corrupt_batch_of_the_leader_ends_what_is_kept() -> None:
+    led = replace(log(1, (0, 10)), contents=LogContents(6, 6, 6))
+    found = settled(case(led, log(2, (0, 8)), rescued=(CopiedSpan(2, 6, 8),)))
+    assert fates(found, 1) == [(0, 6, KEPT), (6, 8, RESCUED), (8, 10, LOST)]
+    assert figures(found) == {KEPT: 6, RESCUED: 2, LOST: 2}
+
+
+def test_remote_storage_keeps_what_is_before_the_leaders_local_log() -> None:
+    holdings = Holdings((log(1, (0, 30), start=20), log(2, (0, 30))), tiered=True)
+    assert figures(settled(PartitionCase(holdings, 1))) == {KEPT: 30}
+
+
+def test_the_leader_of_now_confirms_what_was_kept() -> None:
+    now = log(1, (0, 100), (2, 125), (4, 140))
+    found = settled(case(*FORK, now=now))
+    assert figures(found) == {KEPT: 125, LOST: 50}
+    assert (found.gone, found.cut_off, found.unconfirmed) == (0, 50, "")
+
+
+def test_what_the_leader_of_now_does_not_have_is_not_kept() -> None:
+    now = log(1, (0, 100), (2, 110), (4, 140), start=30)
+    found = settled(case(*FORK, now=now))
+    assert fates(found, 1) == [(0, 30, LOST), (30, 110, KEPT), (110, 125, LOST)]
+    assert figures(found) == {KEPT: 80, LOST: 95}
+    assert (found.gone, found.cut_off) == (45, 50)
+    assert "begins at 30 now" in found.replicas[0].entries[0].reason
+
+
+def test_a_leader_that_nobody_read_is_asked_now() -> None:
+    unread = silent(3)
+    found = settled(case(*FORK, unread, leader=3, now=log(3, (0, 100), (1, 140), (5, 150))))
+    assert figures(found) == {KEPT: 140, LOST: 35}
+
+
+def test_without_an_answer_of_now_the_election_is_believed() -> None:
+    recent = with_recent_epochs(log(1, (0, 100), (2, 125), (4, 140)), 1)
+    found = settled(case(*FORK, now=recent))
+    assert figures(found)[KEPT] == 125
+    assert found.unconfirmed
+
+
+# Against a count of every record.
+
+
+def brute(universe: set[Record], *layers: tuple[Fate, set[Record]]) -> Counter[Fate]:
+    counted: Counter[Fate] = Counter()
+    for record in universe:
+        counted[next((fate for fate, held in layers if record in held), LOST)] += 1
+    return counted
+
+
+def copied(disks: Iterable[Disk], spans: Iterable[CopiedSpan]) -> set[Record]:
+    by_broker = {disk.broker: disk for disk in disks}
+    return {
+        record
+        for span in spans
+        for record in by_broker[span.broker].records
+        if span.start <= record[1] < span.end
+    }
+
+
+def shares(cluster: SimulatedCluster, leader: int) -> list[CopiedSpan]:
+    """What the product rescues before that election."""
+    found = shares_of(AtRisk(cluster.evidence(), leader))
+    assert not isinstance(found, Unknown)
+    return [
+        CopiedSpan(share.replica.broker, span.start, span.end)
+        for share in found
+        for span in share.spans
+    ]
+
+
+@st.composite
+def some_of(draw: st.DrawFn, spans: list[CopiedSpan]) -> list[CopiedSpan]:
+    """A part of each of *spans*."""
+    parts = []
+    for span in spans:
+        low = draw(st.integers(span.start, span.end))
+        parts.append(replace(span, start=low, end=draw(st.integers(low, span.end))))
+    return parts
+
+
+@given(simulated_clusters(), st.integers(1, 4), st.data())
+def test_r10_sums_are_those_of_every_record_counted(
+    cluster: SimulatedCluster, leader: int, data: st.DataObject
+) -> None:
+    wanted = shares(cluster, leader)
+    saved = data.draw(some_of(wanted))
+    back = data.draw(some_of(saved))
+    found = settled(
+        PartitionCase(
+            holdings_of(cluster.evidence()), leader, rescued=tuple(saved), put_back=tuple(back)
+        )
+    )
+    universe = set[Record]().union(*(disk.records for disk in cluster.disks))
+    assert found.held == len(universe)
+    assert not found.differences
+    expected = brute(
+        universe,
+        (KEPT, cluster.disks[leader - 1].records),
+        (BACK, copied(cluster.disks, back)),
+        (RESCUED, copied(cluster.disks, saved)),
+    )
+    assert {fate: number for fate, number in figures(found).items() if number} == expected
+    loss = loss_of(cluster.evidence(), leader).total
+    assert found.cut_off == loss or isinstance(loss, Unknown)
+
+
+@given(simulated_clusters(), st.integers(1, 4))
+def test_a_whole_rescue_loses_nothing(cluster: SimulatedCluster, leader: int) -> None:
+    saved = shares(cluster, leader)
+    found = settled(PartitionCase(holdings_of(cluster.evidence()), leader, rescued=tuple(saved)))
+    assert LOST not in found.sums
+    assert UNKNOWN not in found.sums
+
+
+@given(simulated_clusters(), st.integers(1, 4))
+def test_committed_is_what_a_holder_has_below_its_high_watermark(
+    cluster: SimulatedCluster, leader: int
+) -> None:
+    found = settled(PartitionCase(holdings_of(cluster.evidence()), leader))
+    universe = set[Record]().union(*(disk.records for disk in cluster.disks))
+    committed = {record for disk in cluster.disks for record in disk.records if record[1] < disk.hw}
+    together = total_of(found.sums)
+    assert (together.committed, together.unproven) == (len(committed), 0)
+    assert together.uncommitted == len(universe - committed)
+
+
+@given(simulated_clusters(), st.integers(1, 4))
+def test_replicas_say_of_each_offset_what_every_record_says(
+    cluster: SimulatedCluster, leader: int
+) -> None:
+    found = settled(PartitionCase(holdings_of(cluster.evidence()), leader))
+    kept = cluster.disks[leader - 1].records
+    for disk, replica in zip(cluster.disks, found.replicas, strict=True):
+        said = {at: entry.fate for entry in replica.entries for at in range(entry.start, entry.end)}
+        assert said == {at: KEPT if (epoch, at) in kept else LOST for epoch, at in disk.records}
+
+
+@given(simulated_clusters(), st.integers(1, 4), st.integers(0, 5), st.integers(0, 5))
+def test_the_leader_of_now_settles_what_is_still_there(
+    cluster: SimulatedCluster, leader: int, written: int, expired: int
+) -> None:
+    held = holdings_of(cluster.evidence())
+    universe = set[Record]().union(*(disk.records for disk in cluster.disks))
+    kept_then = cluster.disks[leader - 1].records
+    cluster.elect(leader - 1)
+    cluster.append(written)
+    cluster.commit(1000)
+    cluster.expire(leader - 1, expired)
+    led = cluster.disks[leader - 1]
+    found = settled(PartitionCase(held, leader, now=led.replica()))
+    assert found.held == len(universe)
+    assert not found.differences
+    if not found.unconfirmed:
+        assert figures(found).get(KEPT, 0) == len(universe & led.records)
+        assert found.gone == len(kept_then - led.records)
+
+
+@given(simulated_clusters(), st.integers(1, 4), st.integers(1, 3))
+def test_histories_that_were_read_in_part_never_say_kept_of_what_is_not(
+    cluster: SimulatedCluster, leader: int, depth: int
+) -> None:
+    replicas = tuple(with_recent_epochs(disk.replica(), depth) for disk in cluster.disks)
+    found = settled(PartitionCase(Holdings(replicas), leader))
+    kept = cluster.disks[leader - 1].records
+    for disk, replica in zip(cluster.disks, found.replicas, strict=True):
+        held = {at: (epoch, at) for epoch, at in disk.records}
+        for entry in replica.entries:
+            for at in range(entry.start, entry.end):
+                if entry.fate is KEPT:
+                    assert held[at] in kept
+                if entry.fate is LOST:
+                    assert held[at] not in kept
+
+
+@given(offline_lives(), silences(), st.sampled_from(BROKERS))
+def test_sums_add_up_whatever_was_read_and_whoever_leads(
+    life: Life, unheard: frozenset[int], leader: int
+) -> None:
+    evidence = life.evidence(unheard)
+    found = settled(PartitionCase(holdings_of(evidence), leader))
+    read = [replica.broker for replica in evidence.replicas if isinstance(replica.log_end, int)]
+    universe = set[Record]().union(*(life.disks[broker].records for broker in read))
+    assert not found.differences
+    if not found.uncounted:
+        assert found.held == total_of(found.sums).total == len(universe)
+    if leader in read and not found.uncounted:
+        assert figures(found).get(KEPT, 0) == len(life.disks[leader].records)
+    elif leader not in read:
+        assert set(found.sums) <= {UNKNOWN}

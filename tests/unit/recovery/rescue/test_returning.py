@@ -1,0 +1,150 @@
+"""What a log would lose by following its leader, and when that is known to be rescued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.source import Reading
+from breakglass.services.errors import DamagedBackup
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
+from breakglass.services.recovery.rescue.past_leader import LeaderReach
+from breakglass.services.recovery.rescue.returning import (
+    RescuedPartitionFolder,
+    Rescues,
+    ReturnFate,
+    ReturningReplica,
+    absent,
+    returning,
+)
+from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.topic_backup.batches import RecordBatch
+from breakglass.services.topic_backup.record import Record
+from tests.unit.divergence.test_log_source import tens, write
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID, OTHER_ID = UUID(int=1), UUID(int=2)
+
+
+def state(*, leader: int | None = 1, isr: tuple[int, ...] = (1,)) -> PartitionState:
+    return PartitionState(ORDERS, TOPIC_ID, leader, 4, (1, 2, 3), isr, (), ())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ReplicaFolder:
+    """Offsets 0 to 100 of b3."""
+    folder = tmp_path / "orders-0"
+    write(folder, 0, tens(0, 100))
+    return ReplicaFolder(folder, ORDERS, TOPIC_ID, compacted=False)
+
+
+def fate(
+    log: ReplicaFolder,
+    *,
+    parts: int | None = 80,
+    begins: int = 0,
+    of: PartitionState | None = None,
+    rescues: Rescues | None = None,
+) -> ReturningReplica:
+    reach = LeaderReach(ORDERS, parts, "", parts, begins)
+    return returning(3, log, of or state(), reach, rescues or {})
+
+
+class Held(RescuedPartitionFolder):
+    """A rescue in memory."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        super().__init__(Path("rescue"), ORDERS)
+        object.__setattr__(self, "held", tuple(records))
+
+    held: tuple[Record, ...]
+
+    def records(self, start: int, end: int) -> Iterator[Record]:
+        yield from (record for record in self.held if start <= record.offset < end)
+
+
+def records(log: ReplicaFolder, start: int, end: int) -> list[Record]:
+    batches = open_log("log", log.path).whole_batches(start, Reading())
+    whole = [batch for batch in batches if isinstance(batch, RecordBatch)]
+    return [record for batch in whole for record in batch.records if start <= record.offset < end]
+
+
+def test_what_the_leader_holds_is_kept(log: ReplicaFolder) -> None:
+    found = fate(log, parts=100)
+    assert (found.fate, found.dropped, found.why) == (ReturnFate.KEPT, (), "b1 holds all of it")
+
+
+def test_a_tail_and_a_head_are_counted_and_the_first_offset_is_named(log: ReplicaFolder) -> None:
+    found = fate(log, begins=20)
+    assert found.fate is ReturnFate.LOST
+    assert found.dropped == (Span(0, 20), Span(80, 100))
+    assert (found.records, found.lost, found.first_lost) == (40, 40, 0)
+
+
+def test_only_what_is_the_same_to_the_byte_counts_as_rescued(log: ReplicaFolder) -> None:
+    held = records(log, 80, 100)
+    whole = fate(log, rescues={ORDERS: [Held(held[:10]), Held(held[10:])]})
+    assert (whole.fate, whole.rescued, whole.lost) == (ReturnFate.RESCUED, 20, 0)
+    changed = [
+        record._replace(value=b"another") if record.offset == 90 else record for record in held
+    ]
+    part = fate(log, rescues={ORDERS: [Held(changed)]})
+    assert (part.fate, part.lost, part.first_lost) == (ReturnFate.LOST, 1, 90)
+
+
+def test_damage_among_what_is_dropped_is_never_safe(log: ReplicaFolder) -> None:
+    (segment,) = log.path.glob("*.log")
+    held = records(log, 80, 90)
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
+    found = fate(log, rescues={ORDERS: [Held(held)]})
+    assert found.fate is ReturnFate.UNKNOWN
+    assert [(range_.start, range_.end) for range_ in found.unreadable] == [(90, 100)]
+    assert not found.fate.safe
+
+
+def test_what_cannot_be_told_is_never_safe(log: ReplicaFolder) -> None:
+    assert fate(log, parts=None).fate is ReturnFate.UNKNOWN
+    assert fate(log, of=state(leader=3)).fate is ReturnFate.UNKNOWN
+
+    class Broken(Held):
+        def records(self, start: int, end: int) -> Iterator[Record]:
+            raise DamagedBackup("rescue", 0, "its bytes changed")
+
+    broken = fate(log, rescues={ORDERS: [Broken(())]})
+    assert (broken.fate, "its bytes changed" in broken.why) == (ReturnFate.UNKNOWN, True)
+
+
+def test_without_a_leader_nothing_is_cut_and_an_empty_last_leader_is_not_to_start(
+    log: ReplicaFolder, tmp_path: Path
+) -> None:
+    offline = state(leader=None, isr=(3,))
+    assert "would lead it again with its log to 100" in fate(log, of=offline).why
+    assert fate(log, of=state(leader=None, isr=(1,))).fate is ReturnFate.KEPT
+    empty = tmp_path / "empty" / "orders-0"
+    write(empty, 0, [])
+    found = fate(ReplicaFolder(empty, ORDERS, TOPIC_ID, compacted=False), of=offline)
+    assert found.fate is ReturnFate.UNKNOWN
+    assert "do not start it" in found.why
+    assert "would be elected EMPTY" in absent(3, offline).why
+    assert absent(3, state()).fate is ReturnFate.UNKNOWN
+
+
+def test_a_log_of_another_topic_is_set_aside(log: ReplicaFolder) -> None:
+    other = ReplicaFolder(log.path, ORDERS, OTHER_ID, compacted=False)
+    found = fate(other)
+    assert found.fate is ReturnFate.KEPT
+    assert found.why == (
+        "the cluster's topic of that name is another one: set aside as `-stray`, not deleted"
+    )
+    assert returning(3, log, None, None, {}).fate is ReturnFate.KEPT
+
+
+def test_r22_a_topic_that_is_not_shown_may_be_there(log: ReplicaFolder) -> None:
+    found = returning(3, log, None, None, {}, hidden="grant DESCRIBE on topic orders")
+    assert (found.fate, found.why) == (ReturnFate.UNKNOWN, "grant DESCRIBE on topic orders")

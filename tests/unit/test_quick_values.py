@@ -1,0 +1,92 @@
+"""Values that are made quickly are frozen dataclasses like all others."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace
+from inspect import signature
+
+import pytest
+
+from breakglass.services.quick_values import quickly_made
+from tests.kit.work import calls_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A value as dataclasses make it."""
+
+    number: int
+    name: str = "none"
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True, order=True)
+class Quick:
+    """The same, made quickly."""
+
+    number: int
+    name: str = "none"
+
+
+def test_it_is_made_as_before() -> None:
+    assert (Quick(1).number, Quick(1).name, Quick(name="a", number=2)) == (1, "none", Quick(2, "a"))
+    assert type(Quick(1)) is Quick
+    assert repr(Quick(1)) == "Quick(number=1, name='none')"
+    assert list(signature(Quick).parameters) == list(signature(Plain).parameters)
+    with pytest.raises(TypeError, match=r"Quick.__init__\(\) missing 1 required"):
+        Quick()  # type: ignore[call-arg]
+
+
+def test_it_is_frozen() -> None:
+    quick = Quick(1)
+    with pytest.raises(FrozenInstanceError):
+        quick.number = 2  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        del quick.number
+    assert quick == Quick(1)
+
+
+def test_it_is_compared_hashed_copied_and_pickled() -> None:
+    quick = Quick(1, "a")
+    assert {quick: 1}[Quick(1, "a")] == 1
+    assert quick < Quick(2)
+    assert replace(quick, number=3) == Quick(3, "a")
+    assert asdict(quick) == {"number": 1, "name": "a"}
+    assert copy.deepcopy(quick) == pickle.loads(pickle.dumps(quick)) == quick  # noqa: S301
+
+
+def test_making_it_calls_nothing_but_its_constructor() -> None:
+    assert calls_of(lambda: Quick(1)) == 2
+
+
+def test_a_class_whose_fields_have_to_be_worked_out_is_refused() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Listed:
+        items: list[int] = field(default_factory=list)
+
+    @dataclass(frozen=True, slots=True)
+    class Checked:
+        number: int
+
+        def __post_init__(self) -> None:
+            assert self.number
+
+    for refused in (Listed, Checked):
+        with pytest.raises(TypeError, match="more than set"):
+            quickly_made(refused)
+
+
+def test_a_class_without_slots_or_with_a_base_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Loose:
+        number: int
+
+    @dataclass(frozen=True, slots=True)
+    class Heir(Plain):
+        more: int = 0
+
+    for refused in (Loose, Heir):
+        with pytest.raises(TypeError, match="slots of its own"):
+            quickly_made(refused)

@@ -1,0 +1,153 @@
+"""The properties of Kafka Backup's connectors: each key is honoured, refused, or named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.connection.settings import Endpoint, SecurityProtocol
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BadConnectionSettings
+from breakglass.services.topic_backup.connector import (
+    BYTES_CONVERTER,
+    KEYS,
+    ConnectorKind,
+    ConnectorSettings,
+    read_connector,
+)
+from tests.unit.topic_backup.golden import GOLDEN
+
+EXAMPLES = GOLDEN.parent / "kafka_backup" / "properties"
+SINK, SOURCE = (
+    EXAMPLES / "connect-backup-sink.properties",
+    EXAMPLES / "connect-backup-source.properties",
+)
+SECRET = "hunter2-of-the-connector"
+JAAS = f'x.PlainLoginModule required username="u" password="{SECRET}";'
+
+
+def read(folder: Path, text: str, kind: ConnectorKind = ConnectorKind.SINK) -> ConnectorSettings:
+    file = folder / "backup.properties"
+    file.write_text(text)
+    return read_connector(file, kind, {"PLACE": "/from/env"})[0]
+
+
+def keys(found: ConnectorSettings) -> list[str]:
+    """The keys that are said to have no effect."""
+    return [remark.split(": ")[1].split(" ")[0] for remark in found.remarks]
+
+
+def test_the_originals_own_example_of_a_backup_is_read() -> None:
+    found, client = read_connector(SINK, ConnectorKind.SINK)
+    assert (found.store, found.pattern, found.topics) == (
+        "/tmp/kafka-backup/001_simple_1partition_test/",
+        "backup-test.*",
+        (),
+    )
+    assert (found.max_segment_bytes, found.snapshot) == (10 * 1024**2, False)
+    assert keys(found) == ["name", "tasks.max"]
+    settings = connection_settings(ConnectionOptions(), {}, client_file=client)
+    assert settings.bootstrap_servers == (Endpoint("localhost", 9092),)
+    assert settings.notes == ()
+
+
+def test_the_originals_own_example_of_a_restore_is_read() -> None:
+    found, _ = read_connector(SOURCE, ConnectorKind.SOURCE)
+    assert found.store == "/tmp/kafka-backup/001_simple_1partition_test/"
+    assert found.topics == ("backup-test-1partition", "backup-test-empty")
+    assert keys(found) == ["name", "tasks.max", "batch.size"]
+
+
+def test_every_key_of_a_file_is_taken_or_named(tmp_path: Path) -> None:
+    ignored = [key for key in KEYS if not (key.option or key.must_be or key.kind)]
+    names = [key.name.replace("*", "any") for key in ignored]
+    text = "".join(f"{name}=1\n" for name in [*names, "max.segment.size", "no.such.key"])
+    found = read(tmp_path, text + "cluster.fetch.max.bytes=1\nbatch.size=1\n")
+    expected = [*names, "max.segment.size", "no.such.key", "cluster.fetch.max.bytes", "batch.size"]
+    assert keys(found) == expected
+    assert any("Is max.segment.size.bytes meant?" in remark for remark in found.remarks)
+    assert any("a key of BackupSourceConnector" in remark for remark in found.remarks)
+
+
+def test_a_comment_of_a_command_config_that_the_script_prefixed_is_named(tmp_path: Path) -> None:
+    """backup-standalone.sh puts ``cluster.`` before every line, comments and empty ones too."""
+    assert keys(read(tmp_path, "cluster.# TLS\ncluster.\n")) == ["cluster.#", "cluster."]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("connector.class=BackupSource", "`breakglass backup restore` reads this file"),
+        ("connector.class=org.example.Other", "the only one read here"),
+        ("value.converter=org.example.Json", f"must be {BYTES_CONVERTER}: keys, values"),
+        ("transforms=mask", "copied byte for byte"),
+        ("topics=a\ntopics.regex=b", "beside topics"),
+        ("topics.regex=*", "write .\\* for every topic"),
+        ("max.segment.size.bytes=1GiB", "whole number above 0"),
+        ("snapshot=yes", "choose one of true, false"),
+    ],
+)
+def test_what_would_do_another_thing_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(BadConnectionSettings, match=told):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ConnectorKind.SINK.spellings)
+def test_the_class_may_be_written_as_connect_allows(tmp_path: Path, name: str) -> None:
+    assert keys(read(tmp_path, f"connector.class={name}\nsnapshot=true")) == []
+
+
+def test_variables_are_expanded(tmp_path: Path) -> None:
+    assert read(tmp_path, "target.dir=${env:PLACE}").store == "/from/env"
+
+
+def test_variables_of_keys_without_effect_need_no_value(tmp_path: Path) -> None:
+    found = read(tmp_path, "producer.override.client.id=${env:ABSENT}\ncluster.a=${env:ABSENT}")
+    assert keys(found) == ["producer.override.client.id", "cluster.a"]
+    with pytest.raises(BadConnectionSettings, match="has no value"):
+        read(tmp_path, "target.dir=${env:ABSENT}")
+
+
+def secure(folder: Path) -> Path:
+    file = folder / "backup.properties"
+    file.write_text(
+        "cluster.bootstrap.servers=far:9092\ncluster.security.protocol=SASL_PLAINTEXT\n"
+        f"cluster.sasl.mechanism=PLAIN\ncluster.sasl.jaas.config={JAAS}\n"
+        f"consumer.override.sasl.jaas.config={JAAS}\nadmin.sasl.jaas.config={JAAS}\n"
+        f"sasl.jaas.config={JAAS}\n"
+    )
+    file.chmod(0o644)
+    return file
+
+
+def test_the_clients_settings_connect_and_are_never_printed(tmp_path: Path) -> None:
+    found, client = read_connector(secure(tmp_path), ConnectorKind.SINK)
+    settings = connection_settings(ConnectionOptions(), {}, client_file=client)
+    assert settings.security_protocol is SecurityProtocol.SASL_PLAINTEXT
+    assert settings.sasl is not None
+    assert "chmod 600" in settings.notes[0]
+    assert len(found.remarks) == 3
+    assert SECRET not in repr((found, client, settings, found.remarks))
+
+
+def test_options_win_over_the_file(tmp_path: Path) -> None:
+    _, client = read_connector(secure(tmp_path), ConnectorKind.SINK)
+    near = ConnectionOptions(bootstrap_server="near:1")
+    settings = connection_settings(near, {}, client_file=client)
+    assert settings.bootstrap_servers == (Endpoint("near", 1),)
+    assert settings.sasl is not None
+
+    plain = tmp_path / "client.properties"
+    plain.write_text("bootstrap.servers=third:1\n")
+    other = ConnectionOptions(command_config=str(plain))
+    settings = connection_settings(other, {}, client_file=client)
+    assert settings.bootstrap_servers == (Endpoint("third", 1),)
+    assert settings.sasl is None
+
+
+def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
+    _, client = read_connector(secure(tmp_path), ConnectorKind.SINK)
+    environ = {"BREAKGLASS_COMMAND_CONFIG": str(tmp_path / "absent")}
+    settings = connection_settings(ConnectionOptions(), environ, client_file=client)
+    assert settings.bootstrap_servers == (Endpoint("far", 9092),)
