@@ -21,7 +21,7 @@ LOOK: Final = 2.0
 ALARM: Final = 1.0
 """One look of a watch whose purpose is to notice a change within a second or two."""
 
-COMPLETION: Final = 0.5
+COMPLETION: Final = 1.0
 """The topics of a cluster, for a shell that completes a word."""
 
 CONNECT: Final = 10.0

@@ -169,12 +169,19 @@ class KsqlServer:
         return headers
 
     def _context(self) -> ssl.SSLContext:
+        # As in `connection.tls_context`: the default context of Python 3.13 and newer refuses
+        # certificates without key identifiers, which openssl makes by default; Java takes them.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self.ca is None:
+            context.load_default_certs()
+            return context
         try:
-            return ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
+            context.load_verify_locations(cafile=self.ca)
         except OSError as error:
             raise BadConnectionSettings(
                 f"{self.ca} has no certificates that can be used ({_why(error)})"
             ) from None
+        return context
 
 
 def _cut(opened: socket.socket) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ class Secured:
         self, method: str, address: str, id: int | None = None, token: str = TOKEN
     ) -> Iterator[HTTPSConnection]:
         """A request that was sent over TLS that is verified."""
-        url, tls = urlsplit(address), ssl.create_default_context(cadata=self.authority.pem)
+        url, tls = urlsplit(address), self.authority.trusted()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         body = None if id is None else json.dumps({"backupId": id})
         with closing(HTTPSConnection(url.netloc, timeout=SECONDS, context=tls)) as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import ssl
 from dataclasses import dataclass
 from typing import Self
 
@@ -47,6 +48,16 @@ class Identity:
         signed = _sign(common_name, key, self.certificate, self.key, hosts, authority=authority)
         own = (self.certificate,) if self.certificate.issuer != self.certificate.subject else ()
         return Identity(key, signed, own + self.issuers)
+
+    def trusted(self) -> ssl.SSLContext:
+        """A client's context that trusts what it signs.
+
+        These certificates lack key identifiers, as those that openssl makes by default do; the
+        default context of Python 3.13 refuses them for that.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=self.pem)
+        return context
 
     @property
     def pem(self) -> str:

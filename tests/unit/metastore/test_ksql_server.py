@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,8 @@ from breakglass.services.metastore.ksql_server import (
     ServerSilent,
 )
 from breakglass.services.metastore.restore.server_info import server_url
+from tests.unit.connection.certificates import Identity
+from tests.unit.connection.tls_server import serving
 from tests.unit.metastore.test_server_info import speaking
 
 STATEMENT = "CREATE STREAM A AS SELECT * FROM B;"
@@ -116,3 +119,14 @@ def test_m14_only_a_refusal_before_the_transaction_wrote_nothing(
     code: int, message: str, nothing: bool
 ) -> None:
     assert ServerRejected(code, message).wrote_nothing is nothing
+
+
+def test_a_server_is_trusted_whose_certificate_has_no_key_identifiers(tmp_path: Path) -> None:
+    # openssl makes such by default; since 3.13 Python's own default context refuses them.
+    authority = Identity.authority()
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(authority.pem)
+    with serving(authority.signs("ksql", "127.0.0.1"), tmp_path) as listening:
+        server = KsqlServer(server_url(f"https://127.0.0.1:{listening.port}"), ca=trusted)
+        with server.connected(60.0) as connection:
+            assert connection.sock is not None

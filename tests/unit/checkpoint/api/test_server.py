@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from pathlib import Path
 
 import pytest
@@ -78,7 +77,7 @@ async def test_over_tls_metrics_are_served_to_who_brings_the_token(
     stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
     application = metrics_application(lambda: b"up 1\n", SECRET)
     serving = asyncio.create_task(serve_until(application, listener, stop, port.set_result))
-    trusting = ssl.create_default_context(cadata=authority.pem)
+    trusting = authority.trusted()
     url = listener.url(await port, "/metrics")
     async with ClientSession(headers={"Authorization": f"Bearer {SECRET}"}) as client:
         async with client.get(url, ssl=trusting) as answer:
