@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +24,8 @@ from tests.kit.hidden import CLIENT_SECRET, HiddenCluster, hidden_cluster, hidde
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import wait_until
 from tests.lab.asking import NO_LOG
+from tests.lab.following.test_metastore_backup import wait_for
+from tests.lab.metastore.commands import Follower
 from tests.lab.metastore.topics import SETTINGS, CommandTopic
 from tests.unit.metastore.generating import Generator
 
@@ -87,6 +91,36 @@ def test_a_metastore_is_backed_up_read_written_and_restored_by_the_relay(
     assert restored.code == 0, restored.err
     assert [record[:3] for record in topic.read()] == [record[:3] for record in before]
     assert CLIENT_SECRET not in backed_up.err + submitted.err + restored.err
+
+
+def test_a_backup_that_follows_by_the_relay_outlives_the_leader(
+    hidden: HiddenCluster, tmp_path: Path
+) -> None:
+    topic = CommandTopic(hidden.cluster, "outlived_")
+    create_topic(hidden.cluster, topic.name, [[2, 1]], SETTINGS)
+    every = Generator(8).records(24)
+    topic.produce(every[:12])
+    words = ("metastore", "backup", "--service-id", topic.service_id, "--store", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-m", "breakglass", *words, *hidden.words, "--follow", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            follower = Follower(process)
+            wait_for(tmp_path, every[:12], follower)
+            hidden.cluster.node(2).kill()
+            hidden.cluster.wait_partition(
+                topic.name, 0, lambda found: found.leader == 1, "another leader"
+            )
+            topic.produce(every[12:])
+            wait_for(tmp_path, every, follower)
+            assert follower.stop()["next_offset"] > 0
+        finally:
+            process.kill()
+            hidden.cluster.node(2).start()
+            hidden.cluster.wait_ready()
 
 
 def test_doctor_says_that_librdkafka_reaches_every_broker(
