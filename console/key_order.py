@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,19 @@ from textual.message_pump import MessagePump
 if TYPE_CHECKING:
     from textual.app import App
 
-MOST_SECONDS = 0.5
-"""The longest that a key waits: a screen that does not answer must not eat keys."""
 LOOK_SECONDS = 0.02
 """How soon the end is noticed while a key waits; the end waits for the thread that waits here."""
+MOST_LOOKS = 250
+"""Looks of the loop at a widget that does not answer: such a widget must not eat keys. Looks count
+and seconds do not, because a busy machine delays the loop and the widget alike."""
 PASSES = 4
 """A key may open a screen, which gives a widget the focus."""
 
 
 def wait_until_settled(app: App[Any], loop: asyncio.AbstractEventLoop, ending: Event) -> None:
     """In the thread that reads keys: return when *app* has done what the last key asked for."""
-    end = time.monotonic() + MOST_SECONDS
     settled = asyncio.run_coroutine_threadsafe(_settled(app), loop)
-    while not ending.is_set() and time.monotonic() < end:
+    while loop.is_running() and not ending.is_set():
         try:
             settled.result(LOOK_SECONDS)
         except concurrent.futures.TimeoutError:
@@ -43,11 +43,12 @@ def wait_until_settled(app: App[Any], loop: asyncio.AbstractEventLoop, ending: E
 
 
 async def _settled(app: App[Any]) -> None:
-    """Follow a key's way through the queues until it leads nowhere new."""
+    """Follow a key's way through the queues until it leads nowhere new, or a widget is stuck."""
     before: object = None
     for _ in range(PASSES):
         for pump in _way_of_a_key(app):
-            await _caught_up(pump)
+            if not await _caught_up(pump):
+                return
         now = (app.screen_stack[-1:], app.focused if app.screen_stack else None)
         if now == before:
             return
@@ -63,8 +64,15 @@ def _way_of_a_key(app: App[Any]) -> Iterator[MessagePump]:
     yield app
 
 
-async def _caught_up(pump: MessagePump) -> None:
-    """Wait until *pump* has handled everything it was sent so far."""
+async def _caught_up(pump: MessagePump) -> bool:
+    """Wait until *pump* has handled every message it has, or is gone; False: it is stuck."""
     done = asyncio.Event()
-    if pump.call_later(done.set):
-        await done.wait()
+    if not pump.call_later(done.set):
+        return True
+    for _ in range(MOST_LOOKS):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await done.wait()
+        if done.is_set() or not pump.is_running:
+            return True
+    return False
