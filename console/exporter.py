@@ -90,10 +90,12 @@ def export(
     need("web")
     if out is not None and not once:
         raise UsageError("--out is the file of one look: add --once")
+    from breakglass.console.memory import give_memory_back
     from breakglass.console.web.bearer import token_of
     from breakglass.console.web.listener import HttpListener
     from breakglass.services.monitoring.watching import MonitoringWatch
 
+    give_memory_back()
     listener = HttpListener.at(host, port, tls_certificate, tls_key)
     watch = MonitoringWatch(
         connection.access(),

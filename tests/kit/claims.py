@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 TOLERANCE_SECONDS = 15.0
 """Brokers learn of a change one after the other, and a read takes its time."""
@@ -67,14 +68,20 @@ def wrong_claims(
     """The claims that no reading bears out; those without a reading near them are not judged.
 
     A count may have held from the last reading before the claim, and to the first one after it.
+    Between two readings in succession it may have passed every count between theirs.
     """
     known = [reading for reading in readings if reading.offline is not None]
     wrong = []
     for claim in claims:
-        near = {reading.offline for reading in known if reading.near(claim.moment)}
+        near = [reading.offline for reading in known if reading.near(claim.moment)]
         before = [reading.offline for reading in known if reading.ended <= claim.moment]
         after = [reading.offline for reading in known if reading.began >= claim.moment]
-        unborne = bool(near) and claim.offline not in {*near, *before[-1:], *after[:1]}
+        unborne = bool(near) and not _passed(claim.offline, [*before[-1:], *near, *after[:1]])
         if unborne or any(night.covers(claim.moment) for night in dark):
             wrong.append(claim)
     return wrong
+
+
+def _passed(count: int, read: Sequence[int]) -> bool:
+    """Whether *count* was read, or lies between two of the counts that were *read* in turn."""
+    return count in read or any(min(pair) < count < max(pair) for pair in pairwise(read))

@@ -36,7 +36,8 @@ def test_a_line_that_says_that_it_is_old_claims_nothing(line: str) -> None:
         (Claim("console", 1014, 0), False),
         (Claim("console", 1058, 0), False),
         (Claim("console", 1070, 0), True),
-        (Claim("console", 1058, 2), True),
+        (Claim("console", 1058, 2), False),
+        (Claim("console", 1058, 5), True),
         (Claim("exporter", 1061, 4), False),
         (Claim("exporter", 1030, 7), False),
         (Claim("exporter", 1130, 4), True),
@@ -44,7 +45,7 @@ def test_a_line_that_says_that_it_is_old_claims_nothing(line: str) -> None:
     ],
     ids=[
         *("borne out", "borne out a little later", "not known to have changed yet"),
-        *("the count before", "a count of nobody", "the new count"),
+        *("the count before", "a count on the way", "a count of nobody", "the new count"),
         *("nothing was read near it", "every broker was dead", "brokers may answer again"),
     ],
 )

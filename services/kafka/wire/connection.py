@@ -336,4 +336,8 @@ def _connected(address: Endpoint, deadline: Deadline, begun: Begun) -> socket.so
             raise
         else:
             return sock
-    raise refusal
+    try:
+        raise refusal
+    finally:
+        # The error's traceback refers to this frame: no frame may refer to the error.
+        del refusal

@@ -14,7 +14,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -29,6 +29,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topics
 from breakglass.services.monitoring import meters
 from tests.kit.claims import Claim, Dark, Reading, claim_of, wrong_claims
+from tests.kit.flatness import is_flat, quarters
 from tests.kit.promtool import stage_of
 from tests.lab.monitoring.incident import Exporter, exporting, value
 from tests.terminal.pty_terminal import PtyTerminal
@@ -45,8 +46,6 @@ SCREENS = "1234578"
 LOOK_SECONDS, START_SECONDS, END_SECONDS = 0.5, 180.0, 60.0
 DOWN_SECONDS, UP_SECONDS = (15.0, 45.0), (10.0, 25.0)
 MEGABYTE = 1_000_000
-GROWTH, SLACK = 1.1, 10 * MEGABYTE
-"""Memory is flat if its peak in the last quarter is at most this above that of the second."""
 
 
 @dataclass(slots=True)
@@ -210,17 +209,10 @@ def _faults(seen: Seen) -> Iterator[str]:
         yield f"stale figures shown as fresh: {claim}; read near it: {near}"
     yield from (f"figures of a source that is down: {text}" for text in seen.unfounded)
     for name, sizes in seen.resident.items():
-        before, after = _quarter(sizes, 1), _quarter(sizes, 3)
-        if after > before * GROWTH + SLACK:
-            yield f"the {name} grew from {before:,} to {after:,} bytes"
+        if not is_flat(sizes):
+            yield f"the {name} grew, in bytes by quarter: {quarters(sizes)}"
     if {claim.source for claim in seen.claims} != {"console", "exporter"}:
         yield "one of the two claimed nothing: nothing was shown"
-
-
-def _quarter(sizes: Sequence[int], number: int) -> int:
-    """The most of that quarter, counted from 0."""
-    step = max(len(sizes) // 4, 1)
-    return max(sizes[number * step : (number + 1) * step] or sizes[-1:])
 
 
 def _summary(seen: Seen) -> dict[str, object]:
@@ -228,7 +220,7 @@ def _summary(seen: Seen) -> dict[str, object]:
     for claim in seen.claims:
         counts[claim.source] += 1
     quarters = {
-        name: [round(_quarter(sizes, number) / MEGABYTE, 1) for number in range(4)]
+        name: [round(size / MEGABYTE, 1) for size in quarters(sizes)]
         for name, sizes in seen.resident.items()
     }
     return {

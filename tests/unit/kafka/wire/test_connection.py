@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import socket
 import struct
@@ -53,6 +54,12 @@ def connection(broker: FakeBroker) -> Iterator[BrokerConnection]:
 
 def connect(broker: FakeBroker) -> BrokerConnection:
     return BrokerConnection(broker.endpoint, PLAIN, "tests", Deadline.after(PATIENCE))
+
+
+def closed_endpoint() -> Endpoint:
+    """Where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return Endpoint(*listener.getsockname()[:2])
 
 
 def ask(connection: BrokerConnection, seconds: float = PATIENCE, **options: Any) -> Any:
@@ -224,12 +231,24 @@ class TestWaiting:
             assert time.monotonic() - began < within(2.0)
 
     def test_a_refused_connection_says_so_in_short(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            closed = Endpoint(*listener.getsockname()[:2])
+        closed = closed_endpoint()
         with pytest.raises(ConnectFailed) as caught:
             BrokerConnection(closed, PLAIN, "tests", Deadline.after(PATIENCE))
         assert caught.value.reason == "connection refused"
         assert str(closed) in str(caught.value)
+
+    def test_a_refused_connection_leaves_no_garbage_for_the_collector(self) -> None:
+        closed = closed_endpoint()
+        gc.collect()
+        gc.disable()
+        try:
+            with suppress(ConnectFailed):
+                BrokerConnection(closed, PLAIN, "tests", Deadline.after(PATIENCE))
+            left = gc.collect()
+        finally:
+            gc.enable()
+
+        assert left == 0
 
     def test_closing_ends_the_wait_of_another_thread(
         self, broker: FakeBroker, connection: BrokerConnection
