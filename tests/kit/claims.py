@@ -70,12 +70,12 @@ def wrong_claims(
     A count may have held from the last reading before the claim, and to the first one after it.
     Between two readings in succession it may have passed every count between theirs.
     """
-    known = [reading for reading in readings if reading.offline is not None]
+    known = [(reading, reading.offline) for reading in readings if reading.offline is not None]
     wrong = []
     for claim in claims:
-        near = [reading.offline for reading in known if reading.near(claim.moment)]
-        before = [reading.offline for reading in known if reading.ended <= claim.moment]
-        after = [reading.offline for reading in known if reading.began >= claim.moment]
+        near = [count for reading, count in known if reading.near(claim.moment)]
+        before = [count for reading, count in known if reading.ended <= claim.moment]
+        after = [count for reading, count in known if reading.began >= claim.moment]
         unborne = bool(near) and not _passed(claim.offline, [*before[-1:], *near, *after[:1]])
         if unborne or any(night.covers(claim.moment) for night in dark):
             wrong.append(claim)
