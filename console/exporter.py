@@ -90,12 +90,10 @@ def export(
     need("web")
     if out is not None and not once:
         raise UsageError("--out is the file of one look: add --once")
-    from breakglass.console.memory import give_memory_back
     from breakglass.console.web.bearer import token_of
     from breakglass.console.web.listener import HttpListener
     from breakglass.services.monitoring.watching import MonitoringWatch
 
-    give_memory_back()
     listener = HttpListener.at(host, port, tls_certificate, tls_key)
     watch = MonitoringWatch(
         connection.access(),
@@ -161,9 +159,11 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
     """Serve until a signal. Raises UsageError where it cannot listen."""
+    from breakglass.console.memory import give_memory_back
     from breakglass.console.web.listener import serve_until_signal
     from breakglass.console.web.metrics_server import PATH, metrics_application
 
+    give_memory_back()
     application = metrics_application(lambda: watch.looks.answer(now_ms(), __version__), token)
 
     def started(bound: int) -> None:
