@@ -15,7 +15,8 @@ from pathlib import Path
 from breakglass.services.errors import LabError
 from breakglass.services.lab import process
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.layout import LOOPBACK, Address, Listener, free_ports
+from breakglass.services.lab.layout import LOOPBACK, Address, Listener
+from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.wire import accepts
 
 OPEN_SECONDS = 20.0
@@ -49,8 +50,9 @@ class ControllerLink:
         Raises:
             LabError: a proxy does not start.
         """
-        controllers = self._cluster.layout.controllers
-        for controller, port in zip(controllers, free_ports(len(controllers)), strict=True):
+        layout = self._cluster.layout
+        ports = free_ports(len(layout.controllers), besides=layout.ports)
+        for controller, port in zip(layout.controllers, ports, strict=True):
             address = Address(LOOPBACK, port)
             self._cluster.link_controller(self._broker, controller.id, address)
             self._open(controller.id, address, withheld)

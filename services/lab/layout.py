@@ -1,13 +1,8 @@
-"""Describes a lab's nodes, ports and folders as values kept in ``lab.json``.
-
-Ports are chosen so that no other process takes them while their node is down.
-"""
+"""Describes a lab's nodes, ports and folders as values kept in ``lab.json``."""
 
 from __future__ import annotations
 
 import json
-import random
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -101,6 +96,13 @@ class ClusterLayout:
     """Whether the nodes die with the process that started them."""
 
     @property
+    def ports(self) -> frozenset[int]:
+        """The ports of every node and of every proxy, whether it runs or not."""
+        taken = {port for node in self.nodes for port in node.ports.values()}
+        taken |= {link.port for node in self.nodes for link in node.controller_links.values()}
+        return frozenset(taken | {node.advertised.port for node in self.nodes if node.advertised})
+
+    @property
     def brokers(self) -> tuple[NodeLayout, ...]:
         return tuple(node for node in self.nodes if node.role is NodeRole.BROKER)
 
@@ -182,47 +184,3 @@ def _node_from(document: dict[str, Any]) -> NodeLayout:
         overrides=document["overrides"],
         lost=document.get("lost", False),
     )
-
-
-LOWEST = 15000
-EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-USUAL_EPHEMERAL_START = 32768
-ATTEMPTS_PER_PORT = 50
-
-
-def free_ports(count: int) -> list[int]:
-    """*count* different ports that nothing listens on.
-
-    They lie below the ports that the system hands to outgoing connections: otherwise a
-    client's socket could sit on the port of a killed broker when it is started again.
-
-    Raises:
-        LabError: too few ports are free.
-    """
-    highest = _ephemeral_start() - 1
-    chosen: list[int] = []
-    for _ in range(count * ATTEMPTS_PER_PORT):
-        port = random.randint(LOWEST, highest)
-        if port not in chosen and _free(port):
-            chosen.append(port)
-            if len(chosen) == count:
-                return chosen
-    raise LabError(f"Fewer than {count} ports between {LOWEST} and {highest} are free: free some.")
-
-
-def _ephemeral_start() -> int:
-    try:
-        start = int(EPHEMERAL_RANGE.read_text(encoding="ascii").split()[0])
-    except (OSError, ValueError, IndexError):
-        return USUAL_EPHEMERAL_START
-    return start if start > LOWEST + 1000 else USUAL_EPHEMERAL_START
-
-
-def _free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True

@@ -24,9 +24,9 @@ from breakglass.services.lab.layout import (
     Listener,
     NodeLayout,
     NodeRole,
-    free_ports,
 )
 from breakglass.services.lab.node import Node, kafka_uuid
+from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.process import end_recorded
 from breakglass.services.lab.wire import Conversation, read_fenced
 from breakglass.services.maven.repository import cache_lock
@@ -82,7 +82,7 @@ def new_cluster(
 def new_broker(cluster: ClusterLayout, *, rack: str | None = None) -> NodeLayout:
     """One more broker, with the next free id and as many log directories as the others."""
     broker = max(node.id for node in cluster.brokers) + 1
-    client, lab = free_ports(2)
+    client, lab = free_ports(2, besides=cluster.ports)
     folder = cluster.state_dir / f"broker-{broker}"
     return NodeLayout(
         id=broker,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.distribution import distribution
-from breakglass.services.lab.layout import free_ports
+from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.tools import LEADER_ELECTION, ToolResult, run_tool
 from breakglass.services.recovery.plan.document import Plan
 from breakglass.services.recovery.plan.file import write_plan

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.lab.layout import free_ports
+from breakglass.services.lab.ports import free_ports
 from tests.kit.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"

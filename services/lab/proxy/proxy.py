@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Protocol
 
 from breakglass.services.errors import LabError
-from breakglass.services.lab.layout import LOOPBACK, Address, free_ports
+from breakglass.services.lab.layout import LOOPBACK, Address
+from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.proxy.frames import SeenRequest
 from breakglass.services.lab.proxy.relay import (
     Duty,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,7 @@ from breakglass.services.errors import LabError
 from breakglass.services.lab.layout import (
     FIRST_CONTROLLER,
     LAYOUT_FILE,
-    LOWEST,
     Address,
-    free_ports,
     load_layout,
     save_layout,
 )
@@ -48,8 +45,7 @@ def test_a_new_broker_is_like_the_others(tmp_path: Path) -> None:
     layout = new_cluster(tmp_path, brokers=2, controllers=1, kafka_version="4.3.1", log_dirs=2)
     added = new_broker(layout, rack="west")
     assert (added.id, added.rack, len(added.log_dirs)) == (3, "west", 2)
-    taken = {port for node in layout.nodes for port in node.ports.values()}
-    assert not taken & set(added.ports.values())
+    assert not layout.ports & set(added.ports.values())
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [(0, 1), (1, 0), (101, 1)])
@@ -81,23 +77,6 @@ def test_a_folder_without_a_readable_lab_says_what_to_do(
         (tmp_path / LAYOUT_FILE).write_text(text)
     with pytest.raises(LabError, match=said):
         load_layout(tmp_path)
-
-
-def test_a_port_that_is_taken_is_not_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        offered = iter([port, *range(LOWEST, LOWEST + 100)])
-        randint = "breakglass.services.lab.layout.random.randint"
-        monkeypatch.setattr(randint, lambda low, high: next(offered))
-        assert port not in free_ports(2)
-
-
-def test_too_few_free_ports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("breakglass.services.lab.layout._free", lambda port: False)
-    with pytest.raises(LabError, match="ports"):
-        free_ports(1)
 
 
 def test_ids_are_as_kafka_writes_them() -> None:
