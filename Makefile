@@ -31,9 +31,10 @@ export PYTEST_DEBUG_TEMPROOT ?= $(IN_MEMORY)
 # Tests start programs thousands of times: each would compile all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Most tests wait more than they work; those of a folder that share brokers stay in one worker.
+# Tests of brokers wait more than they work; those of a folder that share brokers stay in one worker.
+# Two of the workers take unit tests alone, at a lower priority (tests/kit/spare_workers.py).
 # Where memory is short: make test ARGS="--numprocesses 2".
-WORKERS := --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+WORKERS := --numprocesses 6 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-pythons mutants check format docs recording lock release installed bench \

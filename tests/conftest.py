@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
 
 from breakglass.console.exits import collect_cycles_seldom
 from tests.kit.processes import name_dropped_processes
+from tests.kit.spare_workers import SpareWorkersScheduling, lower_priority_of_spare
 
 TESTS = Path(__file__).parent
 BROKER_SECONDS = 300
@@ -31,6 +33,15 @@ def pytest_configure() -> None:
     """Let Spark's launcher compile as little as brokers do; name each process that is dropped."""
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
     name_dropped_processes()
+    lower_priority_of_spare()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: Producer
+) -> SpareWorkersScheduling | None:
+    """Keep spare workers for unit tests; None leaves other ways of distribution to the plugin."""
+    return SpareWorkersScheduling(config, log) if config.option.dist == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True)

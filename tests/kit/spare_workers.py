@@ -1,0 +1,51 @@
+"""Lets two more workers run unit tests while the other four wait for brokers.
+
+Tests of brokers and of Spark leave a third of two cores idle. The spare workers use that third:
+they take tests from the end of the order, where unit tests are, run at a lower priority, and take
+no tests that share brokers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from xdist.scheduler.loadgroup import LoadGroupScheduling
+from xdist.workermanage import WorkerController
+
+LAB_WORKERS = 4
+"""How many workers at most start brokers at the same time on two cores."""
+PRIORITY = 5
+"""The nice value of a spare worker: a third of the weight of a broker."""
+
+
+def is_spare(worker: str, count: int) -> bool:
+    """Whether *worker*, such as ``gw4``, is spare among *count*; no replacement of a dead one is."""
+    return LAB_WORKERS <= int(worker.removeprefix("gw")) < count
+
+
+def lower_priority_of_spare(environ: Mapping[str, str] = os.environ) -> None:
+    """Lower the priority of this process if it is a spare worker."""
+    worker = environ.get("PYTEST_XDIST_WORKER")
+    if worker and is_spare(worker, int(environ["PYTEST_XDIST_WORKER_COUNT"])):
+        os.nice(PRIORITY)
+
+
+class SpareWorkersScheduling(LoadGroupScheduling):  # type: ignore[misc]
+    """Gives groups and tests in order to all workers but the spare ones, which begin at the end."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if not self._is_spare(node):
+            super()._assign_work_unit(node)
+        elif self._is_left_to_the_others(last := next(reversed(self.workqueue))):
+            node.shutdown()
+        else:
+            self.workqueue.move_to_end(last, last=False)
+            super()._assign_work_unit(node)
+
+    def _is_spare(self, node: WorkerController) -> bool:
+        return is_spare(node.gateway.id, self.numnodes)
+
+    def _is_left_to_the_others(self, scope: str) -> bool:
+        """Whether *scope* names a group of tests that share brokers."""
+        return "::" not in scope
