@@ -118,4 +118,5 @@ def test_the_steps_run_and_the_image_starts_and_writes_to_its_volume_alone(tmp_p
     assert (exporter.returncode, "breakglass_build_info" in exporter.stdout) == (1, True)
 
     assert files_outside_the_volume(steps.root) == before
+    assert list((steps.root / "opt/breakglass/share").rglob("breakglass.1")), "no man page"
     assert not (steps.root / "src").exists(), "the sources are in the image"
