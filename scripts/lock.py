@@ -36,10 +36,22 @@ LOCKS = {
             "requirements/all.txt",
         ),
     ),
+    "runtime.txt": (
+        *("pyproject.toml", "--extra", "s3", "--extra", "schemas", "--extra", "web"),
+        *("--constraints", "requirements/all.txt"),
+    ),
+    "runtime-java.txt": (
+        *("pyproject.toml", "--all-extras", "--constraints", "requirements/all.txt"),
+    ),
+    "build.txt": ("requirements/build.in", "--constraints", "requirements/all.txt"),
     "uv.txt": ("requirements/uv.in",),
 }
 """What each file is resolved from. ``dev.txt`` is what make installs, ``uv.txt`` what installs it;
-``all.txt`` holds every extra, and the others to its versions."""
+``runtime.txt`` is what a container has, ``runtime-java.txt`` what it has where Java is wanted, and
+``build.txt`` what makes the wheel there. ``all.txt`` holds every extra, and the others to its
+versions."""
+BY_HAND = ("build.in", "uv.in")
+"""The inputs in ``requirements`` that are no part of pyproject.toml."""
 
 OPTIONS = (
     *("--universal", "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links"),
@@ -57,7 +69,7 @@ def inputs_digest(root: Path = ROOT) -> str:
         project["project"]["dependencies"],
         project["project"]["optional-dependencies"],
         project["dependency-groups"],
-        (root / "requirements" / "uv.in").read_text(encoding="utf-8"),
+        *((root / "requirements" / name).read_text(encoding="utf-8") for name in BY_HAND),
     ]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 

