@@ -1,6 +1,7 @@
 """Run the tests that depend on Python on every version of it that pyproject.toml names.
 
 ``python -m scripts.pythons 3.13`` takes 3.13 alone, ``--others`` all but the one that runs this,
+``--newest`` runs the tests on the newest version alone, and on the others only recovers a lab,
 ``--within=900`` begins no version once so many seconds have passed; what else it is given goes to
 pytest. An interpreter is one on PATH, of pyenv, or a build that is fetched
 (`scripts.portable_python`). Where none is found, a line says so.
@@ -25,7 +26,8 @@ from scripts.portable_python import NoPython, portable_python
 SUITES = ("tests/unit", "tests/screens", "tests/terminal", "tests/web")
 """None of these needs a broker; one recovery of a lab follows."""
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
-OTHERS, WITHIN = "--others", "--within="
+OTHERS, NEWEST, WITHIN = "--others", "--newest", "--within="
+TESTS = "tests"
 RECOVERY = ("demo", "--automatic")
 
 
@@ -78,8 +80,8 @@ def _version(python: Path) -> str:
     return answer.stdout.strip()
 
 
-def run(minor: str, arguments: list[str]) -> Run:
-    """Make the environment of *minor*, test in it, and recover a lab."""
+def run(minor: str, arguments: list[str], *, tested: bool = True) -> Run:
+    """Make the environment of *minor*, test in it if it is to be *tested*, and recover a lab."""
     try:
         python = interpreter(minor, os.environ)
     except NoPython as problem:
@@ -89,15 +91,18 @@ def run(minor: str, arguments: list[str]) -> Run:
     marks = ("-m", "not slow", "-o", f"cache_dir={environment.name}/.pytest_cache", "-q")
     steps: tuple[tuple[str, list[str | Path]], ...] = (
         ("its environment", [python, "-m", "scripts.environment", environment.name]),
-        ("tests", [environment.python, "-m", "pytest", *SUITES, *marks, *arguments]),
+        (TESTS, [environment.python, "-m", "pytest", *SUITES, *marks, *arguments]),
         ("recovery", [environment.python.with_name("breakglass"), *RECOVERY]),
     )
     for name, command in steps:
+        if name == TESTS and not tested:
+            continue
         print(f"Python {minor}, {name}:", flush=True)
         if (code := subprocess.run(command, cwd=ROOT).returncode) != 0:
             return Run(minor, False, f"{name} ended with {code} on {python}")
     seconds = time.monotonic() - began
-    return Run(minor, True, f"{_version(environment.python)}, {python}, {seconds:.0f} s")
+    alone = "" if tested else "recovery alone, "
+    return Run(minor, True, f"{alone}{_version(environment.python)}, {python}, {seconds:.0f} s")
 
 
 def main(arguments: list[str]) -> int:
@@ -105,17 +110,21 @@ def main(arguments: list[str]) -> int:
     named = [argument for argument in arguments if re.fullmatch(r"3\.\d+", argument)]
     own = {f"3.{sys.version_info.minor}"} if OTHERS in arguments else set()
     limits = [argument for argument in arguments if argument.startswith(WITHIN)]
-    rest = [argument for argument in arguments if argument not in (*named, *limits, OTHERS)]
+    options = (*named, *limits, OTHERS, NEWEST)
+    rest = [argument for argument in arguments if argument not in options]
     end = min(
         (time.monotonic() + float(limit.removeprefix(WITHIN)) for limit in limits), default=inf
     )
+    minors = [minor for minor in named or supported() if minor not in own]
+    tested = minors[-1:] if NEWEST in arguments else minors
     runs = [
-        run(minor, rest) if time.monotonic() < end else Run(minor, None, "no time was left")
-        for minor in named or supported()
-        if minor not in own
+        run(minor, rest, tested=minor in tested)
+        if time.monotonic() < end
+        else Run(minor, None, "no time was left")
+        for minor in minors
     ]
-    print(*(one.line for one in runs), sep="\n")
-    return int(any(one.passed is False for one in runs))
+    print(*(run.line for run in runs), sep="\n")
+    return int(any(run.passed is False for run in runs))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ PRIORITY = 5
 
 
 def is_spare(worker: str, count: int) -> bool:
-    """Whether *worker*, such as ``gw4``, is spare among *count*; no replacement of a dead one is."""
+    """Whether *worker*, such as ``gw4``, is spare among *count*; a replacement is not."""
     return LAB_WORKERS <= int(worker.removeprefix("gw")) < count
 
 

@@ -84,3 +84,19 @@ def test_one_whose_tests_fail_fails_the_run(
 def test_no_version_is_begun_once_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     assert pythons.main(["3.13", "3.14", "--within=0"]) == 0
     assert capsys.readouterr().out.count("not run: no time was left") == 2
+
+
+def test_only_the_newest_is_tested_where_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(minor: str, _arguments: list[str], *, tested: bool) -> pythons.Run:
+        return pythons.Run(minor, True, "tested" if tested else "recovered")
+
+    monkeypatch.setattr(pythons, "run", run)
+    assert pythons.main(["3.12", "3.14", "--newest"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Python 3.12: passed: recovered",
+        "Python 3.14: passed: tested",
+    ]
+    assert pythons.main(["3.12", "3.14"]) == 0
+    assert "recovered" not in capsys.readouterr().out
