@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import random
 import socket
-import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from breakglass.services.errors import LabError
 from breakglass.services.file_lock import open_lock_file, unlock, wait_for_lock
 from breakglass.services.lab.layout import LOOPBACK
 
+COUNTER = "lab-ports"
+"""The file with the counter, in the user's cache."""
 LOWEST = 15000
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL_EPHEMERAL_START = 32768
@@ -64,7 +67,9 @@ def _counter() -> Iterator[_Turns]:
     """The counter that all labs of this user share; a random one where it cannot be kept."""
     somewhere = random.randrange(USUAL_EPHEMERAL_START)
     try:
-        file = open_lock_file(Path(tempfile.gettempdir(), f"breakglass-ports-{os.getuid()}"))
+        folder = user_cache_path("breakglass")
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open_lock_file(folder / COUNTER)
     except OSError:
         yield _Turns(somewhere)
         return

@@ -67,7 +67,7 @@ def test_with_its_link_healed_it_can_be_elected(lab: Damaged, link: ControllerLi
     lab.cluster.wait_until(
         lambda: list_offset(lab.cluster, 1, SECOND).offset == 135, "b1 to follow b3"
     )
-    # b1 has all records before the controller has the new ISR of b3: until then it may not lead in turn.
+    # b1 has every record before the controller has the new ISR: until then b1 may not lead.
     lab.cluster.wait_partition("payments", 1, lambda state: 1 in state.isr, "b1 to be in sync")
 
 

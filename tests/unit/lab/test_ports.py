@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from breakglass.services.errors import LabError
 from breakglass.services.lab.layout import Address
 from breakglass.services.lab.planning import new_broker, new_cluster
-from breakglass.services.lab.ports import LOWEST, free_ports
+from breakglass.services.lab.ports import COUNTER, LOWEST, free_ports
 
 EPHEMERAL = 32768
 """The first port that the system hands to outgoing connections, if not set otherwise."""
@@ -23,8 +21,10 @@ EPHEMERAL = 32768
 @pytest.fixture
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a counter that no other process uses."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path / f"breakglass-ports-{os.getuid()}"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "cache" / "breakglass"
+    folder.mkdir(parents=True)
+    return folder / COUNTER
 
 
 def test_a_port_that_is_taken_is_not_handed_out(counter: Path) -> None:
