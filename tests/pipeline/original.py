@@ -144,8 +144,16 @@ class Worker:
         return self._process.poll() is not None or "xception" in log
 
     def wait(self, seconds: float) -> int:
-        """Its exit code, once it ended by itself."""
-        return self._process.wait(seconds)
+        """Its exit code, once it ended by itself.
+
+        Raises:
+            AssertionError: it did not end within *seconds*; its log is shown.
+        """
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            log = self.log.read_text(encoding="utf-8")
+            raise AssertionError(f"The worker did not end within {seconds:g} s: {log}") from None
 
     def __enter__(self) -> Worker:
         return self
