@@ -50,9 +50,7 @@ def prune(
     ] = None,
     keep_segments: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Let go the oldest segments of a partition that has more than these."
-        ),
+        typer.Option(min=1, help="Let go the oldest segments of a partition that has more than N."),
     ] = None,
     before_offset: Annotated[
         int | None,
@@ -238,8 +236,9 @@ def reindex(
 
     Kafka Backup's own restore needs the indexes; Breakglass reads without them. With --write, the
     indexes are rebuilt in place: records are not changed, and a segment that is damaged before its
-    end keeps its index. With --out, every record that records and index prove goes to a new backup
-    of the whole topic. Ends with 1 where anything is damaged.
+    end keeps its index. With --out, the command writes a new backup of the whole topic, with every
+    record that can be proved from the segments and their indexes. Ends with 1 where anything is
+    damaged.
     """
     from breakglass.services.errors import ReadOnly
     from breakglass.services.pipeline.acts.reindex import RebuildIndexes

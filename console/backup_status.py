@@ -36,8 +36,8 @@ def status(
     """Print what is backed up of each partition, its age, and when it was verified.
 
     File names, sizes and manifests are checked, but no records; `backup verify` finds changed
-    bytes. Of a folder that Kafka Backup wrote, the indexes are read; what no file says is ?, or
-    null with --json. Ends with 1 when a backup is damaged.
+    bytes. In a folder that Kafka Backup wrote, the command reads the indexes; a value that is in no
+    file is printed as ?, or as null with --json. Ends with 1 when a backup is damaged.
     """
     from breakglass.services.topic_backup.status import read_status
 

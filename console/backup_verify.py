@@ -51,10 +51,10 @@ def verify(
     """Check the files of a backup, and with --against or --live its records.
 
     Files are compared with their hashes, without a broker. With --against or --live, every record
-    is compared with the topic by its offset: it is missing from the backup, extra in it, or
-    different. Records that the topic's retention has removed are counted separately. A topic that
-    was restored from this backup is compared by the offsets in the restore's progress. Ends with 1
-    when anything else differs.
+    is compared with the topic by its offset. A record that does not match is missing from the
+    backup, extra in the backup, or different. Records that the topic's retention has removed are
+    counted separately. A topic that was restored from this backup is compared by the offsets in the
+    restore's progress. Ends with 1 when anything else differs.
     """
     from breakglass.services.topic_backup.catalog import held_topics, newest
     from breakglass.services.topic_backup.verification import verify_files

@@ -69,7 +69,8 @@ def capture(
             "--records",
             min=0,
             max=200,
-            help="Records of each replica from where it diverges, without contents.",
+            help="Save at most this many records of each replica from where its log diverges, "
+            "without contents.",
         ),
     ] = 100,
     contents_of: Annotated[
@@ -85,7 +86,7 @@ def capture(
         typer.Option(
             "--redact",
             metavar="NAME,*NAME*",
-            help="JSON fields and headers that are blacked out; what is not JSON is left out.",
+            help="JSON fields and headers to black out; contents that are not JSON are left out.",
         ),
     ] = None,
     watch: Annotated[
@@ -96,13 +97,13 @@ def capture(
         duration(
             "--every",
             example="5m",
-            help="With --watch: capture as often as that while nothing changes.",
+            help="With --watch: capture this often while nothing changes.",
             least_ms=10_000,
             shown="5m",
         ),
     ] = 300_000,
     keep: Annotated[
-        int, typer.Option("--keep", min=2, max=1000, help="With --watch: bundles that are kept.")
+        int, typer.Option("--keep", min=2, max=1000, help="With --watch: keep this many bundles.")
     ] = 24,
     keep_bytes: Annotated[
         int,

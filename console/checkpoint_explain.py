@@ -50,9 +50,10 @@ def explain(
     """Explain which promise a checkpoint can keep, and what is missing for a better one.
 
     For each topic, the last part of its logs shows who writes it: applications that use the
-    participant, transactions, idempotent producers, or unknown ones. For each group on the topics,
-    it shows how the group commits. Nothing is written and nothing is copied. With ID and --store,
-    it explains a stored checkpoint, by what was read when it was taken; no broker is asked.
+    participant, transactions, idempotent producers, or unknown writers. For each group on the
+    topics, the command shows how the group commits. Nothing is written and nothing is copied. With
+    ID and --store, the command explains a stored checkpoint from what was read when the checkpoint
+    was taken; no broker is asked.
     """
     if id is not None:
         if store is None or topics:

@@ -43,12 +43,12 @@ def finish(
     """Finish a checkpoint that was acknowledged and whose worker has ended.
 
     The same --node restarts its unfinished copies. Another node takes over: it copies the
-    partitions whose owners have not reached the checkpoint. Of the other partitions, everything
+    partitions whose owners have not reached the checkpoint. Of the other partitions, every copy
     that the old worker did not complete has failed; only a new checkpoint helps. A checkpoint that
     was never acknowledged is recorded as failed.
 
-    With --write, topics also get back the retention that `take --hold-retention` stopped, whatever
-    became of the checkpoint.
+    With --write, the command also restores the retention of the topics on which `take
+    --hold-retention` stopped it, whether or not the checkpoint completes.
     """
     from breakglass.services.checkpoint.kafka.owners import take_over
     from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint

@@ -36,7 +36,8 @@ def list_all(store: Store, as_json: AsJson = False) -> None:
 def status(id: Id, store: Store, as_json: AsJson = False) -> None:
     """Show one checkpoint: its level, the state of each partition, and why it was lowered.
 
-    For a partition that is being copied, this prints how much is copied, and of about how much.
+    For a partition that is being copied, the command prints how much is copied, and about how much
+    there is to copy in all.
     """
     from breakglass.services.checkpoint.progress import so_far
 

@@ -33,7 +33,7 @@ ExplainedTopics = Annotated[
     typer.Option(
         "--topics",
         metavar="A,B",
-        help="Topics that a checkpoint would be of; may be repeated.",
+        help="Topics that the checkpoint would contain; may be repeated.",
         autocompletion=completion.topics,
     ),
 ]

@@ -83,8 +83,8 @@ def restore_checkpoint(
     afterwards continue from the cut. An interrupted restore resumes with --resume; or delete the
     topics and start again.
 
-    With --to-bootstrap-server, it goes into another cluster than the checkpoint's own, which is
-    not asked and may be gone. The consent then names that cluster by its id.
+    With --to-bootstrap-server, the checkpoint is restored into another cluster. The checkpoint's
+    own cluster is not asked, and may be gone. The consent then names the other cluster by its id.
     """
     from breakglass.services.extras import need
 

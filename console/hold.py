@@ -38,13 +38,14 @@ def hold(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep the controller from electing by order while you look: unclean election off, for a while.
+    """Turn unclean election off during triage, so that the controller does not elect by order.
 
     Where unclean.leader.election.enable is true, the controller elects the first live replica of
     the assignment at any moment, whatever that loses. A hold sets it to false on the topic and
-    remembers what was there; --release puts that back, also after a kill. Breakglass itself can
-    still elect. Without --topics it takes the topics with offline partitions where unclean election
-    is on. Without --write it says whom the controller would elect, and ends.
+    remembers what the topic had before; --release puts that back, also after a kill. Breakglass
+    itself can still elect. Without --topics, the hold covers the topics with offline partitions
+    where unclean election is on. Without --write, the command says which replicas the controller
+    would elect, and ends.
     """
     word = Consent(tuple(consent or ()))
     if release:

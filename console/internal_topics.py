@@ -46,7 +46,7 @@ def internal_topics(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the election of an internal topic takes back: groups, transactional ids and more.
+    """Show what internal topics lose by an election: groups, transactional ids and more.
 
     Before an election, the log of the proposed replica is compared with all other replicas that
     answer. After an election, the log of the leader is compared with the log folder of a dead

@@ -74,13 +74,15 @@ def observed(
     cluster: Cluster = None,
     acknowledge: Annotated[
         bool,
-        typer.Option("--acknowledge", help="Acknowledge them: consoles and triage stop saying so."),
+        typer.Option(
+            "--acknowledge", help="Acknowledge them: consoles and triage stop showing them."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List elections that were seen to lose records, newest first.
 
-    Consoles on this machine see such elections while they watch a cluster. They keep saying so
+    Consoles on this machine see such elections while they watch a cluster, and show each election
     until somebody acknowledges it.
     """
     from breakglass.services.incident.election_words import sightings

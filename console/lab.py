@@ -141,7 +141,7 @@ def scenario(
         list[str] | None,
         typer.Argument(
             metavar="NAME...",
-            help="What is to happen (default: list the scenarios).",
+            help="Names of scenarios (default: list the scenarios).",
             autocompletion=completion.scenarios,
         ),
     ] = None,

@@ -39,8 +39,8 @@ def verify(
     """Check every line of a backup, and check by its side file that no line was changed.
 
     Lines are checked as a restore checks them. The chain of hashes in the side file finds bit rot,
-    and any change that did not rewrite the chain as well. The digest, noted elsewhere, finds those
-    changes, too. Ends with 1 when something is wrong.
+    and any change that did not rewrite the chain as well. A digest that you noted elsewhere also
+    finds a change that rewrote the chain. Ends with 1 when something is wrong.
     """
     from breakglass.services.metastore.verification import verify_backup
 
@@ -138,8 +138,8 @@ def lines(file: BackupFile) -> None:
     """Print the lines of a backup for kafka-console-producer, as KLIP-31 restores them.
 
     A backup that kafka-console-producer would split wrongly is refused before anything is printed:
-    a name with ':' in it, or a value with a line end. `metastore restore` restores those, and the
-    offsets as well.
+    a name with ':' in it, or a value with a line end. `metastore restore` restores such a
+    backup, and the offsets as well.
     """
     from breakglass.services.metastore.lines import producible_lines
 

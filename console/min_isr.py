@@ -29,13 +29,13 @@ def min_isr(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Last resort beside a BOMB that cannot be stopped: let the controller forget who led last.
+    """Last resort if a BOMB's broker cannot be stopped: make the controller forget who led last.
 
-    Stop that broker if you can. Changing min.insync.replicas makes the controller forget, for the
+    Stop the broker if you can. Changing min.insync.replicas makes the controller forget, for the
     whole topic and for good, which replicas it would elect by itself: the EMPTY replica, and intact
     replicas too. Every other partition that the step touches is listed, and each intact leader that
-    is given up needs a phrase. Without --topics it takes the topics that a BOMB threatens. The
-    setting is put back at once. Afterwards `triage` says whom to elect.
+    is given up needs a phrase. Without --topics, the command changes the topics that a BOMB
+    threatens. It puts the setting back at once. Afterwards `triage` says which replica to elect.
     """
     from breakglass.services.recovery.acts.forget_leaders import ForgetLeaders
 

@@ -43,8 +43,8 @@ def open_file(
 ) -> None:
     """Open the console on a bundle: look, compare, make plans; no cluster is asked or changed.
 
-    What needs a live cluster is greyed. A plan that is saved here runs on the cluster with
-    `breakglass recover`, which reads everything again first.
+    Actions and screens that need a live cluster are greyed. A plan that is saved here runs on the
+    cluster with `breakglass recover`, which reads everything again first.
     """
     from breakglass.services.bundle.contents import open_bundle
 

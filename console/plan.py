@@ -39,8 +39,9 @@ app.command()(plan_make.make)
 def show(path: PlanFile, each: Each = False, as_json: AsJson = False) -> None:
     """Print what a plan elects and what that loses.
 
-    Also printed are the plan's digest, which can be compared over the phone, who approved the plan,
-    the consents that electing it will ask for, and what is left out and why.
+    The command also prints the plan's digest, which can be compared over the phone, who approved
+    the plan, the consents that its elections will ask for, and which partitions are left out and
+    why.
     """
     from breakglass.console.plan_table import print_facts, print_plan, rows_of
 

@@ -64,8 +64,8 @@ def set_leaders(
 ) -> None:
     """Designate leaders by hand, and print what that loses.
 
-    stderr has what each choice loses before and after the edit. You may set a replica that could
-    not be read; electing it then needs a separate consent, to an unknown loss. A replica that
+    stderr says what each choice loses before and after the edit. You may set a replica that could
+    not be read; its election then needs a separate consent, to an unknown loss. A replica that
     cannot be elected is refused with the reason, and nothing is written.
     """
     from breakglass.console.partition_names import leaders_named

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 app = new_app(
     "Hold the elections of a plan, under guard.\n\nEvery partition is read again before its "
     "election. A partition that changed since the plan was made is skipped, with the reason. A "
-    "partition that has a leader already is a success. For a file in Kafka's form, evidence is "
-    "read now and shown before consent is asked for. Elections go in batches, and each new "
-    "leader confirms its own election."
+    "partition that already has a leader counts as a success. For a file in Kafka's form, the "
+    "command reads evidence now, and shows it before it asks for consent. Elections go in batches, "
+    "and each new leader confirms its own election."
 )
 app.info.subcommand_metavar = "[COMMAND]"
 

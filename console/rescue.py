@@ -66,8 +66,8 @@ def rescue(
         typer.Option(
             "--before-return",
             metavar="BROKER",
-            help="In place of a plan: save what this broker cuts from others when it returns and "
-            "leads.",
+            help="In place of a plan: save the records that this broker cuts from other replicas "
+            "when it returns and leads.",
         ),
     ] = None,
     topics: Topics = None,
@@ -90,8 +90,9 @@ def rescue(
     Records are read from the losing replicas and saved as topic backups, in
     DIR/cluster/time/b<broker>; `breakglass backup cat` prints them. The cluster is only read.
 
-    --before-return BROKER saves what others hold of offline partitions that this broker leads as
-    soon as it is started, where it is not proved to hold the same. Run it before you start it.
+    --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
+    It saves the records that other replicas hold of these partitions, where the broker is not
+    proved to hold the same records. Run the command before you start the broker.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without asking a
     cluster. With --bootstrap-server, only the records that the present leaders do not hold are

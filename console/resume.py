@@ -59,12 +59,12 @@ def resume(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Finish what an interrupted recovery left, or undo it; put back what a hold left.
+    """Finish or undo what an interrupted recovery left; put back the settings that a hold changed.
 
-    The journal may come from a colleague. The cluster is asked what became of each step. Elections
-    that were held are confirmed, and their assignment orders are restored. The remaining partitions
-    are elected at the price that was agreed to, or left with the reason. Without --write the
-    command says what is left, and ends.
+    The journal may come from a colleague. The command asks the cluster for the outcome of each
+    step. Elections that were held are confirmed, and their assignment orders are restored. The
+    remaining partitions are elected at the price that was agreed to, or left with the reason.
+    Without --write, the command says what is left, and ends.
     """
     rescue = RescueChoice(without_rescue, store)
     word = Consent(tuple(consent or ()))

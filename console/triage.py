@@ -55,8 +55,9 @@ def triage(
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
 
-    Start here in an incident; this command only reads. Rows appear as soon as brokers answer. A
-    broker that stays silent is named, and is waited for until --recovery-duration-ms has passed.
+    Start here in an incident; this command only reads. Rows appear as soon as brokers answer. The
+    command names each broker that stays silent, and waits for it until --recovery-duration-ms has
+    passed.
     """
     from breakglass.services.recovery import triage as service
 

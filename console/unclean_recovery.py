@@ -55,8 +55,8 @@ Duration = Annotated[
     typer.Option(
         "--recovery-duration-ms",
         min=1,
-        help="Time for brokers to report their logs, in milliseconds; later brokers are not "
-        "elected.",
+        help="Time for brokers to report their logs, in milliseconds; a broker that reports "
+        "later is not elected.",
     ),
 ]
 Attempts = Annotated[

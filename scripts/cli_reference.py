@@ -22,8 +22,9 @@ HEAD = """# Commands
 
 Written by `make docs` from the commands' own help; do not edit.
 
-Every command keeps to this: data on stdout, talk on stderr, and an exit code of 0 done, 1 failed
-or partly failed, 2 usage, 3 refused (nothing was changed), 4 outcome unknown, 130 interrupted.
+Every command keeps to this: data on stdout, messages on stderr, and an exit code of 0 done, 1
+failed or partly failed, 2 usage, 3 refused (nothing was changed), 4 outcome unknown, 130
+interrupted.
 
 One word stands for one thing in every command:
 

@@ -93,7 +93,7 @@ def page() -> str:
             ("Option", "Commands", "Theirs", "How"), (line for row in rows for line in row.cells)
         ),
         "\n## Options without a counterpart\n",
-        "Neither Kafka's tools nor the original have them. "
+        "Neither Kafka's tools nor Kafka Backup have them. "
         f"{_listed((*CONNECTION, '--json'))} are in many commands, and are left out below.\n",
         *_table(("Command", "Options"), _alone(ours, matched)),
         "\n## Specifications",
