@@ -45,16 +45,16 @@ def prune(
         size(
             "--keep-bytes",
             example="10GB",
-            help="Let go the oldest segments of a partition that is larger than this.",
+            help="Select the oldest segments of a partition that is larger than this.",
         ),
     ] = None,
     keep_segments: Annotated[
         int | None,
-        typer.Option(min=1, help="Let go the oldest segments of a partition that has more than N."),
+        typer.Option(min=1, help="Select the oldest segments of a partition that has more than N."),
     ] = None,
     before_offset: Annotated[
         int | None,
-        typer.Option(min=0, help="Let go segments in which every offset is lower."),
+        typer.Option(min=0, help="Select segments in which every offset is lower."),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Delete them, after your consent.")

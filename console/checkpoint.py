@@ -106,9 +106,9 @@ def retain(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the checkpoints that --keep and --older-than let go; with --write, delete them.
+    """List the checkpoints that --keep and --older-than select; with --write, delete them.
 
-    Without these options, no checkpoint is let go. The newest completed checkpoint always stays,
+    Without these options, no checkpoint is selected. The newest completed checkpoint always stays,
     and so do checkpoints that are being copied. --write also completes interrupted deletions.
     """
     from breakglass.services.checkpoint.acts.delete import DeleteExpired, listed

@@ -250,7 +250,12 @@ WhileRunning = Annotated[
 ]
 OlderThan = Annotated[
     int | None,
-    duration("--older-than", example="30d", help="Let go what is older than this.", shown=""),
+    duration(
+        "--older-than",
+        example="30d",
+        help="Select segments or checkpoints that are older than this.",
+        shown="",
+    ),
 ]
 """Milliseconds."""
 
