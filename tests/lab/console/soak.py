@@ -219,7 +219,7 @@ def _summary(seen: Seen) -> dict[str, object]:
     counts = dict.fromkeys(("console", "exporter"), 0)
     for claim in seen.claims:
         counts[claim.source] += 1
-    quarters = {
+    megabytes = {
         name: [round(size / MEGABYTE, 1) for size in quarters(sizes)]
         for name, sizes in seen.resident.items()
     }
@@ -229,7 +229,7 @@ def _summary(seen: Seen) -> dict[str, object]:
         "console_not_fresh": seen.stale,
         "exporter_down": seen.down,
         "times_without_any_broker": len(seen.dark),
-        "resident_megabytes_by_quarter": quarters,
+        "resident_megabytes_by_quarter": megabytes,
     }
 
 
