@@ -27,7 +27,6 @@ SUITES = ("tests/unit", "tests/screens", "tests/terminal", "tests/web")
 """None of these needs a broker; one recovery of a lab follows."""
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 OTHERS, NEWEST, WITHIN = "--others", "--newest", "--within="
-TESTS = "tests"
 RECOVERY = ("demo", "--automatic")
 
 
@@ -91,12 +90,10 @@ def run(minor: str, arguments: list[str], *, tested: bool = True) -> Run:
     marks = ("-m", "not slow", "-o", f"cache_dir={environment.name}/.pytest_cache", "-q")
     steps: tuple[tuple[str, list[str | Path]], ...] = (
         ("its environment", [python, "-m", "scripts.environment", environment.name]),
-        (TESTS, [environment.python, "-m", "pytest", *SUITES, *marks, *arguments]),
+        ("tests", [environment.python, "-m", "pytest", *SUITES, *marks, *arguments]),
         ("recovery", [environment.python.with_name("breakglass"), *RECOVERY]),
     )
-    for name, command in steps:
-        if name == TESTS and not tested:
-            continue
+    for name, command in steps if tested else (steps[0], steps[-1]):
         print(f"Python {minor}, {name}:", flush=True)
         if (code := subprocess.run(command, cwd=ROOT).returncode) != 0:
             return Run(minor, False, f"{name} ended with {code} on {python}")

@@ -38,7 +38,7 @@ class NewUser:
         self.home = home
         self._uv = find_uv(environ)
         self._env = {
-            **{name: text for name, text in environ.items() if leads_to_registries(name)},
+            **registry_variables(environ),
             **uv_settings(environ),
             "PATH": f"{home}/.local/bin:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(home),
@@ -125,6 +125,10 @@ class NewUser:
         return done
 
 
-def leads_to_registries(name: str) -> bool:
-    """Whether the environment's variable of that *name* says how registries are reached."""
-    return name.upper() in PROXIES or name.startswith(NETWORK)
+def registry_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of *environ* that say how registries are reached."""
+    return {
+        name: text
+        for name, text in environ.items()
+        if name.upper() in PROXIES or name.startswith(NETWORK)
+    }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from scripts.find_uv import find_uv
 from scripts.package_index import pip_settings, uv_settings
-from tests.installed.user import leads_to_registries
+from tests.installed.user import StepFailed, registry_variables
 from tests.kit.containerfile import ROOT, Instruction, Stage
 
 STEP_SECONDS = 100.0
@@ -26,10 +26,6 @@ OWNERS = ("--owner=", "--group=")
 """Options that root alone may use."""
 PLACE = re.compile(r"(^|[=:])(?=/(?!usr/bin\b|bin\b))")
 """Where a path of the image begins; the programs of the base are those of this machine."""
-
-
-class StepFailed(Exception):
-    """The step, and what it printed."""
 
 
 @dataclass
@@ -120,5 +116,4 @@ def _registries() -> dict[str, str]:
     """What leads pip to packages; what it has fetched before is not fetched again."""
     pip = {f"PIP_{k.upper().replace('-', '_')}": v for k, v in pip_settings(os.environ).items()}
     home = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/")) / ".cache"
-    given = {name: text for name, text in os.environ.items() if leads_to_registries(name)}
-    return {"PIP_CACHE_DIR": f"{home}/pip", **pip, **given}
+    return {"PIP_CACHE_DIR": f"{home}/pip", **pip, **registry_variables(os.environ)}

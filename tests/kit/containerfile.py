@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +97,11 @@ def faults(text: str, given: Mapping[str, str] | None = None) -> list[str]:
         *(f"the base {stage.base} has no tag" for stage in built if not TAGGED.match(stage.base)),
         *(f"{step.word} is not understood" for step in steps if step.word not in KNOWN),
         *(f"not in exec form: {step.rest}" for step in steps if not _exec_form(step)),
-        *(f"looks like a secret: {word}" for word, rest in _instructions(text) if _secret(rest)),
+        *(
+            f"looks like a secret: {word}"
+            for word, rest in _instructions(text)
+            if SECRET.search(rest)
+        ),
         *_copied_wrongly(built),
         *_run_wrongly(built[-1]),
     ]
@@ -109,10 +114,6 @@ def _exec_form(step: Instruction) -> bool:
         return bool(step.command())
     except ValueError:
         return False
-
-
-def _secret(rest: str) -> bool:
-    return SECRET.search(rest) is not None
 
 
 def _copied_wrongly(built: list[Stage]) -> Iterator[str]:
@@ -132,6 +133,7 @@ def _copied_wrongly(built: list[Stage]) -> Iterator[str]:
         names.add(stage.name)
 
 
+@cache
 def _tracked(name: str) -> bool:
     if "://" in name or name.startswith(("/", "..")) or name == ".":
         return False

@@ -8,7 +8,6 @@ no tests that share brokers.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 from xdist.workermanage import WorkerController
@@ -24,10 +23,10 @@ def is_spare(worker: str, count: int) -> bool:
     return LAB_WORKERS <= int(worker.removeprefix("gw")) < count
 
 
-def lower_priority_of_spare(environ: Mapping[str, str] = os.environ) -> None:
+def lower_priority_of_spare() -> None:
     """Lower the priority of this process if it is a spare worker."""
-    worker = environ.get("PYTEST_XDIST_WORKER")
-    if worker and is_spare(worker, int(environ["PYTEST_XDIST_WORKER_COUNT"])):
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker and is_spare(worker, int(os.environ["PYTEST_XDIST_WORKER_COUNT"])):
         os.nice(PRIORITY)
 
 
@@ -37,7 +36,8 @@ class SpareWorkersScheduling(LoadGroupScheduling):  # type: ignore[misc]
     def _assign_work_unit(self, node: WorkerController) -> None:
         if not self._is_spare(node):
             super()._assign_work_unit(node)
-        elif self._is_left_to_the_others(last := next(reversed(self.workqueue))):
+        elif "::" not in (last := next(reversed(self.workqueue))):
+            # The name of a group, not of a test: its tests share brokers.
             node.shutdown()
         else:
             self.workqueue.move_to_end(last, last=False)
@@ -45,7 +45,3 @@ class SpareWorkersScheduling(LoadGroupScheduling):  # type: ignore[misc]
 
     def _is_spare(self, node: WorkerController) -> bool:
         return is_spare(node.gateway.id, self.numnodes)
-
-    def _is_left_to_the_others(self, scope: str) -> bool:
-        """Whether *scope* names a group of tests that share brokers."""
-        return "::" not in scope
