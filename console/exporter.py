@@ -159,11 +159,12 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def _serve(watch: MonitoringWatch, listener: HttpListener, token: str) -> None:
     """Serve until a signal. Raises UsageError where it cannot listen."""
-    from breakglass.console.memory import give_memory_back
+    from breakglass.console.memory import collect_often, give_memory_back
     from breakglass.console.web.listener import serve_until_signal
     from breakglass.console.web.metrics_server import PATH, metrics_application
 
     give_memory_back()
+    collect_often()
     application = metrics_application(lambda: watch.looks.answer(now_ms(), __version__), token)
 
     def started(bound: int) -> None:

@@ -14,6 +14,8 @@ M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
 LARGE_BYTES = 256 * 1024
 """What is larger is given back to the system as soon as it is free."""
 TRIM_BYTES = 1024 * 1024
+OBJECTS_BETWEEN_COLLECTIONS = 5_000
+"""Of a program that runs for days: screens, tasks and errors are cycles, of some 100 bytes each."""
 
 
 def give_memory_back() -> bool:
@@ -45,3 +47,12 @@ def resume_collecting() -> None:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+        collect_often()
+
+
+def collect_often() -> None:
+    """Collect garbage before it takes megabytes; commands, which end soon, collect seldom.
+
+    `services/uncollected.py` keeps the collector away from the evidence of a large cluster.
+    """
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)

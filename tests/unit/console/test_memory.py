@@ -11,6 +11,26 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PROBE = "from breakglass.console.memory import give_memory_back; print(give_memory_back())"
+CYCLES = 200_000
+MOST_LEFT = 10_000
+CYCLES_OF = """
+import weakref
+from breakglass.console import exits, memory
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+        alive.add(self)
+
+alive = weakref.WeakSet()
+exits.collect_cycles_seldom()
+memory.{prepared}
+most = 0
+for number in range({cycles}):
+    Cycle()
+    most = max(most, len(alive))
+print(most)
+"""
 
 
 @pytest.mark.skipif(
@@ -21,3 +41,14 @@ def test_what_is_free_is_given_back() -> None:
         [sys.executable, "-c", PROBE], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize(
+    "prepared", ["collect_often()", "put_off_collecting(); memory.resume_collecting()"]
+)
+def test_a_program_that_runs_for_days_holds_little_garbage(prepared: str) -> None:
+    script = CYCLES_OF.format(prepared=prepared, cycles=CYCLES)
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert 0 < int(told.stdout) < MOST_LEFT
