@@ -45,8 +45,16 @@ def past_end(
         found = past_end_now(client, names_in(topics))
     _say_unread(found.standing)
     if as_json:
-        unread, acls = found.standing.unread, found.standing.missing_acls
-        print_json({"schema": 1, "past_end": found.moves, "unread": unread, "missing_acls": acls})
+        standing = found.standing
+        print_json(
+            {
+                "schema": 1,
+                "past_end": found.moves,
+                "unread": standing.unread,
+                "offline": [str(partition) for partition in standing.offline],
+                "missing_acls": standing.missing_acls,
+            }
+        )
     elif found.moves:
         print_table(COLUMNS, (_row(move) for move in found.moves))
     else:
@@ -143,6 +151,8 @@ def _exit_code(done: Sequence[MovedOffset]) -> int:
 def _say_unread(standing: GroupStanding) -> None:
     for broker, reason in sorted(standing.unread.items()):
         say(f"? groups of b{broker} are not known: {reason}")
+    for partition in standing.offline:
+        say(f"? groups of {partition} are not known: it is offline")
     say_acls(standing.missing_acls)
 
 

@@ -43,6 +43,7 @@ from breakglass.services.kafka.cluster.shown_settings import (
     broker_settings_set,
     topic_settings_set,
 )
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import unread
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -53,7 +54,6 @@ from breakglass.services.model import (
     TopicSettings,
     Unknown,
 )
-from breakglass.services.recovery.evidence.group_bounds import OFFSETS_TOPIC
 from breakglass.services.recovery.judgement.assessment import Assessment
 
 T = TypeVar("T")
@@ -179,6 +179,8 @@ def add_groups(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot
                 BundledOffset(group, partition.topic, partition.partition, offset)
                 for group, offset in committed.items()
             ]
+        if answer.unready:
+            maker.lacks(f"some groups that b{broker} coordinates", answer.unready)
         for group in answer.hidden:
             hidden = Denied(f"this user lacks {describing(group)}", describing(group))
             maker.lacks_value(f"the offsets of group {group}", hidden)

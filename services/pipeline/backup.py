@@ -172,4 +172,5 @@ def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
 
 def _unread(standing: GroupStanding) -> tuple[str, ...]:
     silent = (f"groups of b{broker}: {why}" for broker, why in sorted(standing.unread.items()))
-    return (*silent, *(f"not allowed: needs {acl}" for acl in standing.missing_acls))
+    offline = (f"groups of {partition}: it is offline" for partition in standing.offline)
+    return (*silent, *offline, *(f"not allowed: needs {acl}" for acl in standing.missing_acls))

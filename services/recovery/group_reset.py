@@ -19,6 +19,7 @@ from breakglass.services.kafka.cluster.group_offsets import (
     read_group_offsets,
 )
 from breakglass.services.kafka.group_client import GroupClient
+from breakglass.services.kafka.offsets_topic import offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import read_leader_ends
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -75,6 +76,8 @@ class GroupStanding:
     """Brokers whose groups could not be read, with the reason."""
     missing_acls: tuple[str, ...] = ()
     """``DESCRIBE on group billing``: groups that this user may not describe are not among these."""
+    offline: tuple[TopicPartition, ...] = ()
+    """Partitions of `__consumer_offsets` without leader: nobody can read the groups there."""
 
 
 def moves_past_end(
@@ -131,6 +134,8 @@ def read_standing(
     for broker in brokers:
         committed = read_committed(client.sender, broker, wanted, deadline)
         hidden += committed.hidden
+        if committed.unready:
+            unread[broker] = committed.unready
         offsets_read = committed.offsets
         if isinstance(offsets_read, Unknown):
             unread[broker] = offsets_read.reason
@@ -138,7 +143,8 @@ def read_standing(
         for partition, groups in offsets_read.items():
             offsets.setdefault(partition, {}).update(groups)
             coordinators.update(dict.fromkeys(groups, broker))
-    return GroupStanding(offsets, coordinators, unread, tuple(map(describing, sorted(hidden))))
+    acls = tuple(map(describing, sorted(hidden)))
+    return GroupStanding(offsets, coordinators, unread, acls, offline_offsets(client, deadline))
 
 
 def read_ends(

@@ -19,7 +19,6 @@ from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_ends,
 from breakglass.services.checkpoint.kafka.topics import incarnation, of, subjects
 from breakglass.services.checkpoint.kafka.transaction_floors import read_floors, read_window
 from breakglass.services.checkpoint.kafka.transaction_logs import (
-    OFFSETS_TOPIC,
     LoggedBatches,
     ReadContents,
     read_contents_here,
@@ -35,6 +34,7 @@ from breakglass.services.checkpoint.store.documents import (
     TransactionFloors,
 )
 from breakglass.services.errors import Refused, TimedOut
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster

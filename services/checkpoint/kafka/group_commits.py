@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.log_ends import Logs
-from breakglass.services.checkpoint.kafka.transaction_logs import OFFSETS_TOPIC, log_of
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.protocol.evidence import Committing
 from breakglass.services.errors import BreakglassError, TimedOut
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition

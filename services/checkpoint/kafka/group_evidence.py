@@ -17,10 +17,11 @@ from breakglass.services.checkpoint.kafka.log_ends import Logs
 from breakglass.services.checkpoint.kafka.owners import read_ids
 from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence
 from breakglass.services.errors import TimedOut
-from breakglass.services.kafka.cluster.group_offsets import read_committed
+from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, read_committed
+from breakglass.services.kafka.offsets_topic import offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import cluster_error
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
 
@@ -94,26 +95,47 @@ def _groups(
     deadline: Deadline,
 ) -> dict[str, _Seen]:
     """Every group that a broker coordinates, with the *topics* that it is on."""
+    if unseen := offline_offsets(client, deadline):
+        raise TimedOut(
+            f"groups of {unseen[0]} cannot be read (it is offline): elect its leader, then try "
+            "again",
+            "it is offline",
+        )
     found: dict[str, _Seen] = {}
     for broker in client.describe(deadline).brokers:
         if broker.fenced is True:
             continue
+        committed = _committed(client, broker.id, partitions, deadline)
         listed = _listed(client, broker.id, deadline)
-        committed = read_committed(client.sender, broker.id, frozenset(partitions), deadline)
-        if isinstance(committed.offsets, Unknown):
-            if not committed.hidden:
-                reason = committed.offsets.reason
-                raise TimedOut(
-                    f"groups of b{broker.id} cannot be read ({reason}): try again", reason
-                )
-        else:
-            for partition, offsets in committed.offsets.items():
-                for group in offsets.keys() & listed.keys():
-                    listed[group].topics.add(partition.topic)
+        for partition, offsets in committed.items():
+            for group in offsets.keys() & listed.keys():
+                listed[group].topics.add(partition.topic)
         for name, assigned in _assigned(client, broker.id, listed, deadline):
             listed[name].topics |= assigned & set(topics)
         found |= listed
     return found
+
+
+def _committed(
+    client: ReadClient, broker: int, partitions: Collection[TopicPartition], deadline: Deadline
+) -> GroupOffsets:
+    """What the groups of *broker*, once it has loaded them, have committed; the visible ones."""
+
+    def read() -> GroupOffsets:
+        found = read_committed(client.sender, broker, frozenset(partitions), deadline)
+        if found.unready:
+            raise _unread(broker, found.unready)
+        if not isinstance(found.offsets, Unknown):
+            return found.offsets
+        if found.hidden:
+            return {}
+        raise _unread(broker, found.offsets.reason)
+
+    return until(deadline, read)
+
+
+def _unread(broker: int, reason: str) -> TimedOut:
+    return TimedOut(f"groups of b{broker} cannot be read ({reason}): try again", reason)
 
 
 def _listed(client: ReadClient, broker: int, deadline: Deadline) -> dict[str, _Seen]:

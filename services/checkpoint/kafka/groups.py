@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.log_ends import Ends
 from breakglass.services.errors import BreakglassError, ClusterError, TimedOut
-from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_all_committed
+from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_offsets_of
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.kafka.wire.deadline import Deadline, until
+from breakglass.services.model import TopicPartition
 
 PAUSE_SECONDS = 0.1
 NAMED = 3
@@ -63,45 +63,22 @@ def read_standing(
     def read() -> dict[str, dict[TopicPartition, int]]:
         coordinators = _coordinators(client, names, deadline)
         found: dict[str, dict[TopicPartition, int]] = {group: {} for group in names}
-        for broker in coordinators:
-            _add_standing(client, broker, wanted, found, deadline)
+        for broker in set(coordinators.values()):
+            its = [group for group in names if coordinators[group] == broker]
+            committed = read_offsets_of(client.sender, broker, its, wanted, deadline)
+            for partition, offsets in committed.items():
+                for group, offset in offsets.items():
+                    found[group][partition] = offset
         if _coordinators(client, names, deadline) != coordinators:
-            # A coordinator does not list a group that has moved.
-            raise _Moved("a group has another coordinator now: try again", "a coordinator moved")
+            # A broker that has not learned of its successor still answers.
+            raise TimedOut("a group has another coordinator now: try again", "a coordinator moved")
         return found
 
-    while True:
-        try:
-            return read()
-        except _Moved:
-            if deadline.passed:
-                raise
+    return until(deadline, read)
 
 
-class _Moved(TimedOut):
-    """A group was read while it moved to another coordinator."""
-
-
-def _coordinators(client: ReadClient, groups: Iterable[str], deadline: Deadline) -> set[int]:
-    return {find_coordinator(client.sender, group, deadline) for group in groups}
-
-
-def _add_standing(
-    client: ReadClient,
-    broker: int,
-    wanted: frozenset[TopicPartition],
-    found: dict[str, dict[TopicPartition, int]],
-    deadline: Deadline,
-) -> None:
-    told = read_all_committed(client.sender, broker, wanted, deadline)
-    hidden = sorted(set(told.hidden) & set(found))
-    if isinstance(told.offsets, Unknown) or hidden:
-        reason = told.offsets.reason if isinstance(told.offsets, Unknown) else ""
-        why = f"needs DESCRIBE on group {hidden[0]}" if hidden else reason
-        raise TimedOut(f"groups of b{broker} cannot be read ({why}): try again", why)
-    for partition, offsets in told.offsets.items():
-        for group in found.keys() & offsets.keys():
-            found[group][partition] = offsets[group]
+def _coordinators(client: ReadClient, groups: Iterable[str], deadline: Deadline) -> dict[str, int]:
+    return {group: find_coordinator(client.sender, group, deadline) for group in groups}
 
 
 def _nothing(partition: TopicPartition, start: int, end: int, empty: Empty) -> bool:

@@ -22,10 +22,11 @@ from breakglass.services.checkpoint.kafka.log_ends import (
     settled,
 )
 from breakglass.services.checkpoint.kafka.producer_histories import state_logs
-from breakglass.services.checkpoint.kafka.transaction_logs import OFFSETS_TOPIC, log_of
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.protocol.transactions import ENDINGS
 from breakglass.services.checkpoint.store.documents import TransactionFloors
 from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.model import TopicPartition

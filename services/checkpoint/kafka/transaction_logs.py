@@ -16,6 +16,7 @@ from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
 from breakglass.services.checkpoint.protocol.transaction_names import BatchKind, BatchRow
 from breakglass.services.errors import LogBeginsLater, MalformedMessage, Refused
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches.converting import FetchedBatches, records_of
@@ -27,7 +28,6 @@ from breakglass.services.topic_backup.consumer_offsets import java_hash
 from breakglass.services.topic_backup.older_messages import message_header
 from breakglass.services.topic_backup.record import Record
 
-OFFSETS_TOPIC = "__consumer_offsets"
 COMMIT_KEYS = (0, 1)
 """Versions of the keys of committed offsets; other keys are of groups (OffsetCommitKey.json)."""
 _SHORT, _LONG = struct.Struct(">h"), struct.Struct(">q")

@@ -21,7 +21,6 @@ from breakglass.services.checkpoint.kafka.producer_histories import (
     HistoryReader,
 )
 from breakglass.services.checkpoint.kafka.transaction_logs import (
-    OFFSETS_TOPIC,
     CommitRow,
     LoggedBatches,
     ReadContents,
@@ -44,6 +43,7 @@ from breakglass.services.checkpoint.protocol.transactions import (
 )
 from breakglass.services.checkpoint.store.documents import TakeDocument
 from breakglass.services.errors import Refused, TimedOut
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition

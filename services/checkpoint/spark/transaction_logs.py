@@ -14,7 +14,6 @@ from typing import Any
 
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs
 from breakglass.services.checkpoint.kafka.transaction_logs import (
-    OFFSETS_TOPIC,
     CommitRow,
     LoggedBatches,
     commits_in,
@@ -24,6 +23,7 @@ from breakglass.services.checkpoint.kafka.transaction_logs import (
 )
 from breakglass.services.checkpoint.protocol.transaction_names import BatchRow
 from breakglass.services.checkpoint.spark.range_jobs import answers_of, offsets_in, spans_of
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun

@@ -6,12 +6,12 @@ accepts offsets from other clients.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, TimedOut
+from breakglass.services.errors import BreakglassError, NotAuthorized, TimedOut
 from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     cluster_error,
@@ -71,27 +71,31 @@ def read_committed(
         return CommittedOffsets(unread(error))
 
 
-def read_all_committed(
+def read_offsets_of(
     sender: Sender,
     coordinator: int,
+    groups: Collection[str],
     wanted: Container[TopicPartition],
     deadline: Deadline,
-) -> CommittedOffsets:
-    """`read_committed` of a coordinator that has loaded all of its groups.
+) -> GroupOffsets:
+    """What *groups* have committed on *wanted* partitions.
 
-    A broker that was just started, or just elected, has loaded none of them at first.
+    A broker that was just started, or just elected, lists no group at first, and no error if it
+    does not know yet that it coordinates any. It refuses to answer for a group that is named.
 
     Raises:
-        TimedOut: it still loads them at *deadline*.
+        NotAuthorized: DESCRIBE on a group is missing.
+        TimedOut: *coordinator* does not coordinate a group, or still loads it.
+        Unreachable: it does not answer.
     """
-
-    def read() -> CommittedOffsets:
-        found = read_committed(sender, coordinator, wanted, deadline)
-        if found.unready:
-            raise _loading(coordinator, found.unready)
-        return found
-
-    return until(deadline, read)
+    found = _offsets(sender, coordinator, groups, wanted, deadline)
+    if found.hidden:
+        needs = describing(found.hidden[0])
+        raise NotAuthorized(f"reading groups is not allowed: grant {needs} to this user", needs)
+    if found.unready:
+        raise _loading(coordinator, found.unready)
+    assert not isinstance(found.offsets, Unknown)
+    return found.offsets
 
 
 def _loading(coordinator: int, why: str) -> TimedOut:

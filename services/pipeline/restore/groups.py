@@ -9,21 +9,21 @@ from datetime import UTC, datetime
 from breakglass.services import patience
 from breakglass.services.errors import (
     BreakglassError,
-    ClusterError,
     OutcomeUnknown,
     Refused,
     UsageError,
 )
 from breakglass.services.kafka.cluster.group_offsets import (
+    GroupOffsets,
     find_coordinator,
     live_groups,
-    read_all_committed,
+    read_offsets_of,
 )
 from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
@@ -201,12 +201,14 @@ class GroupRestore:
     def _standing(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        deadline = Deadline.after(patience.JOB)
-        broker = find_coordinator(self.sender, group, deadline)
-        answer = read_all_committed(self.sender, broker, frozenset(partitions), deadline).offsets
-        if isinstance(answer, Unknown):
-            raise ClusterError(f"group {group} cannot be read ({answer.reason}): try again")
-        return {partition: groups[group] for partition, groups in answer.items() if group in groups}
+        deadline, wanted = Deadline.after(patience.JOB), frozenset(partitions)
+
+        def read() -> GroupOffsets:
+            broker = find_coordinator(self.sender, group, deadline)
+            return read_offsets_of(self.sender, broker, [group], wanted, deadline)
+
+        found = until(deadline, read)
+        return {partition: groups[group] for partition, groups in found.items()}
 
 
 def _result(why: str) -> dict[str, str]:

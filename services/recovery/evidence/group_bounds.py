@@ -17,11 +17,10 @@ from breakglass.services.kafka.cluster.group_offsets import (
     describing,
     read_committed,
 )
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class GroupBounds:

@@ -13,13 +13,14 @@ import pytest
 
 from breakglass.services.checkpoint.kafka.stamps import marker_headers
 from breakglass.services.checkpoint.kafka.topic_evidence import LAST_OFFSETS, read_evidence
-from breakglass.services.checkpoint.kafka.transaction_logs import OFFSETS_TOPIC, log_of
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence, WriterKind
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import Refused, UsageError
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster

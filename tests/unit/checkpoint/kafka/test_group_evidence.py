@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from breakglass.services.checkpoint.kafka.group_evidence import assigned_topics
-from breakglass.services.checkpoint.kafka.transaction_logs import OFFSETS_TOPIC, log_of
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 
 ASSIGNMENT = (
     struct.pack(">hi", 1, 2)

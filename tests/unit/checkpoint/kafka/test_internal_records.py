@@ -11,8 +11,9 @@ from breakglass.services.checkpoint.kafka.producer_histories import (
     CoordinatorRecord,
     coordinator_record,
 )
-from breakglass.services.checkpoint.kafka.transaction_logs import OFFSETS_TOPIC, log_of
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
 from breakglass.services.errors import MalformedMessage
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.record import Record, TimestampType
 

@@ -10,30 +10,42 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from breakglass.services.errors import ClusterError, TimedOut
+from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.errors import ClusterError, NotAuthorized, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
-    GroupOffsets,
     live_groups,
-    read_all_committed,
 )
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.group_reset import read_standing as every_groups_standing
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import committed
 
 SECONDS = 60.0
-LOADING, REFUSED = 14, 31
+LOADING, NOT_COORDINATOR, NOT_ALLOWED, REFUSED = 14, 16, 30, 31
 ORDERS = TopicPartition("orders", 0)
-ALL: GroupOffsets = {ORDERS: {"billing": 78, "audit": 12}}
+ALL = {"billing": {ORDERS: 78}, "audit": {ORDERS: 12}}
 
 
 @pytest.fixture
 def cluster() -> Iterator[FakeCluster]:
     with FakeCluster(1) as cluster:
         cluster.story.groups = {"billing": {ORDERS: 78}, "audit": {ORDERS: 12}}
+        cluster.brokers[1].serve(FindCoordinatorRequest, coordinated_by_1)
         yield cluster
+
+
+def coordinated_by_1(request: Any) -> Any:
+    coordinator = FindCoordinatorResponse.Coordinator
+    return FindCoordinatorResponse(
+        coordinators=[
+            coordinator(key=key, node_id=1, host="", port=0, error_code=0, error_message=None)
+            for key in request.coordinator_keys
+        ]
+    )
 
 
 @pytest.fixture
@@ -60,22 +72,13 @@ def listing(cluster: FakeCluster, *codes: int, then: int = 0) -> None:
     cluster.brokers[1].serve(ListGroupsRequest, answer)
 
 
-def test_h11_a_group_that_is_not_loaded_yet_is_waited_for(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    listing(cluster, LOADING, LOADING)
-    found = read_all_committed(client.sender, 1, frozenset({ORDERS}), Deadline.after(SECONDS))
-    assert (found.offsets, found.unready) == (ALL, "")
-
-
-def test_h11_a_group_whose_offsets_are_not_loaded_yet_is_waited_for(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def fetching(cluster: FakeCluster, *codes: int, then: int = 0) -> None:
+    """Answer OffsetFetch with each of *codes* for every group, then with *then*."""
     group_class = OffsetFetchResponse.OffsetFetchResponseGroup
-    codes = chain([LOADING], repeat(0))
+    coming = chain(codes, repeat(then))
 
     def answer(request: Any) -> Any:
-        code = next(codes)
+        code = next(coming)
         if not code:
             return committed(cluster.story, request)
         names = [group.group_id for group in request.groups]
@@ -84,16 +87,42 @@ def test_h11_a_group_whose_offsets_are_not_loaded_yet_is_waited_for(
         )
 
     cluster.brokers[1].serve(OffsetFetchRequest, answer)
-    found = read_all_committed(client.sender, 1, frozenset({ORDERS}), Deadline.after(SECONDS))
-    assert found.offsets == ALL
+
+
+def standing(client: ReadClient, seconds: float = SECONDS) -> dict[str, dict[TopicPartition, int]]:
+    return read_standing(client, ("billing", "audit"), {ORDERS}, Deadline.after(seconds))
+
+
+@pytest.mark.parametrize("code", [LOADING, NOT_COORDINATOR])
+def test_h11_groups_whose_offsets_are_not_loaded_yet_are_waited_for(
+    cluster: FakeCluster, client: ReadClient, code: int
+) -> None:
+    fetching(cluster, code, code)
+    assert standing(client) == ALL
+
+
+def test_h11_groups_are_asked_for_by_name_for_a_new_coordinator_lists_none(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    cluster.brokers[1].serve(ListGroupsRequest, lambda _: ListGroupsResponse(groups=[]))
+    assert standing(client) == ALL
 
 
 def test_h11_groups_that_are_never_loaded_are_not_taken_for_groups_without_offsets(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
-    listing(cluster, then=LOADING)
+    fetching(cluster, then=LOADING)
     with pytest.raises(TimedOut, match="COORDINATOR_LOAD_IN_PROGRESS"):
-        read_all_committed(client.sender, 1, frozenset({ORDERS}), Deadline.after(0.3))
+        standing(client, 0.3)
+
+
+def test_a_group_that_may_not_be_described_is_refused_at_once(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    fetching(cluster, then=NOT_ALLOWED)
+    with pytest.raises(NotAuthorized, match="grant DESCRIBE on group audit"):
+        standing(client)
+    assert len(cluster.brokers[1].requests(OffsetFetchRequest)) == 1
 
 
 def test_members_are_looked_for_once_all_groups_are_loaded(
@@ -108,3 +137,12 @@ def test_a_refusal_to_list_groups_is_not_repeated(cluster: FakeCluster, client: 
     with pytest.raises(ClusterError, match="DESCRIBE on the groups"):
         live_groups(client.sender, 1, Deadline.after(SECONDS))
     assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
+
+
+def test_r19_a_coordinator_that_loads_its_groups_is_named_beside_those_that_are_loaded(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    listing(cluster, then=LOADING)
+    found = every_groups_standing(client, [1], {ORDERS}, Deadline.after(SECONDS))
+    assert found.offsets == {ORDERS: {"billing": 78}}
+    assert found.unread == {1: "COORDINATOR_LOAD_IN_PROGRESS"}
