@@ -1,8 +1,9 @@
 """Checkpoint after checkpoint of applications under load and kill -9: `make soak-transactional`.
 
 A soak may take many sittings. With --results each round is a line of JSON in that file, a later
-sitting continues with the next seed, and the figures at the end are those of all sittings. Each
-round has an application of its own, so that no round takes longer than the first one.
+sitting plays the seeds that are left, and the figures at the end are those of all sittings. With
+--first two sittings can play different seeds at the same time. Each round has an application of
+its own, so that no round takes longer than the first one.
 """
 
 from __future__ import annotations
@@ -78,10 +79,17 @@ def judged(lines: Sequence[Line]) -> bool:
     return all(line["whole"] for line in lines) and any(not line["vector_whole"] for line in lines)
 
 
+def seeds_left(lines: Sequence[Line], first: int, until: int) -> list[int]:
+    """The seeds from *first* to before *until* that have no line."""
+    played = {line["seed"] for line in lines}
+    return [seed for seed in range(first, until) if seed not in played]
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workloads", nargs="*", metavar="workload", help=f"of {[*WORKLOADS]} (all)")
     parser.add_argument("--checkpoints", type=int, default=100, help="of each, in all sittings")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="of each, at most")
     parser.add_argument("--results", type=Path, help="where the rounds of all sittings are")
     return parser
@@ -99,7 +107,7 @@ def main() -> int:
     for name in given.workloads or WORKLOADS:
         lines = results.lines(name)
         end = time.monotonic() + 60 * given.minutes
-        left = range(max((line["seed"] for line in lines), default=-1) + 1, given.checkpoints)
+        left = seeds_left(lines, given.first, given.checkpoints)
         seeds = takewhile(lambda _, end=end: time.monotonic() < end, left)  # type: ignore[misc]
         with TemporaryDirectory(prefix="breakglass-soak-") as folder:
             for done in _sat(name, seeds, Path(folder)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.lab.transactional.soak import Results, judged, summed
+from tests.lab.transactional.soak import Results, judged, seeds_left, summed
 
 
 def line(seed: int, **other: Any) -> dict[str, Any]:
@@ -30,3 +30,8 @@ def test_a_soak_is_right_if_all_are_whole_and_some_vector_is_not() -> None:
     assert judged([line(0), line(1, vector_whole=True)])
     assert not judged([line(0), line(1, whole=False)])
     assert not judged([line(0, vector_whole=True)])
+
+
+def test_a_later_sitting_plays_the_seeds_that_are_left() -> None:
+    assert seeds_left([line(0), line(3)], 0, 5) == [1, 2, 4]
+    assert seeds_left([line(0), line(3)], 3, 5) == [4]
