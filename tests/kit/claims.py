@@ -7,7 +7,7 @@ is stale figures shown as fresh if nobody else read that count near that moment.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,14 +41,23 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Dark:
-    """Between these moments every broker was dead."""
+    """Between these moments every broker was dead, so that no partition had a leader."""
 
     began: float
     ended: float
+    partitions: int
 
     def covers(self, moment: float) -> bool:
         """Whether *moment* is so far within that nothing read before or after explains it."""
         return self.began + TOLERANCE_SECONDS < moment < self.ended - TOLERANCE_SECONDS
+
+    def passed(self, claim: Claim, readings: Iterable[Reading]) -> bool:
+        """Whether the count fell from all to the claimed one before the first reading after."""
+        for reading in readings:
+            if reading.began >= self.ended and reading.offline is not None:
+                lit = self.ended <= claim.moment <= reading.ended
+                return lit and reading.offline < claim.offline <= self.partitions
+        return False
 
 
 def claim_of(header: str, seen: float) -> Claim | None:
@@ -76,8 +85,9 @@ def wrong_claims(
         near = [count for reading, count in known if reading.near(claim.moment)]
         before = [count for reading, count in known if reading.ended <= claim.moment]
         after = [count for reading, count in known if reading.began >= claim.moment]
-        unborne = bool(near) and not _passed(claim.offline, [*before[-1:], *near, *after[:1]])
-        if unborne or any(night.covers(claim.moment) for night in dark):
+        passed = _passed(claim.offline, [*before[-1:], *near, *after[:1]])
+        passed = passed or any(night.passed(claim, readings) for night in dark)
+        if (near and not passed) or any(night.covers(claim.moment) for night in dark):
             wrong.append(claim)
     return wrong
 

@@ -8,7 +8,9 @@ from tests.kit.claims import Claim, Dark, Reading, claim_of, wrong_claims
 
 READINGS = (Reading(1000, 1001, 0), Reading(1060, 1061, 4), Reading(1120, 1121, None))
 """Brokers died between the first two; nobody answered the third."""
-DARK = (Dark(1100, 1160),)
+DARK = (Dark(1100, 1160, 8),)
+LIT = (*READINGS, Reading(1165, 1166, None), Reading(1167, 1168, 2), Reading(1169, 1170, 0))
+"""Brokers returned one after the other."""
 
 
 def test_the_first_line_of_the_console_claims_what_it_says_of_its_moment() -> None:
@@ -51,3 +53,21 @@ def test_a_line_that_says_that_it_is_old_claims_nothing(line: str) -> None:
 )
 def test_a_claim_is_wrong_if_no_reading_bears_it_out(claim: Claim, is_wrong: bool) -> None:
     assert wrong_claims([claim], READINGS, DARK) == ([claim] if is_wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("claim", "is_wrong"),
+    [
+        (Claim("exporter", 1167, 6), False),
+        (Claim("exporter", 1169, 1), False),
+        (Claim("exporter", 1167, 9), True),
+        (Claim("exporter", 1169, 6), True),
+        (Claim("exporter", 1174, 6), True),
+    ],
+    ids=[
+        *("fallen from all", "fallen further"),
+        *("more than there are", "after a reading of fewer", "much later"),
+    ],
+)
+def test_counts_fall_from_all_when_brokers_return(claim: Claim, is_wrong: bool) -> None:
+    assert wrong_claims([claim], LIT, DARK) == ([claim] if is_wrong else [])

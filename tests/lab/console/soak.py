@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -160,14 +160,19 @@ def deaths(cluster: Cluster, watch: Watch, minutes: float, seed: int) -> Iterato
         for number in victims:
             cluster.broker(number).start()
         if len(victims) == len(BROKERS):
-            watch.seen.dark.append(Dark(began, ended))
+            watch.seen.dark.append(Dark(began, ended, PARTITIONS))
         cluster.wait_unfenced(*BROKERS, timeout=START_SECONDS)
         watch.pause(chance.uniform(*UP_SECONDS))
         yield victims
 
 
-def soak(folder: Path, minutes: float, seed: int) -> dict[str, object]:
-    """Play it; returns what came of it, with the faults under ``wrong``."""
+def soak(
+    folder: Path, minutes: float, seed: int, evidence: Path | None = None
+) -> dict[str, object]:
+    """Play it; returns what came of it, with the faults under ``wrong``.
+
+    All that was read becomes the file *evidence*.
+    """
     state = folder / "state"
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.up(folder / "lab", brokers=3, tethered=True))
@@ -191,6 +196,8 @@ def soak(folder: Path, minutes: float, seed: int) -> dict[str, object]:
         if code := exporter.program.wait():
             wrong.append(f"the exporter ended with {code}")
         said = "\n".join(exporter.program.said) + console.raw.decode("utf-8", "replace")
+    if evidence is not None:
+        evidence.write_text(json.dumps(asdict(watch.seen)), encoding="utf-8")
     if "Traceback" in said:
         wrong.append("a traceback was printed")
     wrong += [f"{path}: {path.read_text()}" for path in state.rglob("failures/*")]
@@ -238,9 +245,10 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=60.0)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--evidence", type=Path, help="a file for all that was read")
     asked = options.parse_args()
     with TemporaryDirectory(prefix="breakglass-soak-", dir=os.environ.get("TMPDIR")) as folder:
-        found = soak(Path(folder), asked.minutes, asked.seed)
+        found = soak(Path(folder), asked.minutes, asked.seed, asked.evidence)
     print(json.dumps(found))
     return int(bool(found["wrong"]))
 
