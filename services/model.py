@@ -83,6 +83,9 @@ class Role(StrEnum):
     """In the assignment, in none of the above: only an unclean election can choose it."""
 
 
+_STALE = Role.STALE
+
+
 class FigureSource(StrEnum):
     """Where a replica's log figures were read."""
 
@@ -214,7 +217,7 @@ class PartitionState:
             return Role.ELR
         if last and not isinstance(last, Unknown) and broker in last:
             return Role.LAST_KNOWN_ELR
-        return Role.STALE
+        return _STALE
 
 
 @quickly_made
@@ -354,12 +357,10 @@ class ClusterDescription:
 
     def fenced(self, broker: int) -> bool | Unknown:
         """Whether *broker* is fenced; a broker left out by an old cluster is taken as fenced."""
-        listed = next((known for known in self.brokers if known.id == broker), None)
-        if listed is not None:
-            return listed.fenced
-        if self.names_fenced:
-            return Unknown(f"b{broker} is not registered")
-        return True
+        for listed in self.brokers:
+            if listed.id == broker:
+                return listed.fenced
+        return Unknown(f"b{broker} is not registered") if self.names_fenced else True
 
     def unregistered(self, assignment: tuple[int, ...]) -> tuple[int, ...]:
         """Brokers of *assignment* that the cluster does not know (R12).

@@ -78,14 +78,21 @@ def forecast_of(rows: Sequence[IncidentRow]) -> Forecast:
 
 
 def _outcome(judged: Judged) -> tuple[bool, bool, int | None]:
-    whole = judged.action.verb is Verb.AWAIT
-    return judged.verdict is Verdict.BOMB, whole, judged.successor
+    return judged.verdict is _BOMB, judged.action.verb is _AWAIT, judged.successor
+
+
+_BOMB, _AWAIT = Verdict.BOMB, Verb.AWAIT
+"""Looked up once: Python 3.11 makes a call of that."""
 
 
 def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
     """Brokers that have to be started or reconnected; successors are not among them."""
     alike: Counter[tuple[Verb, tuple[int, ...]]] = Counter(
-        [(row.judged.action.verb, row.judged.restorers) for row in rows if row.judged is not None]
+        [
+            (row.judged.action.verb, row.judged.restorers)
+            for row in rows
+            if row.judged is not None and row.judged.restorers
+        ]
     )
     gain: Counter[int] = Counter()
     absent: set[int] = set()

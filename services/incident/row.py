@@ -19,7 +19,7 @@ from typing import Any
 
 from breakglass.services import model
 from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
-from breakglass.services.quick_values import quickly_made
+from breakglass.services.quick_values import maker, quickly_made
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verdict
 from breakglass.services.recovery.judgement.heard_before import remembering
 from breakglass.services.recovery.judgement.succession import Circumstances
@@ -190,6 +190,9 @@ class IncidentRow:
         return None if self.chunk is None else self.chunk.evidence(self.place)
 
 
+_incident_row = maker(IncidentRow)
+
+
 def row_partition(row: IncidentRow) -> TopicPartition:
     """The sort key of rows."""
     return row.state.partition
@@ -218,7 +221,7 @@ def judged_rows(
 
 def bare_row(assessment: Assessment) -> IncidentRow:
     """The row of an *assessment* that is at hand, without evidence of its own."""
-    return IncidentRow(assessment.evidence.state, Judged.of(assessment), _log_end(assessment))
+    return _incident_row(assessment.evidence.state, Judged.of(assessment), _log_end(assessment))
 
 
 def bare_rows(assessments: Sequence[Assessment]) -> list[IncidentRow]:

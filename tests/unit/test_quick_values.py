@@ -9,7 +9,7 @@ from inspect import signature
 
 import pytest
 
-from breakglass.services.quick_values import quickly_made
+from breakglass.services.quick_values import maker, quickly_made
 from tests.kit.work import calls_of
 
 
@@ -55,6 +55,19 @@ def test_it_is_compared_hashed_copied_and_pickled() -> None:
     assert replace(quick, number=3) == Quick(3, "a")
     assert asdict(quick) == {"number": 1, "name": "a"}
     assert copy.deepcopy(quick) == pickle.loads(pickle.dumps(quick)) == quick  # noqa: S301
+
+
+def test_a_maker_makes_what_the_class_makes() -> None:
+    quick = maker(Quick)
+    assert (quick(1), quick(2, "a"), quick(name="a", number=2)) == (
+        Quick(1),
+        Quick(2, "a"),
+        Quick(2, "a"),
+    )
+    assert type(quick(1)) is Quick
+    with pytest.raises(FrozenInstanceError):
+        quick(1).number = 2  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(quick(1))) == Quick(1)  # noqa: S301
 
 
 def test_making_it_calls_nothing_but_its_constructor() -> None:

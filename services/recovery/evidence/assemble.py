@@ -28,10 +28,14 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
+from breakglass.services.quick_values import maker
 from breakglass.services.uncollected import uncollected
 
 _NOT_READ = Unknown("the topic's settings were not read")
 UNREAD_SETTINGS = TopicSettings(_NOT_READ, _NOT_READ, _NOT_READ, _NOT_READ)
+
+_replica_log = maker(ReplicaLog)
+_partition_evidence = maker(PartitionEvidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class _Witness:
         if not isinstance(online, bool):
             online = self._online(state, reading, log_dir)
         # By place: of so many values, names cost more than all that is done with them.
-        return ReplicaLog(
+        return _replica_log(
             self.broker,
             role,
             self.fenced,
@@ -177,7 +181,7 @@ def _evidence(
     strangers: tuple[int, ...] = ()
     if unregistered:
         strangers = tuple([broker for broker in state.assignment if broker in unregistered])
-    return PartitionEvidence(state, replicas, settings, floor, source, committed, strangers)
+    return _partition_evidence(state, replicas, settings, floor, source, committed, strangers)
 
 
 _NOTHING_COMMITTED: Mapping[str, int] = {}

@@ -46,7 +46,7 @@ def common_epoch_end(ours: EpochHistory, theirs: EpochHistory) -> int | None:
     while i >= 0 and j >= 0:
         left, right = ours.ranges[i], theirs.ranges[j]
         if left.epoch == right.epoch:
-            return min(left.end, right.end)
+            return left.end if left.end < right.end else right.end
         if left.epoch > right.epoch:
             i -= 1
         else:

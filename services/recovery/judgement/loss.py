@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
-from breakglass.services.quick_values import quickly_made
+from breakglass.services.quick_values import maker, quickly_made
 from breakglass.services.recovery.judgement.lineage import Divergences
 from breakglass.services.recovery.judgement.ranking import holds_records, readable
 from breakglass.services.recovery.judgement.records import (
@@ -102,6 +102,9 @@ class UnreadRecords:
     """Where the bound comes from."""
 
 
+_unread_records = maker(UnreadRecords)
+
+
 def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     """The loss of choosing the replica on *broker*; Unknown when it could not be read."""
     approximate = evidence.settings.compacted is not False
@@ -141,11 +144,18 @@ def unread_bound(evidence: PartitionEvidence) -> UnreadRecords:
             silent.append(replica.broker)
         elif end > longest:
             longest = end
+    return bound_of_unread(evidence, tuple(silent), longest)
+
+
+def bound_of_unread(
+    evidence: PartitionEvidence, silent: tuple[int, ...], longest: int
+) -> UnreadRecords:
+    """`unread_bound` where *silent* brokers' logs are unread; the *longest* other ends there."""
     floor = evidence.unread_floor
     if isinstance(floor, Unknown):
-        return UnreadRecords(tuple(silent), floor if silent else 0)
+        return _unread_records(silent, floor if silent else 0)
     past = floor - longest if floor > longest else 0
-    return UnreadRecords(tuple(silent), past, evidence.unread_floor_source)
+    return _unread_records(silent, past, evidence.unread_floor_source)
 
 
 @quickly_made

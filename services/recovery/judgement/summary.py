@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from breakglass.services.model import Denied, Quorum, Silent, Unknown
-from breakglass.services.quick_values import quickly_made
+from breakglass.services.quick_values import maker, quickly_made
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
 from breakglass.services.recovery.judgement.cut_by_return import rescue_before
 from breakglass.services.recovery.judgement.inputs import named
@@ -54,7 +54,7 @@ class Judged:
     def of(cls, assessment: Assessment) -> Judged:
         """The conclusions of *assessment*."""
         loss, unread = assessment.loss, assessment.unread
-        return cls(
+        return _judged(
             assessment.verdict,
             assessment.action,
             assessment.designee,
@@ -73,7 +73,12 @@ class Judged:
         )
 
 
+_judged = maker(Judged)
+
+
 def _remembered(assessment: Assessment) -> tuple[int, ...]:
+    if not assessment.unread.replicas:
+        return ()
     replicas = assessment.evidence.replicas
     return tuple([replica.broker for replica in replicas if replica.last_heard is not None])
 

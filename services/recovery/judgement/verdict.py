@@ -30,7 +30,7 @@ from breakglass.services.recovery.judgement.cut_by_return import CutByReturn, cu
 from breakglass.services.recovery.judgement.eligibility import answered, live
 from breakglass.services.recovery.judgement.inputs import Case, absent_of, case_of, named
 from breakglass.services.recovery.judgement.loss import Loss
-from breakglass.services.recovery.judgement.plain import assess_plainly
+from breakglass.services.recovery.judgement.plain import Telling, assess_plainly
 from breakglass.services.recovery.judgement.ranking import corruption, how_far_read
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
@@ -47,9 +47,13 @@ def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) 
 
     Raises ValueError for a partition that has a leader: there is nothing to judge.
     """
-    if not evidence.state.offline:
+    return _assess(evidence, circumstances, partial(_reasons_again, circumstances))
+
+
+def _assess(evidence: PartitionEvidence, circumstances: Circumstances, tell: Telling) -> Assessment:
+    if evidence.state.leader is not None:
         raise ValueError(f"{evidence.partition} has a leader")
-    plain = assess_plainly(evidence, circumstances, _reasons_again)
+    plain = assess_plainly(evidence, circumstances, tell)
     return plain or assess_in_full(evidence, circumstances)
 
 
@@ -127,8 +131,9 @@ def assess_all(
     evidence: Sequence[PartitionEvidence], circumstances: Circumstances = UNASKED
 ) -> list[Assessment]:
     """Judge many offline partitions, as `assess` judges each."""
+    tell = partial(_reasons_again, circumstances)
     with uncollected(len(evidence)):
-        return [assess(partition, circumstances) for partition in evidence]
+        return [_assess(partition, circumstances, tell) for partition in evidence]
 
 
 def _find(case: Case) -> _Finding:
