@@ -394,7 +394,7 @@ class ClusterSnapshot:
 
     @property
     def offline(self) -> tuple[PartitionState, ...]:
-        return tuple(state for state in self.partitions if state.offline)
+        return tuple([state for state in self.partitions if state.leader is None])
 
     def broker(self, broker_id: int) -> Broker | None:
         """The broker of that id, if it is listed."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import cast
 
 from breakglass.services.incident.cells import Listed
-from breakglass.services.incident.groups import PartitionGroup
+from breakglass.services.incident.groups import GroupKey, PartitionGroup
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
+from breakglass.services.same_ends import differing
 
 
 class Marks:
@@ -18,9 +20,8 @@ class Marks:
 
     def __init__(self) -> None:
         self._numbers: dict[str, frozenset[int]] = {}
-        self._listed: Iterable[PartitionGroup] = ()
-        self._groups: dict[object, PartitionGroup] | None = None
-        """What is listed of topics with marks, by key; None: not looked for since marks changed."""
+        self._groups: Mapping[GroupKey, PartitionGroup] = {}
+        """What is listed, by key."""
         self._members: dict[object, frozenset[int]] = {}
         """Of groups that were looked at: taking 50,000 numbers off their rows can be felt."""
         self._whole: dict[object, bool] = {}
@@ -32,13 +33,8 @@ class Marks:
     def __contains__(self, key: object) -> bool:
         if isinstance(key, TopicPartition):
             return key.partition in self._numbers.get(key.topic, ())
-        if not len(self):
-            return False
-        if self._groups is None:
-            marked = self._numbers
-            self._groups = {group.key: group for group in self._listed if group.topic in marked}
-        group = self._groups.get(key)
-        if group is None:
+        group = self._groups.get(cast("GroupKey", key))
+        if group is None or group.topic not in self._numbers:
             return False
         if key not in self._whole:
             self._whole[key] = self._marked(group)
@@ -52,9 +48,9 @@ class Marks:
             [TopicPartition(topic, number) for topic, numbers in held for number in sorted(numbers)]
         )
 
-    def show(self, groups: Iterable[PartitionGroup]) -> None:
+    def show(self, groups: Mapping[GroupKey, PartitionGroup]) -> None:
         """These groups are listed from now on."""
-        self._listed, self._groups = groups, None
+        self._groups = groups
         self._members.clear()
         self._whole.clear()
 
@@ -64,25 +60,29 @@ class Marks:
         for line in lines:
             held, numbers = self._held(line), self._numbers_of(line)
             self._numbers[topic_of(line)] = held - numbers if marked else held | numbers
-        self._groups = None
         self._whole.clear()
 
-    def keep(self, rows: Iterable[IncidentRow]) -> None:
-        """Only *rows* are offline: what is marked besides is forgotten."""
+    def keep(self, before: Sequence[IncidentRow], rows: Sequence[IncidentRow]) -> None:
+        """*rows* are offline in place of those *before*: what is no longer is forgotten."""
         if not len(self):
             return
-        here: dict[str, set[int]] = {}
+        was, now = differing(before, rows)
+        then, here = self._of_topics(before[was]), self._of_topics(rows[now])
+        for topic, numbers in then.items():
+            self._numbers[topic] -= numbers - here.get(topic, set())
+        self._whole.clear()
+
+    def _of_topics(self, rows: Iterable[IncidentRow]) -> dict[str, set[int]]:
+        """The partitions of *rows* whose topics have marks."""
+        found: dict[str, set[int]] = {}
         for row in rows:
             partition = row.state.partition
-            here.setdefault(partition.topic, set()).add(partition.partition)
-        gone: frozenset[int] = frozenset()
-        held = self._numbers.items()
-        self._numbers = {topic: numbers & here.get(topic, gone) for topic, numbers in held}
-        self._whole.clear()
+            if partition.topic in self._numbers:
+                found.setdefault(partition.topic, set()).add(partition.partition)
+        return found
 
     def clear(self) -> None:
         self._numbers.clear()
-        self._groups = None
         self._whole.clear()
 
     def _marked(self, line: Listed) -> bool:

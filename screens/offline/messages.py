@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.message import Message
 
 if TYPE_CHECKING:
     from breakglass.services.incident.listing import Listing
+    from breakglass.services.incident.row import IncidentRow
     from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
     from breakglass.services.recovery.rescue.spans import AtRisk
 
@@ -20,6 +21,14 @@ class ListingMade(Message, bubble=False):
     """The offline partitions have been filtered, sorted and grouped, in a thread."""
 
     generation: int
+    listing: Listing
+    whole: WholeListing
+
+
+class WholeListing(NamedTuple):
+    """All rows of an incident, listed by urgency."""
+
+    rows: Sequence[IncidentRow]
     listing: Listing
 
 

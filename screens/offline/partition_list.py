@@ -6,7 +6,7 @@ The cursor stays on its partition, whatever comes, goes or changes places around
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -14,7 +14,7 @@ from textual.message import Message
 from typing_extensions import override
 
 from breakglass.screens.offline.marks import Marks, line_key, rows_of
-from breakglass.screens.offline.messages import ListingMade
+from breakglass.screens.offline.messages import ListingMade, WholeListing
 from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
 from breakglass.services.incident import cells
 from breakglass.services.incident.cells import Listed
@@ -27,6 +27,7 @@ from breakglass.services.incident.listing import (
     group_key,
     listing,
     narrowed,
+    relisted,
 )
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition, Unknown
@@ -142,8 +143,8 @@ class PartitionList(LineTable[Listed]):
         super().__init__(columns(self._opened), line_key, id=id)
         self.view = ListingView()
         self.listing = Listing()
-        self._whole: tuple[Incident, Listing] | None = None
-        """All rows of an incident by urgency: what most filters narrow down."""
+        self._whole: WholeListing | None = None
+        """What most filters narrow down, and what is listed again where rows have changed."""
         self.marks = Marks()
         self._incident: Incident | None = None
         self._generation = 0
@@ -158,7 +159,7 @@ class PartitionList(LineTable[Listed]):
         """List the rows of *incident*; nothing moves where they are the same."""
         before, self._incident = self._incident, incident
         if before is None or incident.rows is not before.rows:
-            self.marks.keep(incident.rows)
+            self.marks.keep(() if before is None else before.rows, incident.rows)
             self._list()
 
     def look(self, view: ListingView) -> None:
@@ -237,9 +238,8 @@ class PartitionList(LineTable[Listed]):
     @on(ListingMade)
     def _listing_made(self, message: ListingMade) -> None:
         self._making = False
+        self._whole = message.whole
         if message.generation == self._generation:
-            if self._incident is not None and self.view == ListingView():
-                self._whole = self._incident, message.listing
             self._put_listing(message.listing)
         else:
             self._list()
@@ -262,14 +262,18 @@ class PartitionList(LineTable[Listed]):
             self._put_listing(listing(incident.rows, self.view, self.listing.opened, self._keep))
         elif not self._making:
             self._making = True
-            asked = (self._generation, incident, self.view, self.listing.opened, self._keep)
+            opened, whole = self.listing.opened, self._whole
+            asked = (self._generation, incident, self.view, opened, self._keep, whole)
             self.run_worker(lambda: self._make(*asked), group="listing", thread=True)
 
     def _narrowed(self, incident: Incident) -> Listing | None:
-        """The list as it is wanted, if it is a part of the whole one."""
-        if self._whole is None or self._whole[0].rows is not incident.rows:
+        """The list as it is wanted, if it is a part of the whole one and found without delay."""
+        if self._whole is None or self._whole.rows is not incident.rows:
             return None
-        return narrowed(self._whole[1], self.view, self.listing.opened, self._keep)
+        listing = self._whole.listing
+        if self.view.order is not RowOrder.URGENCY and len(listing.groups) > AT_ONCE:
+            return None
+        return narrowed(listing, self.view, self.listing.opened, self._keep)
 
     @property
     def _keep(self) -> TopicPartition | None:
@@ -283,15 +287,24 @@ class PartitionList(LineTable[Listed]):
         view: ListingView,
         opened: frozenset[GroupKey],
         keep: TopicPartition | None,
+        before: WholeListing | None,
     ) -> None:
         """In a thread."""
-        made = listing(incident.rows, view, opened, keep)
-        _ = made.lines, made.by_key, made.kept, made.of_topics, made.of_conclusions
-        self.post_message(ListingMade(generation, made))
+        rows = incident.rows
+        if before is None:
+            whole = listing(rows, ListingView(), opened)
+        elif before.rows is rows:
+            whole = before.listing
+        else:
+            whole = relisted(before.listing, before.rows, rows)
+        made = narrowed(whole, view, opened, keep) or listing(rows, view, opened, keep)
+        _ = whole.lines, whole.by_key, whole.kept, whole.of_topics, whole.of_conclusions
+        _ = made.lines, made.by_key, made.kept
+        self.post_message(ListingMade(generation, made, WholeListing(rows, whole)))
 
     def _put_listing(self, made: Listing) -> None:
         self.listing = made
-        self.marks.show(made.groups)
+        self.marks.show(made.by_key)
         self.set_rows(made.lines, marked=self.marks)
         self._put_back()
         self.post_message(self.Changed())
@@ -305,6 +318,15 @@ class PartitionList(LineTable[Listed]):
         super()._put(0)
         if self._incident is not None and self._incident.judged == len(self._incident.rows):
             self._pin()
+
+    @override
+    def find(self, key: Hashable) -> int | None:
+        """Looks at no line's key: it is known which value has *key* while the list is current."""
+        if self._making or self._incident is None:
+            return super().find(key)
+        if isinstance(key, TopicPartition):
+            return self.find_same(self._incident.row(key))
+        return self.find_same(self.listing.by_key.get(cast("GroupKey", key)))
 
     @override
     def _put(self, number: int) -> None:

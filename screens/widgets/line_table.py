@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import repeat
+from operator import indexOf, is_
 from textwrap import wrap
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -148,12 +149,13 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def set_rows(self, rows: Sequence[T], *, marked: Container[Hashable] | None = None) -> None:
         """Show *rows* instead; the cursor follows its row, or stays in its place."""
-        before = self.current
+        before, same = self.current, rows is self._rows
         self._rows = rows
         if marked is not None:
             self._marked = marked
         self._cursor = self._place_of(before)
-        self._needed = self._measure()
+        if not same:
+            self._needed = self._measure()
         self._arrange()
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self._show_cursor()
@@ -184,11 +186,13 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def move_to(self, key: Hashable) -> bool:
         """Put the cursor on the row of *key*; False if there is none."""
-        for number, row in enumerate(self._rows):
-            if self._key(row) == key:
-                self._put(number)
-                return True
-        return False
+        if (number := self.find(key)) is not None:
+            self._put(number)
+        return number is not None
+
+    def find(self, key: Hashable) -> int | None:
+        """The number of the row of *key*; None if there is none."""
+        return next((at for at, row in enumerate(self._rows) if self._key(row) == key), None)
 
     def action_move(self, by: int) -> None:
         self._put(self._cursor + by)
@@ -317,9 +321,16 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         key, near = self._key(row), min(self._cursor, last)
         if self._rows and self._key(self._rows[near]) == key:
             return near
-        same = (number for number, listed in enumerate(self._rows) if listed is row)
-        alike = (number for number, listed in enumerate(self._rows) if self._key(listed) == key)
-        return next(chain(same, alike), near)
+        same = self.find_same(row)
+        found = self.find(key) if same is None else same
+        return near if found is None else found
+
+    def find_same(self, row: T | None) -> int | None:
+        """Where the very same *row* stands; None: nowhere. Looks at no row's key."""
+        try:
+            return indexOf(map(is_, self._rows, repeat(row)), True)
+        except ValueError:
+            return None
 
     def _measure(self) -> dict[str, int]:
         step = max(len(self._rows) // SAMPLE, 1)
@@ -327,7 +338,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         return {column.title: self._wanted_width(column, sample) for column in self._columns}
 
     def _wanted_width(self, column: LineColumn[T], sample: Iterable[T]) -> int:
-        widest = max((cell_len(inert(column.cell(row).text)) for row in sample), default=0)
+        widest = max([_cells(column.cell(row).text) for row in sample], default=0)
         return min(max(widest, cell_len(column.title)), column.most)
 
     def _arrange(self) -> None:
@@ -354,6 +365,11 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def _width_of(self, column: LineColumn[T]) -> int:
         return self._needed.get(column.title, len(column.title))
+
+
+def _cells(text: str) -> int:
+    """How wide *text* is drawn."""
+    return len(text) if text.isascii() and text.isprintable() else cell_len(inert(text))
 
 
 def _least(column: LineColumn[Any]) -> int:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 
 from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
@@ -98,8 +97,8 @@ def topics_to_judge(partitions: Sequence[PartitionState]) -> frozenset[str]:
 
 def held_by_broker(partitions: Sequence[PartitionState]) -> dict[int, BrokerCounts]:
     """The counts of each broker that occurs in *partitions*."""
-    replicas = Counter(chain.from_iterable([state.assignment for state in partitions]))
-    in_sync = Counter(chain.from_iterable([state.isr for state in partitions]))
+    replicas = _spread(Counter([state.assignment for state in partitions]))
+    in_sync = _spread(Counter([state.isr for state in partitions]))
     leads = Counter([state.leader for state in partitions])
     return {
         broker: BrokerCounts(number, leads[broker], in_sync[broker])
@@ -107,11 +106,21 @@ def held_by_broker(partitions: Sequence[PartitionState]) -> dict[int, BrokerCoun
     }
 
 
+def _spread(sets: Mapping[tuple[int, ...], int]) -> Counter[int]:
+    """How often each broker occurs in *sets*: partitions are many, sets of brokers are few."""
+    found: Counter[int] = Counter()
+    for brokers, number in sets.items():
+        for broker in brokers:
+            found[broker] += number
+    return found
+
+
 def _short(partitions: Sequence[PartitionState]) -> Iterator[PartitionState]:
     """Partitions with a leader whose ISR is smaller than their replication factor."""
     for state in partitions:
-        full = len(state.isr) >= len(state.assignment) or state.leader is None
-        if not full and len(state.isr) < _replication_factor(state):
+        if state.leader is None or len(state.isr) >= len(state.assignment):
+            continue
+        if len(state.isr) < _replication_factor(state):
             yield state
 
 

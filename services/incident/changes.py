@@ -7,8 +7,9 @@ All of them are read again from time to time, whether their metadata changed or 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from breakglass.services import patience
 from breakglass.services.incident.broker_liveness import Presence
@@ -28,6 +29,7 @@ from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.triage import Triage, read_and_judge
+from breakglass.services.same_ends import differing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +59,19 @@ def changes(
     topics = _topics_changed(before, now)
     if now.partitions is before.partitions and not brokers and not topics:
         return Changes(rows, ())
+    between, states = _between(rows, now.offline, every=bool(brokers or topics))
     fresh: list[IncidentRow] = []
     outdated: list[TopicPartition] = []
-    for row, state in _matched(rows, sorted(now.offline, key=lambda state: state.partition)):
+    for row, state in _matched(rows[between], states):
         if row is not None and row.chunk is not None:
             same = row.state is state or row.state == state
             topic = state.partition.topic
             if not same or topic in topics or not brokers.isdisjoint(state.assignment):
                 outdated.append(state.partition)
         fresh.append(_current(row, state))
-    return Changes(rows if _same(rows, fresh) else tuple(fresh), tuple(outdated))
+    if not _same(rows[between], fresh):
+        rows = (*rows[: between.start], *fresh, *rows[between.stop :])
+    return Changes(rows, tuple(outdated))
 
 
 def standing_changed(before: ClusterDescription, now: ClusterDescription) -> set[int]:
@@ -84,6 +89,27 @@ def _topics_changed(before: ClusterSnapshot, now: ClusterSnapshot) -> set[str]:
         for topic, settings in now.settings.items()
         if topic in before.settings and before.settings[topic] != settings
     }
+
+
+def _between(
+    rows: tuple[IncidentRow, ...], offline: Sequence[PartitionState], *, every: bool
+) -> tuple[slice, list[PartitionState]]:
+    """The rows that may have changed, and the states, sorted, that take their place.
+
+    All of them where *every* row has to be looked at; else what the very same states surround.
+    """
+    if not every:
+        was, now = differing([row.state for row in rows], offline)
+        states = sorted(offline[now], key=_partition)
+        names = [state.partition for state in states]
+        names[:0] = [row.partition for row in rows[was.start - 1 : was.start]]
+        names += [row.partition for row in rows[was.stop : was.stop + 1]]
+        if names == sorted(names):
+            return was, states
+    return slice(0, len(rows)), sorted(offline, key=_partition)
+
+
+_partition = attrgetter("partition")
 
 
 def _matched(
@@ -210,8 +236,11 @@ class Pending:
         """The reading of everything that counts: evidence of earlier ones is out of date."""
         self._outdated: set[TopicPartition] = set()
         self._left = 0
-        self._counted: tuple[IncidentRow, ...] = ()
         """The number of rows that are left to read."""
+        self._counted: tuple[IncidentRow, ...] = ()
+        """The rows of which that was counted."""
+        self._places: list[int] = []
+        """Where the rows that were left then stand."""
         self._everything = False
         """All rows are being read again, until none is left."""
         self._due_at = 0.0
@@ -236,9 +265,8 @@ class Pending:
         self._count(changed.rows)
 
     def places(self, rows: Sequence[IncidentRow]) -> list[int]:
-        """The places of pending rows in *rows*, in the order in which they are to be read."""
-        places = [at for at, row in enumerate(rows) if self._pending(row)]
-        return sorted(places, key=lambda at: recovery_order(rows[at].partition)[0])
+        """The places of pending rows in *rows*, which were updated, as they are to be read."""
+        return sorted(self._places, key=lambda at: recovery_order(rows[at].partition)[0])
 
     def found(self, go: Go) -> None:
         """One go is read, when it is final."""
@@ -256,15 +284,21 @@ class Pending:
     def _count(self, rows: tuple[IncidentRow, ...]) -> None:
         """How many of *rows* are left; none of those that were read before and have not changed."""
         if self._left or self._outdated or self._everything or rows is not self._counted:
-            self._left = sum(map(self._pending, rows))
-            self._counted = rows
+            self._places = list(self._pending(rows))
+            self._left, self._counted = len(self._places), rows
         self._settle()
 
-    def _pending(self, row: IncidentRow) -> bool:
-        chunk = row.chunk
-        if chunk is None or chunk.turn < self.turn:
-            return True
-        return bool(self._outdated) and row.state.partition in self._outdated
+    def _pending(self, rows: Iterable[IncidentRow]) -> Iterator[int]:
+        """The places of those of *rows* that are to be read."""
+        turn, outdated = self.turn, self._outdated
+        topics = {partition.topic for partition in outdated}
+        for at, row in enumerate(rows):
+            chunk = row.chunk
+            if chunk is None or chunk.turn < turn:
+                yield at
+            elif topics and row.state.partition.topic in topics and row.state.partition in outdated:
+                # To look for a topic takes a tenth of what it takes to look for a partition.
+                yield at
 
     def _settle(self) -> None:
         """All are read again once they have been left in peace for long enough."""

@@ -19,6 +19,7 @@ from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Summary, sum_up
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.triage import Triage
+from breakglass.services.same_ends import differing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,28 @@ class IncidentTally:
 def tally_of(rows: Sequence[IncidentRow], quorum: Quorum | Unknown) -> IncidentTally:
     """The figures of *rows*, judged while *quorum* was what brokers reported of the controllers."""
     judged = [row.judged for row in rows if row.judged is not None]
-    read_at = {row.chunk.read_at_ms for row in rows if row.chunk is not None}
     summary = replace(sum_up(judged, quorum), total=len(rows))
     if rows and not judged:
         doing = f"Reading the replicas of {len(rows):,} offline partitions."
         summary = replace(summary, headline=doing)
-    return IncidentTally(summary, len(judged), min(read_at, default=None))
+    return IncidentTally(summary, len(judged), _oldest(rows))
+
+
+def tally_again(
+    tally: IncidentTally, before: Sequence[IncidentRow], rows: Sequence[IncidentRow]
+) -> IncidentTally | None:
+    """*tally*, which is of the rows *before*, for *rows*; None where other things are concluded."""
+    if rows is before:
+        return tally
+    was, now = differing(before, rows)
+    if [row.judged for row in before[was]] != [row.judged for row in rows[now]]:
+        return None
+    return replace(tally, evidence_at_ms=_oldest(rows))
+
+
+def _oldest(rows: Sequence[IncidentRow]) -> int | None:
+    read_at = {row.chunk.read_at_ms for row in rows if row.chunk is not None}
+    return min(read_at, default=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,12 @@ screens make it in a thread; a filter that keeps or drops whole groups takes no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from bisect import insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any
 
@@ -20,6 +21,7 @@ from breakglass.services.incident.groups import GroupKey, PartitionGroup, groupe
 from breakglass.services.incident.row import IncidentRow, row_partition
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.same_ends import differing
 
 _URGENCY = {verdict: place for place, verdict in enumerate(Verdict)}
 _NOT_JUDGED = len(_URGENCY)
@@ -123,6 +125,8 @@ class Listing:
     groups: tuple[PartitionGroup, ...] = ()
     opened: frozenset[GroupKey] = frozenset()
     """Keys of opened groups, whether the groups are listed or not."""
+    known: Mapping[GroupKey, PartitionGroup] | None = field(default=None, repr=False, compare=False)
+    """`by_key` of a listing that has these groups and perhaps others; None: not made yet."""
 
     @cached_property
     def lines(self) -> tuple[Listed, ...]:
@@ -141,14 +145,9 @@ class Listing:
 
     @cached_property
     def spread(self) -> frozenset[GroupKey]:
-        """Keys of the listed groups whose partitions have lines below them."""
-        if not self.opened:
-            return frozenset()
-        topics = {topic for _, _, topic in self.opened}
-        several = [
-            group.key for group in self.groups if group.topic in topics and len(group.rows) > 1
-        ]
-        return self.opened.intersection(several)
+        """Keys of the groups whose partitions have lines below them, where they are listed."""
+        held = [self.by_key[key] for key in self.opened if key in self.by_key]
+        return frozenset([group.key for group in held if len(group.rows) > 1])
 
     @cached_property
     def kept(self) -> int:
@@ -158,22 +157,24 @@ class Listing:
     @cached_property
     def of_topics(self) -> dict[str, PartitionGroup]:
         """A group of each topic."""
-        return {group.topic: group for group in self.groups}
+        return dict(zip(map(_TOPIC, self.groups), self.groups, strict=True))
 
     @cached_property
     def of_conclusions(self) -> dict[Conclusion, PartitionGroup]:
         """A group of each verdict and action."""
-        return {_conclusion(group): group for group in self.groups}
+        return dict(zip(_conclusions(self.groups), self.groups, strict=True))
 
     @cached_property
-    def by_key(self) -> dict[GroupKey, PartitionGroup]:
-        """The groups by verdict, action and topic."""
+    def by_key(self) -> Mapping[GroupKey, PartitionGroup]:
+        """The groups by verdict, action and topic; there may be some that are not listed."""
+        if self.known is not None:
+            return self.known
         return {group.key: group for group in self.groups}
 
     def with_opened(self, key: GroupKey, opened: bool) -> Listing:
         """The listing with a group opened or closed."""
         keys = self.opened | {key} if opened else self.opened - {key}
-        return replace(self, opened=keys)
+        return replace(self, opened=keys, known=self.by_key)
 
 
 def listing(
@@ -205,11 +206,38 @@ def narrowed(
     for test in view.filter.tests:
         groups = _that_pass(test, groups, whole)
     if view.order is RowOrder.TOPIC:
-        groups = sorted(groups, key=lambda group: row_partition(group.rows[0]))
+        groups = sorted(groups, key=_topic_and_number)
     opened = _opened_for(keep, groups, opened)
     if groups is whole.groups and opened == whole.opened:
         return whole
-    return Listing(tuple(groups), opened)
+    return Listing(tuple(groups), opened, whole.by_key)
+
+
+def relisted(whole: Listing, before: Sequence[IncidentRow], rows: Sequence[IncidentRow]) -> Listing:
+    """What `listing` makes of *rows* by urgency, of *whole*, which is that of the rows *before*.
+
+    Only groups are made again whose rows are not the very same ones.
+    """
+    was, now = differing(before, rows)
+    gone, fresh = set(before[was]), set(rows[now])
+    gone, fresh = gone - fresh, fresh - gone
+    if len(fresh) > len(rows) * MOST_RELISTED:
+        return listing(rows, ListingView(), whole.opened)
+    keys = {group_key(row) for row in chain(gone, fresh)}
+    old = {whole.by_key[key] for key in keys if key in whole.by_key}
+    stay = [row for group in old for row in group.rows if row not in gone]
+    made = grouped(ordered(sorted([*stay, *fresh], key=row_partition)))
+    groups = [group for group in whole.groups if group not in old]
+    for group in made:
+        insort(groups, group, key=_urgency)
+    by_key = {**whole.by_key, **{group.key: group for group in made}}
+    for key in keys.difference([group.key for group in made]):
+        by_key.pop(key, None)
+    return Listing(tuple(groups), whole.opened, by_key)
+
+
+MOST_RELISTED = 0.1
+"""The share of rows from which on it is quicker to list all of them."""
 
 
 def _that_pass(
@@ -224,7 +252,7 @@ def _that_pass(
         topics = {topic for topic, group in whole.of_topics.items() if test.keeps(group.rows[0])}
         if len(topics) == len(whole.of_topics):
             return groups
-        return [group for group in groups if group.topic in topics]
+        return list(compress(groups, map(topics.__contains__, map(_TOPIC, groups))))
     conclusions = {
         conclusion
         for conclusion, group in whole.of_conclusions.items()
@@ -232,17 +260,19 @@ def _that_pass(
     }
     if len(conclusions) == len(whole.of_conclusions):
         return groups
-    return [group for group in groups if _conclusion(group) in conclusions]
+    return list(compress(groups, map(conclusions.__contains__, _conclusions(groups))))
 
 
-Conclusion = tuple[Verdict | None, int]
-"""Verdict, and which value the action is: equal actions are one value, or a few."""
+Conclusion = tuple[int, int]
+"""Which value the verdict is, and the action: equal actions are one value, or a few."""
 
 
-def _conclusion(group: PartitionGroup) -> Conclusion:
-    return group.verdict, id(group.action)
+def _conclusions(groups: Sequence[PartitionGroup]) -> Iterator[Conclusion]:
+    """Of each group, without a step of Python for it: there may be 100,000."""
+    return zip(map(id, map(_VERDICT, groups)), map(id, map(_ACTION, groups)), strict=True)
 
 
+_TOPIC, _VERDICT, _ACTION = attrgetter("topic"), attrgetter("verdict"), attrgetter("action")
 _ROWS = attrgetter("rows")
 
 
@@ -260,6 +290,18 @@ def _opened_for(
     topic = keep.topic
     of_topic = [group for group in groups if group.topic == topic and len(group.rows) > 1]
     return opened.union([group.key for group in of_topic if _holds(group, keep)])
+
+
+def _urgency(group: PartitionGroup) -> tuple[Kind, TopicPartition]:
+    """Where *group* stands: as its first row does in `_by_urgency`."""
+    row = group.rows[0]
+    internal = _INTERNAL.get(group.topic, len(_INTERNAL))
+    return _kind(row, internal), row.state.partition
+
+
+def _topic_and_number(group: PartitionGroup) -> tuple[str, int]:
+    """As its first partition sorts, found out once."""
+    return group.topic, group.rows[0].state.partition.partition
 
 
 def _holds(group: PartitionGroup, partition: TopicPartition) -> bool:

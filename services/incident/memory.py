@@ -8,7 +8,7 @@ a broker whose start brings everything back.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -118,8 +118,11 @@ class ContentsMemory:
                 if log is not None and isinstance(replica.contents, LogContents):
                     self._held[evidence.partition, replica.broker] = log, replica.contents
 
-    def keep(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget all but *partitions*."""
+    def keep(self, rows: Iterable[IncidentRow]) -> None:
+        """Forget all but the partitions of *rows*."""
+        if not self._held:
+            return
+        partitions = {row.partition for row in rows}
         self._held = {key: contents for key, contents in self._held.items() if key[0] in partitions}
 
     def _applied(self, evidence: PartitionEvidence) -> PartitionEvidence:

@@ -18,7 +18,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.incident.broker_liveness import Presence
 from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
-from breakglass.services.incident.incident import Incident
+from breakglass.services.incident.incident import Incident, tally_again
 from breakglass.services.incident.memory import ContentsMemory, ContinuedReading, Forfeits
 from breakglass.services.incident.observations import Observation
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
@@ -183,8 +183,8 @@ class IncidentWatch:
     def _known(self, incident: Incident) -> Incident:
         """*incident* is the last from now on; its figures are worked out here, in this thread."""
         last = self._last
-        if last is not None and _alike(last, incident):
-            incident = replace(incident, carried=last.tally)
+        if last is not None and last.circumstances.words == incident.circumstances.words:
+            incident = replace(incident, carried=tally_again(last.tally, last.rows, incident.rows))
         self._last = incident
         _ = incident.tally
         return incident
@@ -213,7 +213,7 @@ class IncidentWatch:
         snapshot, rows = incident.snapshot, list(incident.rows)
         places = self._pending.places(rows)
         states = [rows[place].state for place in places]
-        self._presence.keep({broker for row in rows for broker in row.assignment})
+        self._presence.keep(frozenset().union(*{row.state.assignment for row in rows}))
         asked = {broker for state in states for broker in state.assignment}
         self._presence.roll_call(asked if afresh else asked - self._presence.silent.keys())
         native = self._native_rpc(rows)
@@ -247,7 +247,7 @@ class IncidentWatch:
 
     def _contents_reading(self, logs: int) -> ContinuedReading:
         """What reads the contents of so many logs, all goes of one reading together."""
-        self._contents.keep({row.partition for row in self._last.rows} if self._last else ())
+        self._contents.keep(self._last.rows if self._last else ())
         return ContinuedReading(
             self._contents,
             self._client,
@@ -288,9 +288,3 @@ class IncidentWatch:
             first = [row.state for row in rows[:1]]
             self._native = offered_native(self._client, first, self._native_choice, deadline)
         return self._native
-
-
-def _alike(last: Incident, incident: Incident) -> bool:
-    """Whether the figures over all rows are the same."""
-    same = last.circumstances.words == incident.circumstances.words
-    return same and last.rows is incident.rows

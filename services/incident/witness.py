@@ -43,6 +43,7 @@ from breakglass.services.model import (
     TopicPartition,
     Unknown,
 )
+from breakglass.services.same_ends import differing
 
 MOST_AT_ONCE = 1000
 """Partitions of a broker that are read in one request."""
@@ -170,11 +171,12 @@ class Witness:
         self._open(snapshot.cluster_id)
         if rows is before:
             return
-        offline = {row.partition for row in rows}
+        then, since = differing(before, rows)
+        offline = {row.partition for row in rows[since]}
         for partition in self._returned.keys() & offline:
             was = self._returned.pop(partition).was
             self._told[partition] = (was.state.topic_id, was.logs)
-        gone = {row.partition: row for row in before if row.partition not in offline}
+        gone = {row.partition: row for row in before[then] if row.partition not in offline}
         for state in snapshot.partitions if gone else ():
             row = gone.get(state.partition)
             if row is not None and state.leader is not None:

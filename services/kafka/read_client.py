@@ -176,12 +176,10 @@ class ReadClient:
         self, partitions: tuple[PartitionState, ...], deadline: Deadline, held: SnapshotMemory
     ) -> dict[str, TopicSettings]:
         """The settings of topics with offline partitions."""
-        topics = sorted(
-            {partition.partition.topic for partition in partitions if partition.offline}
-        )
+        topics = held.topics.of((partitions,), _offline_topics)
         if not topics:
             return {}
-        answer = held.settings.of(tuple(topics), lambda _: settings_answer())
+        answer = held.settings.of(topics, lambda _: settings_answer())
         return read_topic_settings(self.sender, deadline, topics, answer)
 
     def replicas_on(
@@ -228,3 +226,7 @@ def _with_reassignments(
         else partition
         for partition in partitions
     )
+
+
+def _offline_topics(read: tuple[tuple[PartitionState, ...]]) -> tuple[str, ...]:
+    return tuple(sorted({state.partition.topic for state in read[0] if state.leader is None}))

@@ -31,6 +31,8 @@ class SnapshotMemory:
 
     def __init__(self) -> None:
         self.pages = Pages()
+        self.topics: Last[tuple[tuple[PartitionState, ...]], tuple[str, ...]] = Last()
+        """Those with offline partitions; a tuple within a tuple is compared as one value."""
         self.settings: Last[tuple[str, ...], SettingsAnswer] = Last()
         self.moving: Last[
             tuple[tuple[PartitionState, ...], dict[TopicPartition, Reassignment] | Unknown],

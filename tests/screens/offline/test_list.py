@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.widgets import Input
 
 from breakglass.screens.offline import partition_list
 from breakglass.screens.terminal import Terminal
@@ -12,6 +13,7 @@ from breakglass.services.errors import TimedOut
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import RowOrder
 from breakglass.services.incident.row import IncidentRow
+from breakglass.services.model import TopicPartition
 from tests.kit.incidents import (
     LEDGER,
     bomb,
@@ -26,6 +28,7 @@ from tests.kit.incidents import (
     unread,
     waiting,
 )
+from tests.screens.consoles import watch_of
 from tests.screens.offline.offline_console import listed, names, opened, shown_list, under_cursor
 from tests.screens.turns import lines, text, until
 
@@ -243,6 +246,30 @@ async def test_a_long_list_is_made_in_a_thread_and_ends_the_same(
         await until(pilot, lambda: listed(console)[0] == "users-6", "the order")
         await pilot.press("asterisk", "ctrl+r")
         await until(pilot, lambda: "13 marked" in text(console), "the marks")
+
+
+@pytest.mark.parametrize("written", ["", "orders", "partition:<9"])
+async def test_a_change_after_a_reading_without_one_is_seen_in_a_long_list(
+    monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """What is the same is not listed again; the partition that is judged otherwise is."""
+    monkeypatch.setattr(partition_list, "AT_ONCE", 2)
+    quiet = every_verdict()
+    orders, safe = quiet.row(TopicPartition("orders", 2)), quiet.row(TopicPartition("payments", 1))
+    assert orders is not None
+    assert safe is not None
+    rows = [replace(row, judged=safe.judged) if row is orders else row for row in quiet.rows]
+    readings = quiet, replace(quiet), replace(quiet, rows=tuple(rows))
+    async with opened(*readings, size=(120, 40)) as (pilot, console):
+        console.screen.query_one("#filter", Input).value = written
+        await until(pilot, lambda: "▸orders-0..3 (4)" in listed(console), "the list")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: len(watch_of(console).asked) == 2, "a quiet reading")
+        assert "orders-2" not in listed(console)
+        await until(pilot, lambda: not console.context.known.reading, "its end")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "orders-2" in listed(console), "the change")
+        assert "▸orders-* (3)" in listed(console)
 
 
 async def test_a_hundred_thousand_partitions_are_listed_opened_and_walked_through() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from breakglass.services.incident.filters import (
     RowFilter,
 )
 from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.listing import ListingView, RowOrder, listing, narrowed
+from breakglass.services.incident.listing import ListingView, RowOrder, listing, narrowed, relisted
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
 from tests.kit.filters import parse_filter
@@ -110,3 +111,48 @@ def test_a_word_is_asked_once_for_all_groups_of_a_topic_or_of_a_conclusion(
     made = narrowed(whole, ListingView(counted))
     assert made is not None
     assert len(asked) == len(set(asked)) < len(whole.groups)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5])
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", ["every verdict", "many"])
+def test_listing_again_what_changed_is_what_listing_all_rows_makes(
+    name: str, seed: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions come, go, and are judged otherwise: each is where it would be in a new list."""
+    monkeypatch.setattr("breakglass.services.incident.listing.MOST_RELISTED", 0.4)
+    chance = random.Random(seed)
+    before = list(INCIDENTS[name].rows)
+    others = [row.judged for row in every_verdict().rows] + [None]
+    now = list(before)
+    for turn in range(1 + int(share * len(before))):
+        place = chance.randrange(len(now))
+        match chance.randrange(4):
+            case 0:
+                del now[place]
+            case 1:
+                now[place] = replace(now[place], judged=chance.choice(others))
+            case 2:
+                now[place] = replace(now[place], log_end=7)
+            case _:
+                state = now[place].state
+                partition = TopicPartition(state.partition.topic, 10_000 + turn)
+                now.append(replace(now[place], state=replace(state, partition=partition)))
+    now.sort(key=lambda row: row.partition)
+    whole = listing(before, ListingView())
+    made = relisted(whole, before, now)
+    wanted = listing(now, ListingView())
+    assert [group.key for group in made.groups] == [group.key for group in wanted.groups]
+    assert [group.rows for group in made.groups] == [group.rows for group in wanted.groups]
+    assert list(map(str, made.groups)) == list(map(str, wanted.groups))
+    assert made.by_key == {group.key: group for group in made.groups}
+
+
+def test_groups_none_of_whose_rows_changed_are_not_made_again() -> None:
+    rows = many_offline(400, topics=4).rows
+    whole = listing(rows, ListingView())
+    made = relisted(whole, rows, (replace(rows[0], log_end=7), *rows[1:]))
+    fresh = [group for group in made.groups if group not in whole.groups]
+    assert [group.key for group in fresh] == [
+        group.key for group in whole.groups if rows[0] in group.rows
+    ]

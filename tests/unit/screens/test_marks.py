@@ -29,7 +29,7 @@ def test_a_group_none_or_few_of_which_are_marked_takes_no_look_at_each_row() -> 
     group = next(groups())
     closed = replace(group, rows=Closed(group.rows))
     marks = Marks()
-    marks.show([closed])
+    marks.show({closed.key: closed})
     assert group.key not in marks
     marks.toggle([group.rows[0]])
     assert group.key not in marks
@@ -38,6 +38,16 @@ def test_a_group_none_or_few_of_which_are_marked_takes_no_look_at_each_row() -> 
 def test_a_group_all_of_which_is_marked_shows_it() -> None:
     group = next(groups())
     marks = Marks()
-    marks.show([group])
+    marks.show({group.key: group})
     marks.toggle(group.rows)
     assert group.key in marks
+
+
+def test_marks_of_partitions_that_are_no_longer_offline_are_forgotten() -> None:
+    rows = many_offline(40, topics=2).rows
+    marks = Marks()
+    marks.toggle(rows[:3])
+    marks.keep(rows, (rows[0], replace(rows[2], log_end=7), *rows[3:]))
+    assert marks.partitions == (rows[0].partition, rows[2].partition)
+    marks.keep(rows, rows[10:])
+    assert not len(marks)
