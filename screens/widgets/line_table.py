@@ -149,13 +149,12 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def set_rows(self, rows: Sequence[T], *, marked: Container[Hashable] | None = None) -> None:
         """Show *rows* instead; the cursor follows its row, or stays in its place."""
-        before, same = self.current, rows is self._rows
+        before = self.current
         self._rows = rows
         if marked is not None:
             self._marked = marked
         self._cursor = self._place_of(before)
-        if not same:
-            self._needed = self._measure()
+        self._needed = self._measure()
         self._arrange()
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self._show_cursor()

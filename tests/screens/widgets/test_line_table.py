@@ -145,6 +145,20 @@ async def test_a_column_gives_way_in_a_narrow_terminal(ten_rows: Tables) -> None
         assert "orders-1 " in text(ten_rows)
 
 
+async def test_a_column_grows_with_cells_that_say_more_of_the_same_rows() -> None:
+    said = {1: "next"}
+    columns = (
+        LineColumn[int]("State", lambda row: Cell(said[row])),
+        LineColumn[int]("LEO", lambda row: Cell("10")),
+    )
+    tables = Tables([1], columns)
+    async with tables.run_test(size=(40, 4)) as pilot:
+        said[1] = "waits for its turn"
+        tables.table.set_rows(tables.first)
+        await pilot.pause()
+        assert "waits for its turn" in text(tables)
+
+
 async def test_what_does_not_fit_is_cut_with_a_sign() -> None:
     long_name = LineColumn[int]("Partition", lambda row: Cell("o" * 38), shrinks=True)
     app = Tables([1], (long_name, *COLUMNS[1:2]))
