@@ -100,8 +100,10 @@ class Operator:
         return ran
 
     def _restore(self, *words: object) -> Ran:
-        """Restore, and once more where the command says that it can be run again."""
+        """Restore, and again where it was killed, or says that it can be run again."""
         ran = self.shell.agreeing("backup", "restore", *words)
+        if ran.killed:
+            ran = self.shell.agreeing("backup", "restore", *words)
         if ran.code and AGAIN.search(ran.err):
             resume = ("--resume",) if "--resume" in ran.err else ()
             ran = self.shell.agreeing("backup", "restore", *words, *resume)
