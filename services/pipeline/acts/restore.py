@@ -72,11 +72,13 @@ class RestoreTopics(Act["RestorePlan"]):
     how: RestoreSettings
 
     def freeze(self, front: Front) -> Frozen[RestorePlan]:
-        from breakglass.services.pipeline.restore.coordinators import waits_for
+        from breakglass.services.pipeline.restore.hindrances import hindrance
 
         with front.reading() as client:
             plan = self.plan(client)
-            waits = waits_for(client) if self.how.transactional and plan.records else ""
+            waits = hindrance(
+                client, plan, transactional=self.how.transactional, verify=self.how.verify
+            )
         return Frozen(
             plan.cluster_id,
             (ConsentPhrase(plan.phrase),),
@@ -90,7 +92,7 @@ class RestoreTopics(Act["RestorePlan"]):
         """Restore the records; the ending's value is the list of `TopicRestored`.
 
         Raises:
-            Refused: its transactions would wait for a leader.
+            Refused: it would wait in vain.
         """
         from breakglass.services.pipeline.restore.restore import restore
 

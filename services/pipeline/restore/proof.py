@@ -136,6 +136,30 @@ def _foreign(
     return Foreign(source.partition, first, count)
 
 
+def seen_to(read: Callable[[], TopicSource], ends: Mapping[int, int]) -> TopicSource:
+    """The topic of *read*, once committed reads reach *ends*, offsets by partition.
+
+    Raises:
+        TimedOut: they do not, because a transaction of another writer stays open.
+        ClusterError, Unreachable: the topic cannot be read.
+    """
+
+    def reached() -> TopicSource:
+        now = read()
+        for source in now.partitions:
+            if source.stable_end < ends.get(source.partition.partition, 0):
+                raise TimedOut(
+                    f"what was restored into {source.partition} cannot be compared yet: committed "
+                    f"reads stop at offset {source.stable_end:,}, where a transaction of another "
+                    "writer is open: see breakglass transactions list, then run again with "
+                    "--resume",
+                    "a transaction is open",
+                )
+        return now
+
+    return until(Deadline.after(patience.JOB), reached)
+
+
 def prove(
     run: BackupRun,
     now: TopicSource,

@@ -15,8 +15,8 @@ from breakglass.services.kafka.topic_client import TopicClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
-from breakglass.services.pipeline.restore.coordinators import require_coordinators
 from breakglass.services.pipeline.restore.groups import GroupRestore, require_no_members
+from breakglass.services.pipeline.restore.hindrances import require_no_hindrance
 from breakglass.services.pipeline.restore.jobs import failures, produce_by_tasks
 from breakglass.services.pipeline.restore.offset_map import OffsetMap, read_log
 from breakglass.services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
@@ -26,6 +26,7 @@ from breakglass.services.pipeline.restore.proof import (
     foreign_records,
     foreign_text,
     prove,
+    seen_to,
 )
 from breakglass.services.pipeline.restore.state import RestoreState, read_state
 from breakglass.services.pipeline.restore.target import RestoreTarget
@@ -97,12 +98,12 @@ def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
     """Restore every topic of *plan*. A topic that fails does not stop the others.
 
     Raises:
-        Refused: a group now has members, or transactions would wait for a leader; nothing was
-            changed.
+        Refused: a group now has members, or the restore would wait in vain; nothing was changed.
     """
     require_no_members(work.run.client, (topic.groups for topic in plan.topics))
-    if work.transactional and plan.records:
-        require_coordinators(work.run.client)
+    require_no_hindrance(
+        work.run.client, plan, transactional=work.transactional, verify=work.verify
+    )
     work.run.meter.total = plan.records
     return [_Topic(work, topic).restored() for topic in plan.topics]
 
@@ -284,12 +285,13 @@ class _Topic:
 
     def _verify(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
         """Compare the restored records with the backup, by their old offsets."""
-        now = self._target.require_same(state)
         spans = {
             partition.partition: partition.spans
             for partition in self._plan.partitions
             if partition.records
         }
+        ends = {number: maps[number].end for number in spans}
+        now = seen_to(lambda: self._target.require_same(state), ends)
         for part in prove(self._work.run, now, spans, maps, alone=self._plan.empty):
             for kind, count in part.counts.items():
                 self._report.differences[kind] = self._report.differences.get(kind, 0) + count
