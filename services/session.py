@@ -204,8 +204,8 @@ class Power:
         sender = _sender(self.access, keys)
         try:
             deadline = Deadline.after(settings.connect_timeout_ms / 1000)
-            found = ReadClient(sender, settings.listener).describe(deadline).cluster_id
-            require_same_cluster(cluster_id, found)
+            found = ReadClient(sender, settings.listener).describe_for_changes(deadline)
+            require_same_cluster(cluster_id, found.cluster_id)
             yield sender
         finally:
             sender.close()

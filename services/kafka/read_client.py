@@ -73,6 +73,19 @@ class ReadClient:
             self.sender.override(read_listener(self.sender, asked, self._listener, deadline))
         return description
 
+    def describe_for_changes(self, deadline: Deadline) -> ClusterDescription:
+        """`describe`, and let a broker that the controllers answer be the one that is asked.
+
+        A change that goes to a broker that is cut off from them has no answer.
+
+        Raises:
+            Unreachable: no bootstrap server answers.
+        """
+        found = self.describe(deadline)
+        if isinstance(describe_quorum(self.sender, deadline), Silent):
+            self._ask_another(found, deadline)
+        return found
+
     def snapshot(
         self,
         deadline: Deadline,

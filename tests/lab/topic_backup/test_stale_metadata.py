@@ -20,7 +20,7 @@ from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import Quorum, TopicPartition
 from breakglass.services.pipeline.restore.tail_plan import led_targets
-from breakglass.services.session import ReadAccess
+from breakglass.services.session import Power, ReadAccess
 from tests.kit.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 TOPIC, LEADER, CUT = "orders", 1, 2
 PARTITION = TopicPartition(TOPIC, 0)
 SECONDS = 120.0
+AT_ONCE = 20.0
+"""A broker that is cut off asks its controllers for longer."""
 
 
 @pytest.fixture
@@ -41,11 +43,15 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def asking_the_cut_broker(cluster: Cluster) -> Iterator[ReadClient]:
-    """A client that b2 answers first."""
+def access(cluster: Cluster) -> ReadAccess:
+    """b2 answers first."""
     address = str(cluster.broker(CUT).address(Listener.CLIENT))
-    settings = connection_settings(ConnectionOptions(bootstrap_server=address), {})
-    with ReadAccess(settings).reading() as client:
+    return ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=address), {}))
+
+
+@pytest.fixture
+def asking_the_cut_broker(access: ReadAccess) -> Iterator[ReadClient]:
+    with access.reading() as client:
         yield client
 
 
@@ -81,6 +87,17 @@ def test_r20_the_newest_leader_counts_and_a_restore_waits_for_it(
     # A busy machine may fence b1 for a moment.
     wait_until(lambda: leaders(client) == [LEADER], "the newest leader", SECONDS)
     wait_until(lambda: seen(client) == (True, [LEADER]), "another broker to be asked", SECONDS)
+
+
+def test_r20_a_change_is_sent_to_a_broker_that_can_pass_it_on(
+    cluster: Cluster, access: ReadAccess, asking_the_cut_broker: ReadClient
+) -> None:
+    deadline = Deadline.after(SECONDS)
+    cluster_id = asking_the_cut_broker.describe(deadline).cluster_id
+    ControllerLink(cluster, CUT).cut()
+    cluster.wait_fenced(CUT)
+    with Power(access).topics(cluster_id) as topics:
+        topics.configure(TOPIC, {"retention.ms": "86400000"}, (), Deadline.after(AT_ONCE))
 
 
 def leaders(client: ReadClient) -> list[int | None]:

@@ -239,6 +239,18 @@ class TestSnapshot:
         assert client.partitions(["orders"], soon())
         assert len(cut_off.requests(DescribeTopicPartitionsRequest)) == asked
 
+    def test_r20_a_change_goes_to_a_broker_that_the_controllers_answer(
+        self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(patience, "CONTROLLER", within(10.0))
+        monkeypatch.setattr(patience, "ROLL_CALL", within(10.0))
+        answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
+        cut_off = cluster.brokers[1]
+        cut_off.serve(DescribeQuorumRequest, lambda _: answer)
+        described = client.describe_for_changes(soon())
+        assert described.cluster_id == client.snapshot(soon()).cluster_id
+        assert not cut_off.requests(DescribeTopicPartitionsRequest)
+
     def test_r20_brokers_are_not_asked_each_time_while_no_controller_answers(
         self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
