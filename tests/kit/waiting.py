@@ -10,9 +10,14 @@ DEADLINE_SECONDS = 60.0
 LOOK_SECONDS = 0.01
 
 
+LOWER_PRIORITY = 3.0
+"""How much longer a process takes whose priority is lower, as that of a spare worker is."""
+
+
 def within(seconds: float) -> float:
     """*seconds* on a machine with nothing else to do: longer while processes share its cores."""
-    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return seconds * shared * (LOWER_PRIORITY if os.nice(0) > 0 else 1.0)
 
 
 def wait_until(
