@@ -75,6 +75,7 @@ class RestoreTopics(Act["RestorePlan"]):
         from breakglass.services.pipeline.restore.hindrances import hindrance
 
         with front.reading() as client:
+            client.describe_for_changes(Deadline.after(patience.JOB))
             plan = self.plan(client)
             waits = hindrance(
                 client, plan, transactional=self.how.transactional, verify=self.how.verify
@@ -118,7 +119,7 @@ def restore_run(
     with ExitStack() as stack:
         topics = stack.enter_context(means.cluster.topics(cluster_id))
         client = stack.enter_context(front.reading())
-        client.describe(Deadline.after(patience.JOB))
+        client.describe_for_changes(Deadline.after(patience.JOB))
         spark = stack.enter_context(Spark(how.master))
         spark.begin()
         meter = Meter(lambda progress: front.tell(CopyProgressed(progress)))
