@@ -83,9 +83,6 @@ class Role(StrEnum):
     """In the assignment, in none of the above: only an unclean election can choose it."""
 
 
-_STALE = Role.STALE
-
-
 class FigureSource(StrEnum):
     """Where a replica's log figures were read."""
 
@@ -217,7 +214,7 @@ class PartitionState:
             return Role.ELR
         if last and not isinstance(last, Unknown) and broker in last:
             return Role.LAST_KNOWN_ELR
-        return _STALE
+        return Role.STALE
 
 
 @quickly_made

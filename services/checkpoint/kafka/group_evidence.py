@@ -17,7 +17,11 @@ from breakglass.services.checkpoint.kafka.log_ends import Logs
 from breakglass.services.checkpoint.kafka.owners import read_ids
 from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEvidence
 from breakglass.services.errors import TimedOut
-from breakglass.services.kafka.cluster.group_offsets import GroupOffsets, read_committed
+from breakglass.services.kafka.cluster.group_offsets import (
+    GroupOffsets,
+    groups_unread,
+    read_committed,
+)
 from breakglass.services.kafka.offsets_topic import offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import cluster_error
@@ -124,18 +128,14 @@ def _committed(
     def read() -> GroupOffsets:
         found = read_committed(client.sender, broker, frozenset(partitions), deadline)
         if found.unready:
-            raise _unread(broker, found.unready)
+            raise groups_unread(broker, found.unready)
         if not isinstance(found.offsets, Unknown):
             return found.offsets
         if found.hidden:
             return {}
-        raise _unread(broker, found.offsets.reason)
+        raise groups_unread(broker, found.offsets.reason)
 
     return until(deadline, read)
-
-
-def _unread(broker: int, reason: str) -> TimedOut:
-    return TimedOut(f"groups of b{broker} cannot be read ({reason}): try again", reason)
 
 
 def _listed(client: ReadClient, broker: int, deadline: Deadline) -> dict[str, _Seen]:

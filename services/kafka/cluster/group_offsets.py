@@ -93,12 +93,13 @@ def read_offsets_of(
         needs = describing(found.hidden[0])
         raise NotAuthorized(f"reading groups is not allowed: grant {needs} to this user", needs)
     if found.unready:
-        raise _loading(coordinator, found.unready)
+        raise groups_unread(coordinator, found.unready)
     assert not isinstance(found.offsets, Unknown)
     return found.offsets
 
 
-def _loading(coordinator: int, why: str) -> TimedOut:
+def groups_unread(coordinator: int, why: str) -> TimedOut:
+    """The error for groups of a coordinator that does not answer for them now."""
     return TimedOut(f"groups of b{coordinator} cannot be read ({why}): try again", why)
 
 
@@ -281,7 +282,7 @@ def _live_groups(sender: Sender, coordinator: int, deadline: Deadline) -> frozen
 
     answer = sender.call(coordinator, ListGroupsRequest(), ListGroupsResponse, deadline)
     if unready := _unready(answer.error_code):
-        raise _loading(coordinator, unready)
+        raise groups_unread(coordinator, unready)
     if answer.error_code:
         raise cluster_error(answer.error_code, "listing groups", "DESCRIBE on the groups")
     return frozenset(

@@ -18,12 +18,14 @@ from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
     read_open_transactions,
 )
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.recovery.guarded.aftermath import live_brokers
 
-TRANSACTIONS, OFFSETS = "__transaction_state", "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 NAMED = 3
 """More partitions than these are counted."""
 LOOK_SECONDS = 0.5
@@ -56,7 +58,7 @@ def _offline_coordinators(client: ReadClient) -> str:
     describe are not known to be offline.
     """
     offline: list[str] = []
-    for topic in (TRANSACTIONS, OFFSETS):
+    for topic in (TRANSACTIONS_TOPIC, OFFSETS_TOPIC):
         try:
             states = client.partitions([topic], Deadline.after(patience.REQUEST))
         except BreakglassError:
@@ -114,9 +116,7 @@ def _open_on(client: ReadClient, plan: RestorePlan) -> dict[_Key, OpenTransactio
             for state in states
             if state.partition in wanted and state.leader is not None
         }
-        live = [
-            broker.id for broker in client.describe(deadline).brokers if broker.fenced is not True
-        ]
+        live = live_brokers(client, deadline)
     except BreakglassError:
         return {}
     found = read_open_transactions(client.sender, leaders, live, deadline)

@@ -43,6 +43,7 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
+from tests.kit.fake_broker import FakeBroker
 from tests.kit.fake_cluster import FakeCluster, partitions_of
 from tests.kit.fake_metadata import CLUSTER_ID, CONTROLLER
 from tests.kit.waiting import within
@@ -65,6 +66,17 @@ def cluster() -> Iterator[FakeCluster]:
 def client(cluster: FakeCluster) -> Iterator[ReadClient]:
     with closing(cluster.client()) as client:
         yield client
+
+
+@pytest.fixture
+def cut_off(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    """The broker that answers first, and that the controllers do not answer."""
+    monkeypatch.setattr(patience, "CONTROLLER", within(10.0))
+    monkeypatch.setattr(patience, "ROLL_CALL", within(10.0))
+    answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
+    broker = cluster.brokers[1]
+    broker.serve(DescribeQuorumRequest, lambda _: answer)
+    return broker
 
 
 def soon() -> Deadline:
@@ -226,13 +238,8 @@ class TestSnapshot:
         assert client.snapshot(soon()).quorum == Silent("the controller quorum does not answer")
 
     def test_r20_a_broker_that_the_controllers_do_not_answer_speaks_for_no_other(
-        self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+        self, cut_off: FakeBroker, client: ReadClient
     ) -> None:
-        monkeypatch.setattr(patience, "CONTROLLER", within(10.0))
-        monkeypatch.setattr(patience, "ROLL_CALL", within(10.0))
-        answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
-        cut_off = cluster.brokers[1]
-        cut_off.serve(DescribeQuorumRequest, lambda _: answer)
         assert known(client.snapshot(soon()).quorum)
         asked = len(cut_off.requests(DescribeTopicPartitionsRequest))
         assert asked == 1
@@ -240,13 +247,8 @@ class TestSnapshot:
         assert len(cut_off.requests(DescribeTopicPartitionsRequest)) == asked
 
     def test_r20_a_change_goes_to_a_broker_that_the_controllers_answer(
-        self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+        self, cut_off: FakeBroker, client: ReadClient
     ) -> None:
-        monkeypatch.setattr(patience, "CONTROLLER", within(10.0))
-        monkeypatch.setattr(patience, "ROLL_CALL", within(10.0))
-        answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
-        cut_off = cluster.brokers[1]
-        cut_off.serve(DescribeQuorumRequest, lambda _: answer)
         described = client.describe_for_changes(soon())
         assert described.cluster_id == client.snapshot(soon()).cluster_id
         assert not cut_off.requests(DescribeTopicPartitionsRequest)
