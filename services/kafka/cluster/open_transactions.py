@@ -38,6 +38,8 @@ class OpenTransaction:
     """Coordinator epoch of the partition's last marker of this producer; -1: no marker."""
     includes: bool | Unknown = True
     """Whether the coordinator's current transaction includes this partition."""
+    transactional_id: str = ""
+    """As the coordinator lists it; "" when no coordinator does."""
 
     @property
     def hanging(self) -> bool | Unknown:
@@ -103,10 +105,11 @@ def _coordinated(
     listed = told.producers.get(one.producer_id)
     if listed is None:
         return replace(one, coordinator_state=told.unread or "")
+    one = replace(one, coordinator_state=listed.state, transactional_id=listed.transactional_id)
     if listed.state not in UNDER_WAY:
-        return replace(one, coordinator_state=listed.state)
+        return one
     includes = _includes(sender, listed, one.partition, deadline)
-    return replace(one, coordinator_state=listed.state, includes=includes)
+    return replace(one, includes=includes)
 
 
 def _includes(

@@ -5,12 +5,14 @@ of a restore is committed to one of `__consumer_offsets`, in the same transactio
 follows from names that contain a random id, so a partition without leader may stop any of them.
 
 What is restored is compared as read_committed consumers read it. They stop at the first open
-transaction, and where a coordinator has lost it, no coordinator ends it (R18).
+transaction, and where a coordinator has lost it, no coordinator ends it (R18). The transaction of
+a restore that was killed is no hindrance to its resume, whose producer aborts it first.
 """
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused
@@ -23,6 +25,8 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.restore.planned import RestorePlan
+from breakglass.services.pipeline.restore.state import read_state
+from breakglass.services.pipeline.restore.task import transactional_id_of
 from breakglass.services.recovery.guarded.aftermath import live_brokers
 
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -122,7 +126,23 @@ def _open_on(client: ReadClient, plan: RestorePlan) -> dict[_Key, OpenTransactio
     found = read_open_transactions(client.sender, leaders, live, deadline)
     if isinstance(found, Unknown):
         return {}
-    return {(one.partition, one.producer_id, one.start_offset): one for one in found}
+    own = _own_ids(plan)
+    return {
+        (one.partition, one.producer_id, one.start_offset): one
+        for one in found
+        if one.hanging is not False or one.transactional_id not in own
+    }
+
+
+def _own_ids(plan: RestorePlan) -> frozenset[str]:
+    """The transactional ids of *plan* that an earlier run of it has used."""
+    begun = [(topic, read_state(Path(topic.state_folder))) for topic in plan.topics if topic.resumed]
+    return frozenset(
+        transactional_id_of(state.restore_id, topic.target, partition.partition)
+        for topic, state in begun
+        if state is not None
+        for partition in topic.partitions
+    )
 
 
 def _text(one: OpenTransaction) -> str:

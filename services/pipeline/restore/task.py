@@ -28,6 +28,16 @@ Spans = Sequence[tuple[int, int]]
 """Stored offsets ``[start, end)``, rising."""
 
 
+def group_of(restore_id: str) -> str:
+    """The group of one restore."""
+    return f"breakglass-restore-{restore_id}"
+
+
+def transactional_id_of(restore_id: str, topic: str, partition: int) -> str:
+    """The transactional id under which one restore writes one partition, at each resume again."""
+    return f"{group_of(restore_id)}-{topic}-{partition}"
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionTask:
     """One partition to restore."""
@@ -48,11 +58,11 @@ class PartitionTask:
     @property
     def group(self) -> str:
         """The group whose committed offsets are the restore progress."""
-        return f"breakglass-restore-{self.restore_id}"
+        return group_of(self.restore_id)
 
     @property
     def transactional_id(self) -> str:
-        return f"{self.group}-{self.topic}-{self.partition}"
+        return transactional_id_of(self.restore_id, self.topic, self.partition)
 
     @property
     def where(self) -> str:

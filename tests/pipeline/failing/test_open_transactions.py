@@ -1,0 +1,69 @@
+"""Open transactions in the target of a restore: its own is aborted first, another one refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from breakglass.services.errors import Refused
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.restore.state import read_state
+from tests.pipeline.backups import BackUp
+from tests.pipeline.failing.test_restore_ended import Killed, die
+from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
+from tests.pipeline.restores import Restore
+from tests.pipeline.test_restore import without_offsets
+
+RECORDS = 10
+Begin = Callable[[str, str], Producer]
+
+
+@pytest.fixture
+def killed(broker: Cluster, back_up: BackUp, restore: Restore, topic: str) -> str:
+    """A topic of ten records, whose restore was killed before its records were compared."""
+    make(broker, topic)
+    produce(broker, topic, numbered(RECORDS))
+    back_up.topic(topic)
+    with pytest.raises(Killed):
+        restore(restore.plan(topic, f"{topic}-back"), tell=die)
+    return topic
+
+
+@pytest.fixture
+def begin(broker: Cluster) -> Begin:
+    """Begins a transaction of a transactional id in a topic, and leaves it open."""
+
+    def begun(transactional_id: str, topic: str) -> Producer:
+        client = producer(broker, transactional_id=transactional_id)
+        client.init_transactions(SECONDS)
+        client.begin_transaction()
+        put(client, topic, numbered(1))
+        return client
+
+    return begun
+
+
+def test_the_transaction_that_a_killed_restore_left_open_is_aborted_by_its_resume(
+    broker: Cluster, restore: Restore, killed: str, begin: Begin
+) -> None:
+    target = f"{killed}-back"
+    state = read_state(restore.state / target)
+    assert state is not None
+    begin(f"breakglass-restore-{state.restore_id}-{target}-0", target)
+    done = restore(restore.plan(killed, target, resume=True))
+    assert (done.error, done.verified) == ("", True)
+    assert without_offsets(broker, target) == without_offsets(broker, killed)
+
+
+def test_a_transaction_of_another_producer_that_stays_open_refuses_a_restore(
+    restore: Restore, killed: str, begin: Begin
+) -> None:
+    target = f"{killed}-back"
+    other = begin(f"other-{target}", target)
+    with pytest.raises(Refused, match=r"open since offset .* wait for that, or restore with"):
+        restore(restore.plan(killed, target, resume=True))
+    other.abort_transaction(SECONDS)
+    done = restore(restore.plan(killed, target, resume=True))
+    assert (done.error, done.verified) == ("", True)
