@@ -30,6 +30,8 @@ LOOK_SECONDS = 1.0
 AGAIN_MS = 30_000
 """Delay before a failed scheduled checkpoint is retaken; doubled after each further failure."""
 MOST_DOUBLED = 10
+MOST_WAITING = 3
+"""While so many acknowledged checkpoints are not finished, the schedule takes no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class SameId(StrEnum):
 def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
     """Whether the next checkpoint is due; *newest_ms* is the time of the last request.
 
-    A checkpoint that was missed, for example while the server was down, is not made up for.
+    A checkpoint that was missed, for example while the server was down or while earlier ones were
+    copied, is not made up for.
     """
     if schedule.every_ms is None:
         return False
@@ -183,7 +186,8 @@ class Serving:
     def _note_ended(self, found: StoredCheckpoint) -> None:
         if found.status is Status.COMPLETED:
             self._failed = 0
-            self.lag.up_to_date()
+            if len(self._under_way - {found.id}) < MOST_WAITING - 1:
+                self.lag.up_to_date()
         else:
             self._failed += 1
             self._note_behind(f"checkpoint {found.id} is {found.status}")
@@ -204,17 +208,28 @@ class Serving:
             self.look()
 
     def look(self) -> None:
-        """Take a checkpoint if it is due, and delete expired ones; report and count errors."""
+        """Take a checkpoint if it is due, and delete expired ones; report and count errors.
+
+        Expired checkpoints are deleted even where none can be taken, as on a full disk.
+        """
         self._release_if_due()
         try:
             self._take_if_due()
-            going = self._coordinator.expired(self._schedule.retention)
         except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
             self.troubles.met(Doing.SCHEDULE, "schedule", error)
             self._failed = max(1, self._failed)
             self._note_behind(str(error))
+        else:
+            self.troubles.over("schedule")
+        self._delete_expired()
+
+    def _delete_expired(self) -> None:
+        try:
+            going = self._coordinator.expired(self._schedule.retention)
+        except Exception as error:  # noqa: BLE001 - the schedule continues: reported and counted
+            self.troubles.met(Doing.RETENTION, "retention", error)
             return
-        self.troubles.over("schedule")
+        self.troubles.over("retention")
         for id in going:
             self._let_go(id, "retention")
 
@@ -254,6 +269,14 @@ class Serving:
         if due(newest.created_at_ms if newest else None, self._schedule, now) or (
             newest is not None and self._again(newest, now)
         ):
+            self._take_unless_many_wait()
+
+    def _take_unless_many_wait(self) -> None:
+        """Take a checkpoint, unless copying is so slow that ever more of them would wait for it."""
+        waiting = len(self._under_way)
+        if waiting >= MOST_WAITING:
+            self._note_behind(f"{waiting} checkpoints are not finished yet")
+        else:
             self.take()
 
     def _again(self, newest: StoredCheckpoint, now: int) -> bool:

@@ -98,13 +98,33 @@ def _groups(
     topics: Collection[str],
     deadline: Deadline,
 ) -> dict[str, _Seen]:
-    """Every group that a broker coordinates, with the *topics* that it is on."""
+    """Every group that a broker coordinates, with the *topics* that it is on.
+
+    All brokers are read again while one of them does not answer for its groups: where that broker
+    is dead, other brokers coordinate its groups after a while.
+    """
+    _require_coordinated(client, deadline)
+    found = until(deadline, lambda: _groups_now(client, partitions, topics, deadline))
+    _require_coordinated(client, deadline)
+    return found
+
+
+def _require_coordinated(client: ReadClient, deadline: Deadline) -> None:
+    """Raise TimedOut if groups have no coordinator, and are therefore in no list."""
     if unseen := offline_offsets(client, deadline):
         raise TimedOut(
             f"groups of {unseen[0]} cannot be read (it is offline): elect its leader, then try "
             "again",
             "it is offline",
         )
+
+
+def _groups_now(
+    client: ReadClient,
+    partitions: Sequence[TopicPartition],
+    topics: Collection[str],
+    deadline: Deadline,
+) -> dict[str, _Seen]:
     found: dict[str, _Seen] = {}
     for broker in client.describe(deadline).brokers:
         if broker.fenced is True:
@@ -123,19 +143,19 @@ def _groups(
 def _committed(
     client: ReadClient, broker: int, partitions: Collection[TopicPartition], deadline: Deadline
 ) -> GroupOffsets:
-    """What the groups of *broker*, once it has loaded them, have committed; the visible ones."""
+    """What the groups of *broker* have committed; the visible ones.
 
-    def read() -> GroupOffsets:
-        found = read_committed(client.sender, broker, frozenset(partitions), deadline)
-        if found.unready:
-            raise groups_unread(broker, found.unready)
-        if not isinstance(found.offsets, Unknown):
-            return found.offsets
-        if found.hidden:
-            return {}
-        raise groups_unread(broker, found.offsets.reason)
-
-    return until(deadline, read)
+    Raises:
+        TimedOut: it does not answer, or still loads them.
+    """
+    found = read_committed(client.sender, broker, frozenset(partitions), deadline)
+    if found.unready:
+        raise groups_unread(broker, found.unready)
+    if not isinstance(found.offsets, Unknown):
+        return found.offsets
+    if found.hidden:
+        return {}
+    raise groups_unread(broker, found.offsets.reason)
 
 
 def _listed(client: ReadClient, broker: int, deadline: Deadline) -> dict[str, _Seen]:

@@ -136,7 +136,9 @@ def _open_on(client: ReadClient, plan: RestorePlan) -> dict[_Key, OpenTransactio
 
 def _own_ids(plan: RestorePlan) -> frozenset[str]:
     """The transactional ids of *plan* that an earlier run of it has used."""
-    begun = [(topic, read_state(Path(topic.state_folder))) for topic in plan.topics if topic.resumed]
+    begun = [
+        (topic, read_state(Path(topic.state_folder))) for topic in plan.topics if topic.resumed
+    ]
     return frozenset(
         transactional_id_of(state.restore_id, topic.target, partition.partition)
         for topic, state in begun

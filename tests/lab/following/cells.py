@@ -30,7 +30,7 @@ B, N, S = Report.BEHIND, Report.NOTHING, Report.SHOWN
 ORDER = tuple(Fault)
 TABLE = {
     METASTORE: dict(zip(ORDER, (B, B, N, B, B, B, B), strict=True)),
-    BACKUP: dict(zip(ORDER, (N, N, N, B, N, B, B), strict=True)),
+    BACKUP: dict(zip(ORDER, (N, N, N, N, N, B, B), strict=True)),
     SERVE: dict(zip(ORDER, (N, N, N, B, N, B, B), strict=True)),
     CONSOLE: dict(zip(ORDER, (S, S, S, S, N, S, N), strict=True)),
 }

@@ -1,4 +1,4 @@
-"""Open transactions in the target of a restore: its own is aborted first, another one refuses it."""
+"""Open transactions where records are restored: its own is aborted, another one refuses it."""
 
 from __future__ import annotations
 

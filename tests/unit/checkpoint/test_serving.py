@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finishe
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.served_holds import ServedHolds
-from breakglass.services.checkpoint.serving import AGAIN_MS, SameId, Schedule, Serving, due
+from breakglass.services.checkpoint.serving import (
+    AGAIN_MS,
+    MOST_WAITING,
+    SameId,
+    Schedule,
+    Serving,
+    due,
+)
 from breakglass.services.checkpoint.stop_request import StopRequest
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
@@ -177,6 +185,47 @@ class Broken(Logs):
         if self.error is not None:
             raise self.error
         return super().latest_id()
+
+
+def test_old_ones_go_where_no_other_can_be_taken(store: BackupStore) -> None:
+    heard, logs = Heard(), Broken()
+    found = serving(store, heard, World(), Schedule(0, Retention(keep=1)), logs)
+    with found.running():
+        for id in (1, 2):
+            found.look()
+            heard.wait(f"checkpoint {id}  completed")
+        logs.error = StorageError("no space is left")
+        found.look()
+        heard.wait("checkpoint 1 is deleted: retention")
+
+
+@dataclass
+class Delayed(World):
+    """It decides only when it may."""
+
+    may: threading.Event = field(default_factory=threading.Event)
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        assert self.may.wait(30)
+        return super().decide(take, started)
+
+
+def test_the_schedule_takes_no_other_while_many_are_not_finished_and_says_so(
+    store: BackupStore,
+) -> None:
+    heard, world = Heard(), Delayed()
+    found = serving(store, heard, world, Schedule(0))
+    with found.running():
+        for _ in range(2 * MOST_WAITING):
+            found.look()
+        assert [checkpoint.id for checkpoint in found.all()] == [3, 2, 1]
+        assert found.lag.now is not None
+        assert found.lag.now.reason == "3 checkpoints are not finished yet"
+        world.may.set()
+        heard.wait("checkpoint 3  completed")
+        wait_until(lambda: found.lag.now is None, "that it has caught up")
+        found.look()
+        heard.wait("checkpoint 4  completed")
 
 
 def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) -> None:
