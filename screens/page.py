@@ -13,6 +13,8 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -115,13 +117,18 @@ LONGEST = 400
 """Characters of a filter."""
 
 
-def filter_field(placeholder: str) -> Input:
-    """Where the words are typed; shown once they are asked for."""
-    return Input(id="filter", compact=True, max_length=LONGEST, placeholder=placeholder)
+class FilterField(Input):
+    """Where the words are typed: in place of the keys, so that nothing else moves."""
+
+    virtual_size = Reactive(Size(0, 0))
+    """No letter changes the layout of the page."""
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(id="filter", compact=True, max_length=LONGEST, placeholder=placeholder)
 
 
 class FilteredPage(Page):
-    """Subclasses have a `filter_field` in their body, and filter when it is changed.
+    """Subclasses have a `FilterField` in their body, and filter when it is changed.
 
     They focus their list themselves: Textual would focus the field, which is not hidden yet when a
     screen is new, and a key that comes at once would filter the list.
@@ -130,8 +137,7 @@ class FilteredPage(Page):
     AUTO_FOCUS = ""
 
     DEFAULT_CSS = """
-    FilteredPage #filter { display: none; height: 1; }
-    FilteredPage #filter.asked { display: block; }
+    FilteredPage #filter { display: none; dock: bottom; height: 1; }
     """
 
     @property
@@ -140,12 +146,21 @@ class FilteredPage(Page):
         raise NotImplementedError
 
     @property
-    def filter_input(self) -> Input:
-        return self.query_one("#filter", Input)
+    def filter_input(self) -> FilterField:
+        return self.query_one("#filter", FilterField)
+
+    @property
+    def filtering(self) -> bool:
+        """Whether words are being typed."""
+        return self.filter_input.display
 
     def action_filter(self) -> None:
-        self.filter_input.add_class("asked")
+        self._show_filter(shown=True)
         self.filter_input.focus()
+
+    def _show_filter(self, *, shown: bool) -> None:
+        self.filter_input.display = shown
+        self.query_one(KeyBar).display = not shown
 
     def action_back(self) -> None:
         """Empty the filter; leave its field once it is empty."""
@@ -157,8 +172,12 @@ class FilteredPage(Page):
     @on(Input.Submitted, "#filter")
     def leave_filter(self) -> None:
         """Go back to the list; what was typed keeps filtering it."""
-        self.filter_input.remove_class("asked")
+        self._show_filter(shown=False)
         self.listed.focus()
+        self.filtered()
+
+    def filtered(self) -> None:
+        """Called when no more words are typed."""
 
 
 PASTED = "Pasting is refused here: read the phrase, then type it."

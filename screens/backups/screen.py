@@ -21,7 +21,7 @@ from breakglass.screens.backups.columns import columns
 from breakglass.screens.backups.facts import document, ends_facts, job_facts, line_facts
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
-from breakglass.screens.page import FilteredPage, filter_field
+from breakglass.screens.page import FilteredPage, FilterField
 from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.facts import Fact, Facts
 from breakglass.screens.widgets.line_table import LineTable
@@ -106,7 +106,7 @@ class BackupsScreen(FilteredPage):
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="jobs")
-        yield filter_field("words in store, topic or state; -word excludes")
+        yield FilterField("words in store, topic or state; -word excludes")
         yield LineTable[Line](columns(0), key_of, id="backups", empty=NO_PLACES)
         yield Facts(id="about")
 

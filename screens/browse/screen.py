@@ -19,7 +19,7 @@ from breakglass.screens.browse.branches import Branch, Key, Tree, address_of, br
 from breakglass.screens.browse.reader import BranchRead
 from breakglass.screens.context import Context
 from breakglass.screens.messages import BrowseAsked, CopyAsked
-from breakglass.screens.page import FilteredPage, filter_field
+from breakglass.screens.page import FilteredPage, FilterField
 from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.dialog import Prompt
 from breakglass.screens.widgets.facts import Fact, Facts
@@ -71,7 +71,7 @@ class BrowseScreen(FilteredPage):
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="looking")
-        yield filter_field("words in topics")
+        yield FilterField("words in topics")
         yield LineTable[Branch](columns(), lambda branch: branch.key, id="tree", empty=NO_PLACES)
         yield Facts(id="about")
 
@@ -209,7 +209,7 @@ class BrowseScreen(FilteredPage):
 
     def action_back(self) -> None:
         """Empty the filter, leave its field, or forget what was marked to compare with."""
-        if self.filter_input.value or self.filter_input.has_class("asked"):
+        if self.filter_input.value or self.filtering:
             super().action_back()
         else:
             self._left = None

@@ -21,7 +21,7 @@ from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, Gon
 from breakglass.screens.offline.listing_line import OLD_SECONDS, ListingFacts, ListingLine
 from breakglass.screens.offline.marks import line_key
 from breakglass.screens.offline.partition_list import PartitionList
-from breakglass.screens.page import FilteredPage, filter_field
+from breakglass.screens.page import FilteredPage, FilterField
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.replica_table import (
     Line,
@@ -145,7 +145,7 @@ class OfflineScreen(FilteredPage):
 
     def body(self) -> Iterator[Widget]:
         yield ListingLine()
-        yield filter_field(HELP)
+        yield FilterField(HELP)
         with Container(id="both"):
             yield PartitionList(id="partitions")
             yield ReplicaTable(id="replicas")
@@ -299,8 +299,12 @@ class OfflineScreen(FilteredPage):
 
     @on(PartitionList.Changed)
     def _listed(self) -> None:
-        self._share_room()
+        if not self.filtering:  # What is below would move at every letter.
+            self._share_room()
         self._tell()
+
+    def filtered(self) -> None:
+        self._share_room()
 
     def _share_room(self) -> None:
         """A short list leaves its room to the replicas below it."""

@@ -272,6 +272,19 @@ async def test_a_change_after_a_reading_without_one_is_seen_in_a_long_list(
         assert "▸orders-* (3)" in listed(console)
 
 
+async def test_nothing_moves_while_a_filter_is_typed_in_place_of_the_keys() -> None:
+    async with opened(every_verdict()) as (pilot, console):
+        height, keys = shown_list(console).size.height, lines(console)[-1]
+        assert keys.endswith("? help")
+        await pilot.press("slash", *"ledger")
+        await until(pilot, lambda: listed(console) == ["ledger-3"], "what the filter keeps")
+        assert lines(console)[-1].rstrip() == "ledger"
+        assert shown_list(console).size.height == height
+        await pilot.press("enter")
+        await until(pilot, lambda: shown_list(console).size.height < height, "room for replicas")
+        assert lines(console)[-1] == keys
+
+
 async def test_a_hundred_thousand_partitions_are_listed_opened_and_walked_through() -> None:
     incident: Incident = many_offline(100_000, topics=10)
     async with opened(incident, size=(120, 40)) as (pilot, console):
