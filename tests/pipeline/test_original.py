@@ -170,13 +170,17 @@ def planned(restore: Restore, topic: str, target: str) -> RestorePlan:
 
 
 def counts(broker: Cluster, topic: str, partitions: int = 4) -> list[int]:
-    """Offsets of each partition."""
+    """Offsets of each partition; none while a leader does not know yet that it leads."""
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": "-"}, logger=LOG
     )
     try:
         places = [TopicPartition(topic, partition) for partition in range(partitions)]
         return [consumer.get_watermark_offsets(place, SECONDS)[1] for place in places]
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            raise
+        return []
     finally:
         consumer.close()
 

@@ -12,7 +12,8 @@ from breakglass.services.lab.topics import elect_preferred, reassign, wait_in_sy
 from breakglass.services.model import TopicPartition
 from tests.lab.following.lab import BROKERS, CONTROLLER, Lab
 
-DISK_BYTES = 256 * 1024
+DISK_BYTES = 4 * 1024 * 1024
+"""More than a command writes until a test fills the rest."""
 FILLER = "filler"
 
 
