@@ -38,4 +38,4 @@ def useful(count: int) -> Shown:
 def judged(count: int) -> Shown:
     """All are judged: the headline speaks of *count*."""
     headline = f" of {count:,} come back whole."
-    return lambda text: headline in text
+    return lambda text: headline in " ".join(text.split())
