@@ -352,6 +352,11 @@ class ClusterDescription:
     names_fenced: bool
     """Fenced brokers are listed too (version 2, Kafka 4.0); before, they were left out."""
 
+    @property
+    def live(self) -> tuple[int, ...]:
+        """The ids of all brokers but those that are fenced."""
+        return tuple([broker.id for broker in self.brokers if broker.fenced is not True])
+
     def fenced(self, broker: int) -> bool | Unknown:
         """Whether *broker* is fenced; a broker left out by an old cluster is taken as fenced."""
         for listed in self.brokers:
@@ -388,6 +393,11 @@ class ClusterSnapshot:
     @property
     def brokers(self) -> tuple[Broker, ...]:
         return self.description.brokers
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """The ids of all brokers but those that are fenced."""
+        return self.description.live
 
     @property
     def offline(self) -> tuple[PartitionState, ...]:

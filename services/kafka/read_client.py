@@ -69,8 +69,8 @@ class ReadClient:
         description = describe_cluster(self.sender, deadline)
         self.sender.learn(description.brokers)
         if self._listener is not None:
-            asked = [broker.id for broker in description.brokers if broker.fenced is not True]
-            self.sender.override(read_listener(self.sender, asked, self._listener, deadline))
+            found = read_listener(self.sender, description.live, self._listener, deadline)
+            self.sender.override(found)
         return description
 
     def describe_for_changes(self, deadline: Deadline) -> ClusterDescription:

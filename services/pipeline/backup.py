@@ -164,10 +164,9 @@ def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch
 def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
     """The offsets that every group has committed on the topics."""
     deadline = Deadline.after(patience.JOB)
-    brokers = run.client.describe(deadline).brokers
+    live = run.client.describe(deadline).live
     wanted = {partition.partition for topic in sources for partition in topic.partitions}
-    asked = [broker.id for broker in brokers if broker.fenced is not True]
-    return read_standing(run.client, asked, wanted, deadline)
+    return read_standing(run.client, live, wanted, deadline)
 
 
 def _unread(standing: GroupStanding) -> tuple[str, ...]:

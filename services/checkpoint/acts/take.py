@@ -235,7 +235,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
         """The groups that lag: a checkpoint waits for them for at most the drain time."""
-        from breakglass.services.checkpoint.kafka.groups import lags, read_standing
+        from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
         from breakglass.services.checkpoint.kafka.log_ends import read_logs
         from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
         from breakglass.services.checkpoint.kafka.topics import of
@@ -246,7 +246,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         ends = {of(partition): scope.floors[partition.number] for partition in scope.partitions}
         deadline = Deadline.after(patience.COMMAND)
         waited_for = [name for name, policy in scope.groups.items() if policy.writes]
-        standing = read_standing(client, waited_for, ends, deadline)
+        standing = read_named_groups(client, waited_for, ends, deadline)
         logs = read_logs(client, self.asked.topics, deadline)
         empty = partial(nothing_to_process, logs, external=scope.external)
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from breakglass.services.checkpoint.kafka.control_log import read_control
-from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_standing
+from breakglass.services.checkpoint.kafka.groups import drained, read_by, read_named_groups
 from breakglass.services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from breakglass.services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
 from breakglass.services.checkpoint.kafka.owners import await_owners
@@ -302,7 +302,7 @@ class _Task:
 
     def _standing(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
         deadline = Deadline.after(patience.COMMAND)
-        return read_standing(self.how.client, groups, self.numbered, deadline)
+        return read_named_groups(self.how.client, groups, self.numbered, deadline)
 
     def _read(self, read: ReadLineages, deadline: Deadline, sought: Sought) -> _Read:
         """The lineage of the records from the floors to the current log ends."""

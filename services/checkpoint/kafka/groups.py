@@ -46,7 +46,7 @@ class GroupLag:
         return f"group {self.group} lags: {named}{rest}"
 
 
-def read_standing(
+def read_named_groups(
     client: ReadClient,
     groups: Iterable[str],
     partitions: Collection[TopicPartition],
@@ -128,7 +128,7 @@ def drained(
         try:
             # Read the groups even when little time is left, so that the error names the group that
             # lags.
-            standing = read_standing(client, groups, cut, Deadline.after(patience.REQUEST))
+            standing = read_named_groups(client, groups, cut, Deadline.after(patience.REQUEST))
             late = lags(standing, cut, empty)
             if not late:
                 return standing

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import Ends, read_ends, read_logs
 from breakglass.services.checkpoint.protocol.flows import (
     FlowCycle,
@@ -81,7 +81,7 @@ def _offsets(
     """Where the group stands in each partition of the inputs of *flow*."""
     logs = read_logs(client, flow.inputs, deadline)
     partitions = [state.partition for state in logs.states]
-    committed = read_standing(client, [flow.group], partitions, deadline)[flow.group]
+    committed = read_named_groups(client, [flow.group], partitions, deadline)[flow.group]
     read = {partition.topic for partition in committed}
     missing = [
         partition

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from breakglass.services import patience
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import (
     Ends,
     Logs,
@@ -76,7 +76,7 @@ def read_floors(
     coordinators = state_logs(client, deadline)
     if coordinators is not None:
         internal |= coordinators.high_watermarks(deadline)
-    standing = read_standing(client, groups, numbers, deadline)
+    standing = read_named_groups(client, groups, numbers, deadline)
     return TransactionFloors(
         _by_topic(internal),
         {

@@ -200,11 +200,9 @@ class _Restore:
         """The topic's id on each live broker."""
         deadline = Deadline.after(patience.COMMAND)
         client = self._work.client
-        brokers = [
-            broker.id for broker in client.describe(deadline).brokers if broker.fenced is not True
-        ]
         return [
-            topic_id_at(client.sender, self._plan.topic, broker, deadline) for broker in brokers
+            topic_id_at(client.sender, self._plan.topic, broker, deadline)
+            for broker in client.describe(deadline).live
         ]
 
     def _write(self) -> None:

@@ -218,10 +218,10 @@ def make_plan(
     Raises: Unreachable, NotAuthorized, ClusterError.
     """
     description = client.describe(Deadline.after(patience.COMMAND))
-    brokers = [broker.id for broker in description.brokers if broker.fenced is not True]
     state = read_topic_state(client.sender, settings.topic, Deadline.after(patience.COMMAND))
     present = None if state is None else look_at(connection, settings.topic, state, source)
-    found = look_for_servers(client.sender, settings, brokers, Deadline.after(patience.COMMAND))
+    deadline = Deadline.after(patience.COMMAND)
+    found = look_for_servers(client.sender, settings, description.live, deadline)
     cluster_id, asked = description.cluster_id, None
     if servers:
         asked = ask_servers(servers, settings.service_id, cluster_id)

@@ -27,7 +27,6 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.restore.planned import RestorePlan
 from breakglass.services.pipeline.restore.state import read_state
 from breakglass.services.pipeline.restore.task import transactional_id_of
-from breakglass.services.recovery.guarded.aftermath import live_brokers
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 NAMED = 3
@@ -120,7 +119,7 @@ def _open_on(client: ReadClient, plan: RestorePlan) -> dict[_Key, OpenTransactio
             for state in states
             if state.partition in wanted and state.leader is not None
         }
-        live = live_brokers(client, deadline)
+        live = client.describe(deadline).live
     except BreakglassError:
         return {}
     found = read_open_transactions(client.sender, leaders, live, deadline)

@@ -59,8 +59,7 @@ def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves
     snapshot = client.snapshot(Deadline.after(patience.REQUEST), topics)
     online = [state for state in snapshot.partitions if not state.offline]
     ends = read_ends(client, online, Deadline.after(patience.REQUEST))
-    brokers = [broker.id for broker in snapshot.brokers if broker.fenced is not True]
-    standing = read_standing(client, brokers, ends, Deadline.after(patience.REQUEST))
+    standing = read_standing(client, snapshot.live, ends, Deadline.after(patience.REQUEST))
     return GroupMoves(snapshot, standing, moves_past_end(standing, ends))
 
 

@@ -36,8 +36,7 @@ class GroupBounds:
     ) -> None:
         self._client, self._snapshot, self._deadline = client, snapshot, deadline
         self._wanted = frozenset(wanted)
-        live = {broker.id for broker in snapshot.brokers if broker.fenced is not True}
-        self._running = {broker for broker in live if broker not in unasked}
+        self._running = {broker for broker in snapshot.live if broker not in unasked}
         self._finished: queue.SimpleQueue[tuple[int, CommittedOffsets]] = queue.SimpleQueue()
         self._heard: list[CommittedOffsets] = []
         self._offline: Unknown | None = None

@@ -89,19 +89,10 @@ def open_transactions_after(
         return ()
     deadline = Deadline.after(patience.BRIEF)
     try:
-        coordinators = live_brokers(read, deadline)
+        coordinators = read.describe(deadline).live
     except BreakglassError as error:
         return Unknown(str(error))
     return read_open_transactions(read.sender, leaders, coordinators, deadline)
-
-
-def live_brokers(read: ReadClient, deadline: Deadline) -> list[int]:
-    """The brokers that are not fenced, whose addresses *read* knows from now on.
-
-    Raises:
-        Unreachable: no broker answers.
-    """
-    return [broker.id for broker in read.describe(deadline).brokers if broker.fenced is not True]
 
 
 def left_open_text(one: OpenTransaction) -> str:

@@ -93,7 +93,7 @@ class InternalSearch:
                     f"{source.name} is of cluster {source.cluster_id}, and these addresses lead to "
                     f"{snapshot.cluster_id}: leave that source out"
                 )
-        live = {broker.id for broker in snapshot.brokers if broker.fenced is not True}
+        live = set(snapshot.live)
         states = [
             partition
             for partition in snapshot.partitions

@@ -16,7 +16,7 @@ from functools import partial
 from threading import Event, Thread
 from typing import Any
 
-from breakglass.services.checkpoint.kafka.groups import lags, read_standing
+from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
 from breakglass.services.checkpoint.participant.application import Application, Guarantee
@@ -191,7 +191,7 @@ class Branch:
             ends = logs.stable_ends(deadline)
             if logs.high_watermarks(deadline) != ends:
                 return False
-            standing = read_standing(client, (self.group,), ends, deadline)
+            standing = read_named_groups(client, (self.group,), ends, deadline)
             return not lags(standing, ends, partial(nothing_to_process, logs))
 
     @contextmanager

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.topic_evidence import read_evidence
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import TimedOut
@@ -94,7 +94,9 @@ def test_h11_offsets_of_a_group_that_is_not_loaded_yet_are_waited_for(
 ) -> None:
     cluster.broker(COORDINATOR).start()
     assert first_answer(client).offsets == {}
-    assert read_standing(client, (GROUP,), WANTED, soon()) == {GROUP: dict.fromkeys(WANTED, LAST)}
+    assert read_named_groups(client, (GROUP,), WANTED, soon()) == {
+        GROUP: dict.fromkeys(WANTED, LAST)
+    }
 
 
 def test_r17_groups_that_nobody_coordinates_are_named_as_not_known(client: ReadClient) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import read_ends, read_logs
 from breakglass.services.checkpoint.kafka.ordered import read_in_order, stages_of
 from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
@@ -49,7 +49,7 @@ def committed(chain: Chain, client: ReadClient) -> int:
     logs = read_logs(client, chain.topics, Deadline.after(SECONDS))
     partitions = [state.partition for state in logs.states]
     groups = [flow.group for flow in chain.flows]
-    found = read_standing(client, groups, partitions, Deadline.after(SECONDS))
+    found = read_named_groups(client, groups, partitions, Deadline.after(SECONDS))
     return sum(sum(offsets.values()) for offsets in found.values())
 
 

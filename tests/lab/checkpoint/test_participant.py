@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from breakglass.services.checkpoint.kafka.control_log import read_control
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.owners import read_ids
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
@@ -67,7 +67,7 @@ def test_h11_offsets_are_read_while_a_transaction_holds_others_back(
 ) -> None:
     bank.settle()
     with _holding_offsets(bank):
-        standing = read_standing(
+        standing = read_named_groups(
             taking.client, [bank.group], _partitions(bank), Deadline.after(SECONDS)
         )
     assert standing[bank.group].keys() == set(_partitions(bank))

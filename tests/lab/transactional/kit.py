@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -78,7 +78,7 @@ def offsets_of(
     deadline = Deadline.after(SECONDS)
     try:
         places = [state.partition for state in read_logs(client, topics, deadline).states]
-        return read_standing(client, (group,), places, deadline)[group]
+        return read_named_groups(client, (group,), places, deadline)[group]
     except BreakglassError:
         return {}
 

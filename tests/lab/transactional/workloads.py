@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from breakglass.services.checkpoint.kafka.groups import lags, read_standing
+from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
@@ -126,7 +126,7 @@ class StreamsWork:
             logs = read_logs(client, (ledger.input, ledger.repartition), deadline)
             ends, high = logs.stable_ends(deadline), logs.high_watermarks(deadline)
             read = {place: end for place, end in ends.items() if end}
-            standing = read_standing(client, (ledger.name,), read, deadline)
+            standing = read_named_groups(client, (ledger.name,), read, deadline)
             return ends == high and not lags(standing, read, self._only_markers)
         except BreakglassError:
             return False

@@ -12,7 +12,7 @@ from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from breakglass.services.checkpoint.kafka.groups import read_standing
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.errors import ClusterError, NotAuthorized, TimedOut
 from breakglass.services.kafka.cluster.group_offsets import (
     live_groups,
@@ -20,7 +20,7 @@ from breakglass.services.kafka.cluster.group_offsets import (
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.group_reset import read_standing as every_groups_standing
+from breakglass.services.recovery.group_reset import read_standing
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import committed
 
@@ -90,7 +90,7 @@ def fetching(cluster: FakeCluster, *codes: int, then: int = 0) -> None:
 
 
 def standing(client: ReadClient, seconds: float = SECONDS) -> dict[str, dict[TopicPartition, int]]:
-    return read_standing(client, ("billing", "audit"), {ORDERS}, Deadline.after(seconds))
+    return read_named_groups(client, ("billing", "audit"), {ORDERS}, Deadline.after(seconds))
 
 
 @pytest.mark.parametrize("code", [LOADING, NOT_COORDINATOR])
@@ -143,6 +143,6 @@ def test_r19_a_coordinator_that_loads_its_groups_is_named_beside_those_that_are_
     cluster: FakeCluster, client: ReadClient
 ) -> None:
     listing(cluster, then=LOADING)
-    found = every_groups_standing(client, [1], {ORDERS}, Deadline.after(SECONDS))
+    found = read_standing(client, [1], {ORDERS}, Deadline.after(SECONDS))
     assert found.offsets == {ORDERS: {"billing": 78}}
     assert found.unread == {1: "COORDINATOR_LOAD_IN_PROGRESS"}
