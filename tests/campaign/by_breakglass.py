@@ -24,6 +24,7 @@ from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.incidents.incident import Way
 from breakglass.services.lab.incidents.wreck import Wreck
 from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.lab.topics import reassign
 from breakglass.services.model import TopicPartition
 from tests.campaign.commands import Ran, Shell
 from tests.lab.asking import reassign_code
@@ -39,6 +40,7 @@ LEFT_OPEN, TIMES_OUT = (
     "end it with breakglass transactions finish",
     "its producer or its timeout ends it",
 )
+OLD_ORDER = re.compile(r"reassign it to (\[[\d, ]+\])")
 ELECTED_LINE = re.compile(r"^(\S+)-(\d+)\s+elected", re.MULTILINE)
 
 
@@ -135,9 +137,12 @@ class Operator:
         return [word for broker in sorted(self.gone) for word in ("--gone", broker)]
 
     def _act_on_brokers(self, found: Round) -> bool:
-        """Stop, start or reconnect what the triage names; whether anything was to do."""
+        """Stop, start or reconnect what the triage names; whether anything was to do.
+
+        What is to be stopped NOW comes first, as the headline says.
+        """
         acted = False
-        for partition in found.said:
+        for partition in sorted(found.said, key=lambda said: said.verb != "stop NOW"):
             broker = partition.broker
             if partition.verb == "stop NOW" and broker is not None and broker not in self.stopped:
                 self._stop(broker)
@@ -291,6 +296,10 @@ class Operator:
             *("recover", "resume", "--json", "--recovery-duration-ms", DURATION_MS)
         )
         self.elected |= set(elected(again.document))
+        for left in again.document.get("left", ()):
+            if told := OLD_ORDER.search(left["reason"]):
+                place = TopicPartition(left["topic"], left["partition"])
+                reassign(self.wreck.cluster, {place: json.loads(told[1])})
 
     def _bare_plan(self, names: Collection[Name], of: str) -> Path:
         states = self.wreck.partitions()

@@ -319,8 +319,8 @@ def _put_back(
     }
     if not any(wanted.values()):
         return 0, []
-    led = wreck.partitions().keys() - wreck.offline()
-    wanted = {name: records for name, records in wanted.items() if name in led}
+    writable = _writable(wreck)
+    wanted = {name: records for name, records in wanted.items() if name in writable}
     before = {name: _elected_log(wreck, name) for name in wanted}
     epochs = {name: state.leader_epoch for name, state in wreck.partitions().items()}
     ran = operator.put_back(wanted.keys())
@@ -336,6 +336,16 @@ def _put_back(
     if findings:
         _require_leaders(wreck, {name: epochs[name] for name in wanted})
     return sum(map(len, wanted.values())), findings
+
+
+def _writable(wreck: Wreck) -> set[Name]:
+    """Partitions that have a leader, and as many replicas in sync as a write needs."""
+    least = {topic.name: topic.min_isr for topic in wreck.incident.topics}
+    return {
+        name
+        for name, state in wreck.partitions().items()
+        if not state.offline and len(state.isr) >= least.get(name[0], 1)
+    }
 
 
 def _require_leaders(wreck: Wreck, epochs: Mapping[Name, int]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
+    OFFSET_NOT_AVAILABLE,
     describe_error,
 )
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -143,4 +144,9 @@ def _reason(topic: str, broker: int, code: int) -> str:
         return f"not allowed: needs DESCRIBE on topic {topic}"
     if code == KAFKA_STORAGE_ERROR:
         return f"log directory offline on b{broker}"
+    if code == OFFSET_NOT_AVAILABLE:
+        return (
+            f"b{broker} does not know its high watermark: too few replicas are in sync, or have "
+            "not asked it yet"
+        )
     return f"b{broker} answers {describe_error(code)}"

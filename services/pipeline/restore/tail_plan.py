@@ -245,7 +245,8 @@ class _TopicTail:
             if partition.partition in now.unread:
                 raise Refused(
                     f"{partition} cannot be written ({now.unread[partition.partition]}): start its "
-                    "leader, or elect one with `breakglass recover --plan`, then run this again"
+                    "leader, or elect one with `breakglass recover --plan`; a leader also needs "
+                    "min.insync.replicas replicas in sync; then run this again"
                 )
             record = self.plan.records.get(partition)
             if record is not None and record.evidence.state.topic_id != now.identity.topic_id:

@@ -6,16 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.segments import high_watermark_on_disk
 from breakglass.services.lab.topics import elect_unclean, reassign
 from breakglass.services.lab.truth import Condition
 from breakglass.services.model import Role, TopicPartition
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.session import ReadAccess
 from tests.lab.asking import CONSUMER, list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
 
 pytestmark = pytest.mark.slow
 
 OFFSET_NOT_AVAILABLE = 78
+SECONDS = 30.0
 ACCOUNTS = TopicPartition("accounts", 0)
 
 
@@ -59,3 +64,8 @@ def test_r07_elected_it_leads_and_nobody_can_read(lab: Damaged) -> None:
     lab.cluster.wait_partition("accounts", 0, lambda state: state.leader == 1, "b1 to lead")
     assert list_offset(lab.cluster, 1, ACCOUNTS).offset == 78
     assert list_offset(lab.cluster, 1, ACCOUNTS, replica=CONSUMER).error == OFFSET_NOT_AVAILABLE
+    options = ConnectionOptions(bootstrap_server=lab.cluster.bootstrap_servers)
+    with ReadAccess(connection_settings(options)).reading() as client:
+        soon = Deadline.after(SECONDS)
+        (topic,) = read_sources(client, WantedTopics(("accounts",)), soon, partial=True)
+    assert topic.unread[0].startswith("b1 does not know its high watermark: too few replicas")

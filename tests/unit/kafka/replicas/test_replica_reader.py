@@ -36,7 +36,7 @@ from tests.kit.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, withou
 from tests.kit.fake_metadata import TOPIC_ID
 
 PATIENCE = 10.0
-READ_DENIED, STORAGE_ERROR, NOT_AVAILABLE = 29, 56, 9
+READ_DENIED, STORAGE_ERROR, NOT_AVAILABLE, OFFSET_NOT_AVAILABLE = 29, 56, 9, 78
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -276,6 +276,11 @@ class TestRefusals:
             (READ_DENIED, "not allowed: needs DESCRIBE on topic orders"),
             (STORAGE_ERROR, "log directory offline on b1"),
             (NOT_AVAILABLE, "b1 answers REPLICA_NOT_AVAILABLE"),
+            (
+                OFFSET_NOT_AVAILABLE,
+                "b1 does not know its high watermark: too few replicas are in sync, or have not "
+                "asked it yet",
+            ),
         ],
     )
     def test_a_replica_that_cannot_be_read_says_why(
