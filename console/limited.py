@@ -12,6 +12,7 @@ from textual.dom import DOMNode
 from typing_extensions import override
 
 from breakglass.console.app import BreakglassApp
+from breakglass.screens.page import FilterField
 
 
 class LimitedConsole(BreakglassApp):
@@ -24,7 +25,7 @@ class LimitedConsole(BreakglassApp):
         del parameters
         # A field that is typed into, a list that scrolls.
         of_textual = type(target).__module__.startswith("textual.")
-        return of_textual or name in self.OFFERED
+        return of_textual or isinstance(target, FilterField) or name in self.OFFERED
 
     def decline(self) -> None:
         """Answer an action that does not run here."""
