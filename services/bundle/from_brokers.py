@@ -162,12 +162,13 @@ def add_groups(maker: BundleMaker, client: ReadClient, snapshot: ClusterSnapshot
     """The committed offsets of every group, from the coordinators that answer."""
     deadline = Deadline.after(patience.GROUPS)
     wanted = frozenset(state.partition for state in snapshot.partitions)
+    live = snapshot.live
 
     def read(broker: int) -> CommittedOffsets:
         return read_committed(client.sender, broker, wanted, deadline)
 
     with ThreadPoolExecutor(AT_ONCE, "groups") as pool:
-        answers = dict(zip(snapshot.live, pool.map(read, snapshot.live), strict=True))
+        answers = dict(zip(live, pool.map(read, live), strict=True))
     offsets: list[BundledOffset] = []
     for broker, answer in answers.items():
         if isinstance(answer.offsets, Unknown):

@@ -12,6 +12,7 @@ a restore that was killed is no hindrance to its resume, whose producer aborts i
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from pathlib import Path
 
 from breakglass.services import patience
@@ -83,15 +84,15 @@ def _left_open(client: ReadClient, plan: RestorePlan) -> str:
 
     Producers at work have transactions open all the time; each of them has time to end.
     """
-    give_up = Deadline.after(patience.REQUEST)
-    first = _open_on(client, plan)
+    give_up, own = Deadline.after(patience.REQUEST), _own_ids(plan)
+    first = _open_on(client, plan, own)
     left = dict(first)
     while left and not give_up.passed:
         lost = next((one for one in left.values() if one.hanging is True), None)
         if lost is not None:
             return _text(lost)
         time.sleep(LOOK_SECONDS)
-        now = _open_on(client, plan)
+        now = _open_on(client, plan, own)
         left = {key: now[key] for key in first.keys() & now.keys()}
     return _text(next(iter(left.values()))) if left else ""
 
@@ -100,8 +101,13 @@ _Key = tuple[TopicPartition, int, int]
 """Of a transaction: its partition, its producer id, and its first offset."""
 
 
-def _open_on(client: ReadClient, plan: RestorePlan) -> dict[_Key, OpenTransaction]:
-    """The open transactions on the partitions of *plan*; none if they cannot be read."""
+def _open_on(
+    client: ReadClient, plan: RestorePlan, own: Container[str]
+) -> dict[_Key, OpenTransaction]:
+    """The open transactions on the partitions of *plan*; none if they cannot be read.
+
+    Left out are those of the transactional ids *own*, which their coordinator knows.
+    """
     wanted = {
         TopicPartition(topic.target, partition.partition)
         for topic in plan.topics
@@ -125,7 +131,6 @@ def _open_on(client: ReadClient, plan: RestorePlan) -> dict[_Key, OpenTransactio
     found = read_open_transactions(client.sender, leaders, live, deadline)
     if isinstance(found, Unknown):
         return {}
-    own = _own_ids(plan)
     return {
         (one.partition, one.producer_id, one.start_offset): one
         for one in found

@@ -138,14 +138,12 @@ class TransactionSearch:
             for partition in snapshot.partitions
             if partition.leader is not None
         }
+        live = snapshot.live
         found: list[OpenTransaction] = []
         unread: dict[int, str] = {}
         for leader, led in sorted(by_leader(states.values()).items()):
             told = read_open_transactions(
-                client.sender,
-                dict.fromkeys(led, leader),
-                snapshot.live,
-                Deadline.after(patience.COMMAND),
+                client.sender, dict.fromkeys(led, leader), live, Deadline.after(patience.COMMAND)
             )
             if isinstance(told, Unknown):
                 unread[leader] = told.reason
