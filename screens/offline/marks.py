@@ -11,6 +11,9 @@ from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import TopicPartition
 from breakglass.services.same_ends import differing
 
+Numbers = frozenset[int] | range
+"""Partitions of one topic; a range where all of a group are, for that takes no time."""
+
 
 class Marks:
     """Partitions the operator has marked: by topic, for there may be 100,000.
@@ -19,10 +22,10 @@ class Marks:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[str, frozenset[int]] = {}
+        self._numbers: dict[str, Numbers] = {}
         self._groups: Mapping[GroupKey, PartitionGroup] = {}
         """What is listed, by key."""
-        self._members: dict[object, frozenset[int]] = {}
+        self._members: dict[object, Numbers] = {}
         """Of groups that were looked at: taking 50,000 numbers off their rows can be felt."""
         self._whole: dict[object, bool] = {}
         """Groups that were looked at since anything was marked."""
@@ -59,7 +62,8 @@ class Marks:
         marked = all(self._marked(line) for line in lines)
         for line in lines:
             held, numbers = self._held(line), self._numbers_of(line)
-            self._numbers[topic_of(line)] = held - numbers if marked else held | numbers
+            changed = _without if marked else _with
+            self._numbers[topic_of(line)] = changed(held, numbers)
         self._whole.clear()
 
     def keep(self, before: Sequence[IncidentRow], rows: Sequence[IncidentRow]) -> None:
@@ -69,7 +73,8 @@ class Marks:
         was, now = differing(before, rows)
         then, here = self._of_topics(before[was]), self._of_topics(rows[now])
         for topic, numbers in then.items():
-            self._numbers[topic] -= numbers - here.get(topic, set())
+            gone = frozenset(numbers - here.get(topic, set()))
+            self._numbers[topic] = _without(self._numbers[topic], gone)
         self._whole.clear()
 
     def _of_topics(self, rows: Iterable[IncidentRow]) -> dict[str, set[int]]:
@@ -91,20 +96,33 @@ class Marks:
         if isinstance(line, PartitionGroup) and len(held) < len(line.rows):
             # Most groups are drawn while none, or few, of their partitions are marked.
             return False
-        return self._numbers_of(line) <= held
+        numbers = self._numbers_of(line)
+        return numbers == held or frozenset(numbers) <= frozenset(held)
 
-    def _held(self, line: Listed) -> frozenset[int]:
+    def _held(self, line: Listed) -> Numbers:
         """What is marked of its topic."""
         return self._numbers.get(topic_of(line), frozenset())
 
-    def _numbers_of(self, line: Listed) -> frozenset[int]:
+    def _numbers_of(self, line: Listed) -> Numbers:
         if not isinstance(line, PartitionGroup):
             return frozenset((line.partition.partition,))
+        if line.span is not None:
+            return line.span
         found = self._members.get(line.key)
         if found is None:
             found = frozenset([row.state.partition.partition for row in line.rows])
             self._members[line.key] = found
         return found
+
+
+def _with(held: Numbers, numbers: Numbers) -> Numbers:
+    return frozenset(held) | frozenset(numbers) if held else numbers
+
+
+def _without(held: Numbers, numbers: Numbers) -> Numbers:
+    if not numbers:
+        return held
+    return frozenset() if held == numbers else frozenset(held) - frozenset(numbers)
 
 
 def topic_of(line: Listed) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.services.incident.groups import PartitionGroup, Sum
+from breakglass.services.incident.groups import PartitionGroup, Sum, span_text
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.model import Unknown
 from breakglass.services.words.figures import count, unread_figure
@@ -25,7 +25,7 @@ def name_text(listed: Listed) -> str:
     """``ledger-3``, ``carts-0..2 (3)``, ``orders-* (1,874)``."""
     if isinstance(listed, IncidentRow):
         return str(listed.partition)
-    return f"{listed.topic}-{listed.numbers} ({len(listed.rows):,})"
+    return f"{listed.topic}-{span_text(listed.span)} ({len(listed.rows):,})"
 
 
 def best_text(listed: Listed) -> str:

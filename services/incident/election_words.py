@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
-from breakglass.services.incident.groups import numbers_text
+from breakglass.services.incident.groups import span_of, span_text
 from breakglass.services.incident.observations import Observation
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.words.moments import moment_of
@@ -112,7 +112,7 @@ def _topic(elections: Sequence[ElectionSeen]) -> str:
 
 def _names(elections: Sequence[ElectionSeen]) -> str:
     """``carts3-0..2``, ``orders-3``, ``orders-* (4)``."""
-    numbers = numbers_text([election.partition.partition for election in elections])
+    numbers = span_text(span_of([election.partition.partition for election in elections]))
     many = f" ({len(elections):,})" if numbers == "*" else ""
     return f"{elections[0].partition.topic}-{numbers}{many}"
 

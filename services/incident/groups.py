@@ -55,8 +55,8 @@ class PartitionGroup:
     """Brokers whose log of any of the partitions could not be read."""
     heard: tuple[int, int] | None
     """The figures of the partition of which fewest replicas have answered."""
-    numbers: str
-    """``0..2`` where the numbers are consecutive, else ``*``."""
+    span: range | None
+    """The partitions' numbers, where they are consecutive."""
 
     @property
     def key(self) -> GroupKey:
@@ -104,16 +104,21 @@ def group_of(rows: Sequence[IncidentRow]) -> PartitionGroup:
         heard=min(
             (conclusion.heard for conclusion in judged), key=lambda heard: heard[0], default=None
         ),
-        numbers=numbers_text([row.state.partition.partition for row in rows]),
+        span=span_of([row.state.partition.partition for row in rows]),
     )
 
 
-def numbers_text(numbers: Sequence[int]) -> str:
-    """``0..2`` where *numbers* are consecutive, ``3`` for a single one, else ``*``."""
+def span_of(numbers: Sequence[int]) -> range | None:
+    """All of the distinct *numbers*, where they are consecutive."""
     first, last = min(numbers), max(numbers)
-    if last - first + 1 != len(numbers):
+    return range(first, last + 1) if last - first + 1 == len(numbers) else None
+
+
+def span_text(span: range | None) -> str:
+    """``0..2``, ``3`` for a single number, ``*`` where numbers are not consecutive."""
+    if span is None:
         return "*"
-    return str(first) if first == last else f"{first}..{last}"
+    return str(span[0]) if len(span) == 1 else f"{span[0]}..{span[-1]}"
 
 
 def _sum(values: Sequence[int | Unknown | None]) -> Sum:

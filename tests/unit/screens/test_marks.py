@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NoReturn
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from breakglass.screens.offline.marks import Marks
-from breakglass.services.incident.groups import PartitionGroup, grouped
+from breakglass.services.incident.groups import PartitionGroup, group_of, grouped
 from breakglass.services.incident.row import IncidentRow
 from tests.kit.incidents import many_offline
 
@@ -51,3 +54,33 @@ def test_marks_of_partitions_that_are_no_longer_offline_are_forgotten() -> None:
     assert marks.partitions == (rows[0].partition, rows[2].partition)
     marks.keep(rows, rows[10:])
     assert not len(marks)
+
+
+ROWS = many_offline(24, topics=1).rows
+
+
+def test_a_group_of_consecutive_partitions_is_marked_without_a_look_at_each_row() -> None:
+    group = group_of(ROWS)
+    closed = replace(group, rows=Closed(ROWS))
+    marks = Marks()
+    marks.show({closed.key: closed})
+    marks.toggle([closed])
+    assert closed.key in marks
+    assert len(marks) == len(ROWS)
+    marks.toggle([closed])
+    assert closed.key not in marks
+
+
+PARTS = st.lists(st.sampled_from(ROWS), min_size=1, unique=True)
+
+
+@given(st.lists(PARTS, max_size=6))
+def test_groups_and_partitions_are_marked_as_in_a_set(parts: list[list[IncidentRow]]) -> None:
+    marks, expected = Marks(), set[IncidentRow]()
+    for rows in parts:
+        rows.sort(key=lambda row: row.partition)
+        group = group_of(rows)
+        marks.show({group.key: group})
+        marks.toggle([rows[0] if len(rows) == 1 else group])
+        expected = expected - set(rows) if expected >= set(rows) else expected | set(rows)
+        assert marks.partitions == tuple(sorted(row.partition for row in expected))
