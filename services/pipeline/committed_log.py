@@ -27,7 +27,7 @@ from breakglass.services.topic_backup.older_messages import message_header, mess
 from breakglass.services.topic_backup.record import Record
 
 CONSUMER = -1
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NO_SESSION = -1
 FETCH_VERSION = 12
 """The last version that uses topic names instead of topic ids."""
@@ -78,9 +78,12 @@ class CommittedLog:
             ClusterError, Unreachable: the leader does not return records.
             MalformedMessage: the bytes are not batches.
         """
+        yield from self._batches(start, end, READ_COMMITTED)
+
+    def _batches(self, start: int, end: int, isolation: int) -> Iterator[CommittedBatch]:
         position, size = start, self.chunk_bytes
         while position < end:
-            data, aborted = self._fetch(position, size)
+            data, aborted = self._fetch(position, size, isolation)
             fetched = read_headers(data, self.where, message_header)
             batches = judged(data, fetched.headers, aborted, self.where)
             wanted = [batch for batch in batches if batch.header.next_offset > position]
@@ -99,17 +102,40 @@ class CommittedLog:
                 if start <= record.offset < end:
                     yield record
 
-    def _fetch(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
-        return until(Deadline.after(patience.FETCH), lambda: self._ask(position, size))
+    def records_beside_open_transactions(self, stable_end: int, end: int) -> Iterator[Record]:
+        """The records in ``[stable_end, end)`` that are committed, or of no transaction.
 
-    def _ask(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
+        An open transaction hides them from committed reads, which stop where it begins. *end* is
+        not past the high watermark. Records come as their transactions end, not by offset. Raises
+        as `batches`.
+        """
+        open_now: dict[int, list[Record]] = {}
+        for batch in self._batches(stable_end, end, READ_UNCOMMITTED):
+            header = batch.header
+            records = [one for one in batch.records(self.where) if stable_end <= one.offset < end]
+            if header.control:
+                marker = decode_batch(batch.data, header, self.where).marker
+                ended = open_now.pop(header.producer_id, [])
+                if marker is not None and marker.type is ControlType.COMMIT:
+                    yield from ended
+            elif header.transactional:
+                open_now.setdefault(header.producer_id, []).extend(records)
+            else:
+                yield from records
+
+    def _fetch(
+        self, position: int, size: int, isolation: int
+    ) -> tuple[bytes, list[tuple[int, int]]]:
+        return until(Deadline.after(patience.FETCH), lambda: self._ask(position, size, isolation))
+
+    def _ask(self, position: int, size: int, isolation: int) -> tuple[bytes, list[tuple[int, int]]]:
         from kafka.protocol.consumer import FetchResponse
 
         # A fresh deadline for each request: a request cut short would hide the last answer.
         deadline = Deadline.after(patience.FETCH)
         answer = self.sender.call(
             self.leader,
-            _request(self.partition, position, size),
+            _request(self.partition, position, size, isolation),
             FetchResponse,
             deadline,
             max_version=FETCH_VERSION,
@@ -125,12 +151,14 @@ class CommittedLog:
         if code or not partitions:
             raise TimedOut(f"{self.where} does not answer with records: try again", "no records")
         data = bytes(partitions[0].records or b"")
-        if not data and partitions[0].last_stable_offset <= position:
+        committed = isolation == READ_COMMITTED
+        end = partitions[0].last_stable_offset if committed else partitions[0].high_watermark
+        if not data and end <= position:
             # A new leader does not know the high watermark before its followers have fetched.
             raise TimedOut(
-                f"the last stable offset of {self.where} went back to "
-                f"{partitions[0].last_stable_offset}: try again",
-                "its stable end went back",
+                f"the {'last stable offset' if committed else 'high watermark'} of {self.where} "
+                f"went back to {end}: try again",
+                "its stable end went back" if committed else "its high watermark went back",
             )
         self.read_bytes += len(data)
         aborted = partitions[0].aborted_transactions or ()
@@ -157,7 +185,7 @@ def judged(
         yield CommittedBatch(header, data, of_aborted and not header.control)
 
 
-def _request(partition: TopicPartition, position: int, size: int) -> Any:
+def _request(partition: TopicPartition, position: int, size: int, isolation: int) -> Any:
     from kafka.protocol.consumer import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
@@ -169,7 +197,7 @@ def _request(partition: TopicPartition, position: int, size: int) -> Any:
         max_wait_ms=WAIT_MS,
         min_bytes=1,
         max_bytes=size,
-        isolation_level=READ_COMMITTED,
+        isolation_level=isolation,
         session_epoch=NO_SESSION,
         topics=[topic_class(topic=partition.topic, partitions=[wanted])],
     )

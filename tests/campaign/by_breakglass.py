@@ -106,20 +106,23 @@ class Operator:
         return ran
 
     def _restore(self, *words: object) -> Ran:
-        """Restore, and again where it was killed, or after what it asks for is done."""
-        ran = self.shell.agreeing("backup", "restore", *words)
-        if ran.killed:
-            ran = self.shell.agreeing("backup", "restore", *words)
+        """Restore, and again after what the restore asks for is done."""
+        ran = self._restored(*words)
         if LEFT_OPEN in ran.err:
             self.shell.agreeing("transactions", "finish", "--abort")
-            ran = self.shell.agreeing("backup", "restore", *words)
+            ran = self._restored(*words)
         if TIMES_OUT in ran.err:
             # The book's transactions time out after the judge has come.
-            ran = self.shell.agreeing("backup", "restore", *words, "--no-verify")
+            words = (*words, "--no-verify")
+            ran = self._restored(*words)
         if ran.code and AGAIN.search(ran.err):
-            resume = ("--resume",) if "--resume" in ran.err else ()
-            ran = self.shell.agreeing("backup", "restore", *words, *resume)
+            ran = self._restored(*words, *(("--resume",) if "--resume" in ran.err else ()))
         return ran
+
+    def _restored(self, *words: object) -> Ran:
+        """Restore, and again where the command was killed."""
+        ran = self.shell.agreeing("backup", "restore", *words)
+        return self.shell.agreeing("backup", "restore", *words) if ran.killed else ran
 
     def _triage(self) -> Round:
         began = time.monotonic()

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from breakglass.services import patience
@@ -305,10 +306,14 @@ class _TopicTail:
         wanted = {record.content for record in lacking}
         start = max(live.log_start, min(record.offset for record in lacking))
         log = CommittedLog(self.client.sender, live.leader, live.partition)
-        if start < live.stable_end:
-            for record in log.records(start, live.stable_end):
-                if (digest := content(record)) in wanted:
-                    found[digest] += 1
+        # What was put back before may lie past an open transaction.
+        beside = max(start, live.stable_end)
+        for record in chain(
+            log.records(start, live.stable_end),
+            log.records_beside_open_transactions(beside, live.high_watermark),
+        ):
+            if (digest := content(record)) in wanted:
+                found[digest] += 1
         return found
 
     def _topic_plan(

@@ -8,7 +8,11 @@ import pytest
 from confluent_kafka import Producer
 
 from breakglass.services.errors import Refused
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.committed_log import CommittedLog
 from breakglass.services.pipeline.restore.state import read_state
 from tests.pipeline.backups import BackUp
 from tests.pipeline.failing.test_restore_ended import Killed, die
@@ -67,3 +71,21 @@ def test_a_transaction_of_another_producer_that_stays_open_refuses_a_restore(
     other.abort_transaction(SECONDS)
     done = restore(restore.plan(killed, target, resume=True))
     assert (done.error, done.verified) == ("", True)
+
+
+def test_committed_records_past_an_open_transaction_are_found(
+    broker: Cluster, client: ReadClient, topic: str, begin: Begin
+) -> None:
+    make(broker, topic)
+    early = begin(f"early-{topic}", topic)  # Offset 0.
+    begin(f"open-{topic}", topic)  # Offset 1: the last stable offset from now on.
+    produce(broker, topic, numbered(2))  # Offsets 2 and 3.
+    put(early, topic, numbered(1))  # Offset 4.
+    early.commit_transaction(SECONDS)  # Its marker has offset 5.
+    aborted = begin(f"aborted-{topic}", topic)  # Offset 6.
+    aborted.abort_transaction(SECONDS)  # Offset 7.
+    client.describe(Deadline.after(SECONDS))
+    log = CommittedLog(client.sender, 1, TopicPartition(topic, 0))
+    assert [record.offset for record in log.records(0, 1)] == [0]
+    beside = log.records_beside_open_transactions(1, 8)
+    assert sorted(record.offset for record in beside) == [2, 3, 4]
