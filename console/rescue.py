@@ -33,6 +33,7 @@ from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
+    from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.check import Checked
     from breakglass.services.recovery.rescue.results import RescuedPartition
@@ -158,7 +159,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final
     from breakglass.console.partition_names import require_topics
-    from breakglass.services.recovery.rescue.spans import at_risk_of_return
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return, unread_beside
     from breakglass.services.recovery.triage import triage
 
     def look(client: ReadClient) -> tuple[str, list[AtRisk], list[RescuedPartition]]:
@@ -178,6 +179,12 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             for evidence in found.evidence.partitions
             if (risk := at_risk_of_return(evidence, broker)) is not None
         ]
+        unread: dict[int, list[TopicPartition]] = {}
+        for evidence in found.evidence.partitions:
+            for other in unread_beside(evidence, broker):
+                unread.setdefault(other, []).append(evidence.partition)
+        for other, partitions in sorted(unread.items()):
+            say(_first_or_lost(broker, other, partitions))
         if not at_risk:
             say(
                 f"b{broker} cuts nothing when it returns, as far as the replicas that can be read "
@@ -186,6 +193,16 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
         return found.snapshot.cluster_id, at_risk, []
 
     return _rescue(wanted, look)
+
+
+def _first_or_lost(broker: int, other: int, partitions: Sequence[TopicPartition]) -> str:
+    """What must return before *broker*, or loses what it alone has."""
+    more = f" and of {len(partitions) - 1:,} more" if len(partitions) > 1 else ""
+    return (
+        f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone has of "
+        f"{min(partitions)}{more} when it returns. Let b{other} return first, then run this again; "
+        f"or save its log folders with `breakglass rescue --source log:DIR`"
+    )
 
 
 Look = Callable[["ReadClient"], "tuple[str, list[AtRisk], list[RescuedPartition]]"]

@@ -36,6 +36,7 @@ DURATION_MS = 4000
 PATIENCE_SECONDS = 8.0
 SLOW_SECONDS = 0.15
 AGAIN = re.compile(r"run (this )?again")
+FIRST = re.compile(r"Let b(\d+) return first")
 LEFT_OPEN, TIMES_OUT = (
     "end it with breakglass transactions finish",
     "its producer or its timeout ends it",
@@ -171,9 +172,18 @@ class Operator:
         if broker not in self.wreck.incident.curable or broker in self.started:
             self.gone.add(broker)
             return True
-        self.started.add(broker)
-        self._rescue_before(broker)
-        self._cure(broker)
+        first = [
+            other
+            for other in self._rescue_before(broker)
+            if other in self.wreck.incident.curable and other not in self.started | self.gone
+        ]
+        for other in first:
+            self.started.add(other)
+            self._rescue_before(other)
+            self._cure(other)
+        if not first:
+            self.started.add(broker)
+            self._cure(broker)
         return True
 
     def _await(self, name: Name, broker: int) -> bool:
@@ -184,13 +194,17 @@ class Operator:
             time.sleep(0.2)
         return True
 
-    def _rescue_before(self, broker: int) -> None:
-        """Save what others hold and Breakglass says that this broker cuts when it leads."""
+    def _rescue_before(self, broker: int) -> list[int]:
+        """Save what others hold and Breakglass says that this broker cuts when it leads.
+
+        Returns the brokers that it says are to return first.
+        """
         duration = ("--recovery-duration-ms", DURATION_MS)
         ran = self.shell.breakglass("rescue", "--before-return", broker, "--json", *duration)
         for partition in ran.document.get("partitions", ()):
             if partition["saved"]:
                 self.saved.add((partition["topic"], partition["partition"]))
+        return [int(other) for other in FIRST.findall(ran.err)]
 
     def _cure(self, broker: int) -> None:
         node = self.wreck.cluster.broker(broker)

@@ -70,6 +70,22 @@ def at_risk_of_return(evidence: PartitionEvidence, broker: int) -> AtRisk | None
     return None if cut is None else AtRisk(only_holders(evidence, cut), broker)
 
 
+def unread_beside(evidence: PartitionEvidence, broker: int) -> tuple[int, ...]:
+    """Brokers whose logs could not be read, where *broker* leads when it returns.
+
+    What they alone hold is cut, too, once they follow, and no rescue saves it before.
+    """
+    if not evidence.state.offline or broker not in inheritors(evidence.state):
+        return ()
+    return tuple(
+        [
+            replica.broker
+            for replica in evidence.replicas
+            if replica.broker != broker and isinstance(replica.log_end, Unknown)
+        ]
+    )
+
+
 def shares_of(at_risk: AtRisk) -> tuple[Share, ...] | Unknown:
     """What electing the designee cuts off readable replicas; empty if nothing.
 

@@ -70,6 +70,16 @@ def held_by(cluster: Cluster, broker: int, partition: TopicPartition) -> frozens
     return read_log(folder).identities
 
 
+def test_a_broker_that_cannot_be_read_is_to_return_first(broken: Cluster, tmp_path: Path) -> None:
+    broken.broker(3).pause()
+    ended = on(broken, "rescue", "--before-return", 1, "--to", tmp_path)
+    broken.broker(3).resume()
+    broken.wait_unfenced(3)
+    assert ended.code == 0
+    assert "b3 could not be read: if b1 leads first, b3 cuts what it alone has" in ended.err
+    assert "b2 could not be read" not in ended.err
+
+
 def test_what_b2_alone_holds_is_said_and_saved_before_b1_is_started(
     broken: Cluster, tmp_path: Path
 ) -> None:
