@@ -123,6 +123,7 @@ class Operator:
     def _restored(self, *words: object) -> Ran:
         """Restore, and again where the command was killed."""
         ran = self.shell.agreeing("backup", "restore", *words)
+        self.resumed += ran.killed
         return self.shell.agreeing("backup", "restore", *words) if ran.killed else ran
 
     def _triage(self) -> Round:
