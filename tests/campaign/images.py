@@ -115,15 +115,23 @@ def nodes_from(image: MemoryImage) -> Iterator[None]:
         yield
 
 
+def supported() -> bool:
+    """Whether this machine has what a memory image needs, and its CRIU knows its kernel."""
+    return (
+        os.geteuid() == 0
+        and all(shutil.which(name) for name in ("criu", "unshare", "javac"))
+        and subprocess.run(["criu", "check"], capture_output=True).returncode == 0
+    )
+
+
 def made(kafka: Distribution, folder: Path) -> MemoryImage:
     """Train a JVM in *folder* and freeze it.
 
     Raises:
         LabError: this machine lacks what is needed, or Kafka before 4.0 is to be run.
     """
-    missing = [name for name in ("criu", "unshare", "javac") if shutil.which(name) is None]
-    if missing or os.geteuid() != 0 or kafka.major < 4:
-        raise LabError(f"{NEEDS}, and Kafka 4: {', '.join(missing) or 'not all is here'}.")
+    if not supported() or kafka.major < 4:
+        raise LabError(f"{NEEDS}; and Kafka 4: install what is missing, or leave out --image.")
     (folder / "image").mkdir(parents=True)
     (folder / "input").touch()
     trained = _training(kafka, folder)

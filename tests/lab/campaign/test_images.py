@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,21 +17,10 @@ from tests.campaign import images
 INCARNATION = re.compile(r"Incarnation (\S+) of broker (\d+)")
 
 
-def can_restore() -> bool:
-    """Whether this machine's CRIU knows its kernel."""
-    criu = shutil.which("criu")
-    return (
-        criu is not None
-        and os.geteuid() == 0
-        and shutil.which("javac") is not None
-        and subprocess.run([criu, "check"], capture_output=True).returncode == 0
-    )
-
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not can_restore(), reason=images.NEEDS),
+    pytest.mark.skipif(not images.supported(), reason=images.NEEDS),
 ]
 
 
