@@ -33,7 +33,7 @@ from breakglass.services.session import Effort
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import TopicPartition
+    from breakglass.services.model import PartitionEvidence, TopicPartition
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.check import Checked
     from breakglass.services.recovery.rescue.results import RescuedPartition
@@ -159,7 +159,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final
     from breakglass.console.partition_names import require_topics
-    from breakglass.services.recovery.rescue.spans import at_risk_of_return, unread_beside
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return
     from breakglass.services.recovery.triage import triage
 
     def look(client: ReadClient) -> tuple[str, list[AtRisk], list[RescuedPartition]]:
@@ -179,12 +179,8 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             for evidence in found.evidence.partitions
             if (risk := at_risk_of_return(evidence, broker)) is not None
         ]
-        unread: dict[int, list[TopicPartition]] = {}
-        for evidence in found.evidence.partitions:
-            for other in unread_beside(evidence, broker):
-                unread.setdefault(other, []).append(evidence.partition)
-        for other, partitions in sorted(unread.items()):
-            say(_first_or_lost(broker, other, partitions))
+        for sentence in sentences_of_unread(found.evidence.partitions, broker):
+            say(sentence)
         if not at_risk:
             say(
                 f"b{broker} cuts nothing when it returns, as far as the replicas that can be read "
@@ -195,13 +191,32 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
     return _rescue(wanted, look)
 
 
-def _first_or_lost(broker: int, other: int, partitions: Sequence[TopicPartition]) -> str:
-    """What must return before *broker*, or loses what it alone has."""
+def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) -> Iterator[str]:
+    """A sentence for each broker that could not be read: it is to return before *broker* leads."""
+    from breakglass.services.recovery.rescue.spans import inherits, unread_beside
+
+    unread: dict[tuple[int, bool], list[TopicPartition]] = {}
+    for evidence in partitions:
+        for other in unread_beside(evidence, broker):
+            unread.setdefault((other, inherits(evidence, other)), []).append(evidence.partition)
+    for (other, leads), names in sorted(unread.items()):
+        yield _first_or_lost(broker, other, names, leads=leads)
+
+
+def _first_or_lost(
+    broker: int, other: int, partitions: Sequence[TopicPartition], *, leads: bool
+) -> str:
+    """What *other* loses if *broker* leads first, and the cure; *leads* if *other* leads, too."""
     more = f" and of {len(partitions) - 1:,} more" if len(partitions) > 1 else ""
+    save = f"save b{other}'s log folders with `breakglass rescue --source log:DIR`"
+    cure = (
+        f"b{other} leads, too, if it returns first, so {save}"
+        if leads
+        else f"If b{other} can return, let b{other} return first, then run this again; else {save}"
+    )
     return (
         f"b{other} could not be read: if b{broker} leads first, b{other} cuts what it alone has of "
-        f"{min(partitions)}{more} when it returns. Let b{other} return first, then run this again; "
-        f"or save its log folders with `breakglass rescue --source log:DIR`"
+        f"{min(partitions)}{more} when it returns. {cure}"
     )
 
 

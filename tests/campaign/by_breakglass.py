@@ -21,7 +21,7 @@ from breakglass.bookkeeping.said import SaidPartition, elected, judged
 from breakglass.bookkeeping.saved import read_rescues
 from breakglass.services.errors import LabError
 from breakglass.services.lab.controller_link import ControllerLink
-from breakglass.services.lab.incidents.incident import Way
+from breakglass.services.lab.incidents.incident import Happening, Way
 from breakglass.services.lab.incidents.wreck import Wreck
 from breakglass.services.lab.proxy.proxy import Proxy
 from breakglass.services.lab.topics import reassign
@@ -36,7 +36,7 @@ DURATION_MS = 4000
 PATIENCE_SECONDS = 8.0
 SLOW_SECONDS = 0.15
 AGAIN = re.compile(r"run (this )?again")
-FIRST = re.compile(r"Let b(\d+) return first")
+FIRST = re.compile(r"let b(\d+) return first")
 LEFT_OPEN, TIMES_OUT = (
     "end it with breakglass transactions finish",
     "its producer or its timeout ends it",
@@ -170,13 +170,16 @@ class Operator:
             return False
         if verb == "await" and broker not in self.started:
             return self._await(name, broker)
-        if broker not in self.wreck.incident.curable or broker in self.started:
+        curable = broker in self.wreck.incident.curable and broker not in self.started
+        if not curable or (verb == "start" and self._disk_was_replaced(broker)):
             self.gone.add(broker)
             return True
         first = [
             other
             for other in self._rescue_before(broker)
-            if other in self.wreck.incident.curable and other not in self.started | self.gone
+            if other in self.wreck.incident.curable
+            and other not in self.started | self.gone
+            and not self._disk_was_replaced(other)
         ]
         for other in first:
             self.started.add(other)
@@ -186,6 +189,13 @@ class Operator:
             self.started.add(broker)
             self._cure(broker)
         return True
+
+    def _disk_was_replaced(self, broker: int) -> bool:
+        """Whether *broker* is not to be started: its disk is not as it was when it led."""
+        return any(
+            step.act is Happening.RETURN_EMPTY and broker in step.brokers
+            for step in self.wreck.incident.steps
+        )
 
     def _await(self, name: Name, broker: int) -> bool:
         """The controller is to elect it by itself: wait for that once."""

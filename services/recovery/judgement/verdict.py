@@ -229,7 +229,7 @@ def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
         return Verb.START, "it is not fenced but does not report its log, so restart or stop it"
     if replica.reachable:
         return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
-    return Verb.START, "start it with its disk as it was"
+    return Verb.START, "start it if its disk is as it was, else declare it gone"
 
 
 def _stuck(case: Case) -> _Finding | None:

@@ -64,7 +64,7 @@ class Share:
 
 def at_risk_of_return(evidence: PartitionEvidence, broker: int) -> AtRisk | None:
     """What is to be saved before *broker* returns; None if it does not lead, or cuts nothing."""
-    if not _inherits(evidence, broker):
+    if not inherits(evidence, broker):
         return None
     cut = cut_by_return(evidence, broker)
     return None if cut is None else AtRisk(only_holders(evidence, cut), broker)
@@ -75,7 +75,7 @@ def unread_beside(evidence: PartitionEvidence, broker: int) -> tuple[int, ...]:
 
     What they alone hold is cut, too, once they follow, and no rescue saves it before.
     """
-    if not _inherits(evidence, broker):
+    if not inherits(evidence, broker):
         return ()
     return tuple(
         [
@@ -86,7 +86,7 @@ def unread_beside(evidence: PartitionEvidence, broker: int) -> tuple[int, ...]:
     )
 
 
-def _inherits(evidence: PartitionEvidence, broker: int) -> bool:
+def inherits(evidence: PartitionEvidence, broker: int) -> bool:
     """Whether *broker* leads the partition as soon as it returns."""
     return evidence.state.offline and broker in inheritors(evidence.state)
 
