@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import age_text
 from breakglass.services.backup_watch.lines import (
     BackupPartitionLine,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from breakglass.screens.widgets.facts import Fact
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.browse.tree import (
     GONE,

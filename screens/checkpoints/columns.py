@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import age_text
 from breakglass.services.checkpoint.progress import sizes
 from breakglass.services.checkpoint.protocol.values import Status

@@ -13,7 +13,7 @@ from breakglass.screens.elect.progress import (
     left_out,
     spared,
 )
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.services.guard.consent import Price
 from breakglass.services.model import TopicPartition, Unknown, known
 from breakglass.services.recovery.guarded.election_quote import Priced

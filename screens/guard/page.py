@@ -28,7 +28,8 @@ from breakglass.screens.messages import MutationBegan
 from breakglass.screens.page import ConsentPage
 from breakglass.screens.widgets.consent import ConsentPanel
 from breakglass.screens.widgets.facts import Fact, Facts
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.guard.act import (
     Act,

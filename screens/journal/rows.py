@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from breakglass.screens.widgets.facts import Fact
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.guard.journal import UnreadableJournal
 from breakglass.services.guard.journal_view import UNKNOWN

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from breakglass.screens.widgets.facts import Fact
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.metastore.log.reader import AppliedCommand
 from breakglass.services.metastore.looking import ServiceLook

@@ -10,12 +10,15 @@ from typing import ClassVar, cast
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
+from textual.widget import Widget
 from typing_extensions import override
 
 from breakglass.screens.offline.marks import Marks, line_key, rows_of
 from breakglass.screens.offline.messages import ListingMade, WholeListing
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.incident import cells
 from breakglass.services.incident.cells import Listed
 from breakglass.services.incident.groups import GroupKey, PartitionGroup
@@ -151,6 +154,8 @@ class PartitionList(LineTable[Listed]):
         self._making = False
         """A thread lists."""
         self._then: list[Callable[[], None]] = []
+        self._kept_room: int | None = None
+        """Lines of the room that it keeps whatever is listed."""
         self._wanted: Hashable = None
         """Where the cursor belongs, and returns to when it is listed again: the first line until
         all is judged, from then on wherever the operator leaves it."""
@@ -167,6 +172,25 @@ class PartitionList(LineTable[Listed]):
         if view != self.view:
             self.view = view
             self._list()
+
+    def keep_room(self, *, keep: bool) -> None:
+        """Take no other room from what is below: it would move at every letter of a filter."""
+        self._kept_room = self.virtual_size.height if keep else None
+        if not keep:
+            self.refresh(layout=True)
+
+    @property
+    @override
+    def most_lines(self) -> int:
+        room, most = cast("Widget", self.parent).size.height, self.styles.max_height
+        taken = room if most is None else int(most.value * room // 100)
+        least = self.styles.min_height
+        return max(taken, 0 if least is None else int(least.value))
+
+    @override
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """A short list leaves its room to what is below it."""
+        return self.virtual_size.height if self._kept_room is None else self._kept_room
 
     def when_listed(self, then: Callable[[], None]) -> None:
         """Call *then* once the list is what was asked for: acts on all of it are not on another."""

@@ -79,9 +79,6 @@ def _partition(incident: Incident, row: IncidentRow, width: int) -> list[Line]:
 
 WIDE = 160
 """Columns from which the replicas stand beside the list."""
-LIST_SHARE = 60
-"""Percent of the room that a long list takes where the replicas stand below it."""
-LEAST_LIST = 4
 
 
 class OfflineScreen(FilteredPage):
@@ -97,6 +94,7 @@ class OfflineScreen(FilteredPage):
     DEFAULT_CSS = """
     #both { height: 1fr; layout: vertical; }
     #both.wide { layout: horizontal; }
+    #partitions { height: auto; min-height: 4; max-height: 60%; }
     #replicas { height: 1fr; border-top: solid $border-blurred; }
     #both.wide > #partitions { height: 1fr; max-height: 100%; }
     #both.wide > #replicas {
@@ -155,7 +153,6 @@ class OfflineScreen(FilteredPage):
 
     def on_resize(self, event: Resize) -> None:
         self.query_one("#both").set_class(event.size.width >= WIDE, "wide")
-        self.call_after_refresh(self._share_room)
 
     def show_known(self) -> None:
         incident = self.context.known.incident
@@ -299,22 +296,14 @@ class OfflineScreen(FilteredPage):
 
     @on(PartitionList.Changed)
     def _listed(self) -> None:
-        if not self.filtering:  # What is below would move at every letter.
-            self._share_room()
         self._tell()
 
-    def filtered(self) -> None:
-        self._share_room()
+    def action_filter(self) -> None:
+        self._list.keep_room(keep=True)
+        super().action_filter()
 
-    def _share_room(self) -> None:
-        """A short list leaves its room to the replicas below it."""
-        both = self.query_one("#both")
-        if not both.size.height:
-            self.call_after_refresh(self._share_room)
-            return
-        most = max(both.size.height * LIST_SHARE // 100, LEAST_LIST)
-        wanted = max(len(self._list.rows) + 1, LEAST_LIST)
-        self._list.styles.height = "1fr" if both.has_class("wide") else min(wanted, most)
+    def filtered(self) -> None:
+        self._list.keep_room(keep=False)
 
     def _draw_panel(self) -> None:
         incident, line = self._incident, self._list.current

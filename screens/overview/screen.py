@@ -28,7 +28,8 @@ from breakglass.screens.overview.troubles import TroubleRow, facts_of, trouble_c
 from breakglass.screens.page import Page
 from breakglass.screens.refreshing import in_words
 from breakglass.screens.widgets.facts import Facts
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.health.counts import NOT_READ, Trouble
 from breakglass.services.health.monitor import Health
 from breakglass.services.model import Broker, PartitionState, known

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from breakglass.screens.context import Known
 from breakglass.screens.overview.broker_rows import ASK_EVERY_SECONDS
 from breakglass.screens.widgets.facts import NO_AGE, Fact
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.sparkline import sparkline
 from breakglass.screens.widgets.status_bar import LinePart, age_text
 from breakglass.services.health.backups import BackupGlance

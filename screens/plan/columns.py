@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from breakglass.screens.widgets.line_table import Cell, LineColumn
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.words.inert import bounded

@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from breakglass.screens.widgets.dialog import Dialog, Field
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.model import TopicPartition, known
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.plan.candidates import ReplicaCandidate

@@ -22,7 +22,8 @@ from textual.widget import Widget
 from breakglass.screens.plan.asking import may_discard
 from breakglass.screens.plan.messages import DraftChanged, FormFaulty, FormReady
 from breakglass.screens.widgets.dialog import Dialog, Prompt
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.regular_file import read_regular
 

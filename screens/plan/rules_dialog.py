@@ -12,7 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from breakglass.screens.widgets.dialog import Dialog
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 
 
 class Needs(Enum):

@@ -6,12 +6,11 @@ its key, whatever rows come, go or change places. Nothing of a cell is ever read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Hashable, Sequence
 from itertools import repeat
 from operator import indexOf, is_
 from textwrap import wrap
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -24,6 +23,12 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
+from breakglass.screens.widgets.line_columns import (
+    GAP,
+    LineColumn,
+    arranged,
+    needed_widths,
+)
 from breakglass.services.words.inert import inert
 from breakglass.themes.roles import Role, role_style
 
@@ -31,37 +36,7 @@ T = TypeVar("T")
 
 SAMPLE = 300
 """Rows looked at to find how wide a column has to be."""
-GAP = 2
 CUT = "…"
-LEAST_WIDTH = 8
-"""A column that shrinks is never narrower."""
-MOST_WIDTH = 10_000
-
-
-class Cell(NamedTuple):
-    """What stands in one place of a row."""
-
-    text: str
-    role: Role | None = None
-
-
-@dataclass(frozen=True)
-class LineColumn(Generic[T]):
-    """A column: its title, and what of a row stands in it."""
-
-    title: str
-    cell: Callable[[T], Cell]
-    right: bool = False
-    """Numbers stand to the right."""
-    least_width: int = 0
-    """The column is left out where the table has fewer columns of characters than this."""
-    most: int = 40
-    """No wider than this, whatever the rows hold."""
-    shrinks: bool = False
-    """Becomes narrower first where not everything fits."""
-    yields: int = 0
-    """Left out where not everything fits, be all that shrinks as narrow as it gets: 1 before 2;
-    0 always stays."""
 
 
 class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
@@ -156,7 +131,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         self._cursor = self._place_of(before)
         self._needed = self._measure()
         self._arrange()
-        self.virtual_size = Size(self.size.width, len(rows) + 1)
+        self._lay_out()
         self._show_cursor()
         self.refresh()
         if self.current is not before:
@@ -222,7 +197,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def on_resize(self, _: Resize) -> None:
         self._arrange()
-        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
         self._show_cursor()
 
     def notify_style_update(self) -> None:
@@ -312,6 +286,18 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         self.refresh()
         return True
 
+    @property
+    def most_lines(self) -> int:
+        """Lines that can be seen at once, when all the room that it may have is taken."""
+        return self.container_size.height
+
+    def _lay_out(self) -> None:
+        """Scroll over as many lines as there are."""
+        # Found to be needed only after the layout, a bar would have all laid out again.
+        self.virtual_size = Size(0, len(self._rows) + 1)
+        if self.most_lines:
+            self.show_vertical_scrollbar = self.virtual_size.height > self.most_lines
+
     def _place_of(self, row: T | None) -> int:
         """Where *row* stands now; its old place if it is gone."""
         last = max(len(self._rows) - 1, 0)
@@ -334,57 +320,11 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     def _measure(self) -> dict[str, int]:
         step = max(len(self._rows) // SAMPLE, 1)
         sample = [self._rows[place] for place in range(0, len(self._rows), step)]
-        return {column.title: self._wanted_width(column, sample) for column in self._columns}
-
-    def _wanted_width(self, column: LineColumn[T], sample: Iterable[T]) -> int:
-        widest = max([_cells(column.cell(row).text) for row in sample], default=0)
-        return min(max(widest, cell_len(column.title)), column.most)
+        return needed_widths(self._columns, sample)
 
     def _arrange(self) -> None:
         """Which columns are shown, and how wide each is."""
-        width = self.size.width - self._signs
-        shown = [column for column in self._columns if width >= column.least_width]
-        for turn in sorted({column.yields for column in shown if column.yields}):
-            if self._over(shown, width, narrow=True) <= 0:
-                break
-            shown = [column for column in shown if column.yields != turn]
-        needed = [self._width_of(column) for column in shown]
-        wide = _shrunk(shown, needed, self._over(shown, width))
-        self._layout = tuple(zip(shown, wide, strict=True))
-
-    def _over(self, shown: Sequence[LineColumn[T]], width: int, *, narrow: bool = False) -> int:
-        """By how many characters *shown* are wider than *width*; *narrow*: after shrinking."""
-        wide = [self._width_of(column) for column in shown]
-        if narrow:
-            wide = [
-                min(needed, _least(column)) if column.shrinks else needed
-                for column, needed in zip(shown, wide, strict=True)
-            ]
-        return sum(wide) + GAP * len(wide) - width
-
-    def _width_of(self, column: LineColumn[T]) -> int:
-        return self._needed.get(column.title, len(column.title))
-
-
-def _cells(text: str) -> int:
-    """How wide *text* is drawn."""
-    return len(text) if text.isascii() and text.isprintable() else cell_len(inert(text))
-
-
-def _least(column: LineColumn[Any]) -> int:
-    return max(len(column.title), LEAST_WIDTH)
-
-
-def _shrunk(columns: Sequence[LineColumn[Any]], wide: Sequence[int], over: int) -> list[int]:
-    """Widths that together are *over* less, as far as columns shrink: the widest ones first."""
-    wide = list(wide)
-    least = [_least(column) if column.shrinks else MOST_WIDTH for column in columns]
-    for _ in range(over):
-        spare = [place for place, least_here in enumerate(least) if wide[place] > least_here]
-        if not spare:
-            break
-        wide[max(spare, key=wide.__getitem__)] -= 1
-    return wide
+        self._layout = arranged(self._columns, self._needed, self.size.width - self._signs)
 
 
 def _fitted(text: str, width: int, *, right: bool) -> str:

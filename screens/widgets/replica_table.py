@@ -66,6 +66,8 @@ class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self._make: MakeLines = _no_lines
         self._lines: Sequence[Line] = ()
+        self._folded_to = 0
+        """The width that the lines were made for."""
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -81,12 +83,13 @@ class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def on_resize(self) -> None:
-        self._fold()
+        if self.size.width != self._folded_to:
+            self._fold()
 
     def _fold(self) -> None:
-        width = max(self.size.width - 1, LEAST_WIDTH)
-        self._lines = tuple(self._make(width))
-        self.virtual_size = Size(self.size.width, len(self._lines))
+        self._folded_to = self.size.width
+        self._lines = tuple(self._make(max(self._folded_to - 1, LEAST_WIDTH)))
+        self.virtual_size = Size(0, len(self._lines))
         self.refresh()
 
     def notify_style_update(self) -> None:

@@ -14,7 +14,8 @@ from textual.widgets import Static
 
 from breakglass.screens.messages import MutationBegan, MutationEnded
 from breakglass.screens.page import Page
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 
 NOISE = b"%3|1700000000.123|FAIL|rdkafka#producer-1| connection refused\r\n"
 

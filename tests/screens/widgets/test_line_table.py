@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from textual.app import App, ComposeResult
 
-from breakglass.screens.widgets.line_table import Cell, LineColumn, LineTable
+from breakglass.screens.widgets.line_columns import Cell, LineColumn
+from breakglass.screens.widgets.line_table import LineTable
 from breakglass.themes.palettes import DARK
 from breakglass.themes.roles import Role, theme_role_style
 from tests.screens.turns import lines, text
