@@ -196,7 +196,10 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_resize(self, _: Resize) -> None:
+        before = self._layout
         self._arrange()
+        if self._layout != before:
+            self.refresh()  # The lines of the old columns have been painted.
         self._show_cursor()
 
     def notify_style_update(self) -> None:

@@ -308,3 +308,17 @@ async def test_figures_older_than_the_metadata_are_told_by_their_age(
     )
     async with opened(replace(incident, snapshot=later)) as (_, console):
         assert ("figures up to 2 min old (ctrl+r)" in lines(console)[2]) == told
+
+
+async def test_a_group_is_opened_in_one_layout_and_one_for_the_bar() -> None:
+    """Each layout paints the screen: in more of them, opening is the slowest of all keys."""
+    async with opened(many_offline(2_000, topics=2), size=(120, 40)) as (pilot, console):
+        await pilot.press("down", "down")
+        await pilot.pause()
+        laid_out: list[object] = []
+        console.screen.screen_layout_refresh_signal.subscribe(console.screen, laid_out.append)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(shown_list(console).rows) > 24, "the group")
+        await pilot.pause()
+        assert shown_list(console).show_vertical_scrollbar
+        assert 1 <= len(laid_out) <= 2
