@@ -109,8 +109,16 @@ def _figure(text: str) -> Cell:
     return Cell(text, Role.UNKNOWN if text == "?" else None)
 
 
+SHARE = 60
+"""Percent of the room that a long list takes where the replicas stand below it."""
+LEAST_LINES = 4
 AT_ONCE = 2_000
 """Rows that are listed where the key was pressed; more take a thread."""
+
+
+def _share(room: int) -> int:
+    """Lines of a long list, with its header."""
+    return max(room * SHARE // 100, LEAST_LINES)
 
 
 class PartitionList(LineTable[Listed]):
@@ -182,15 +190,14 @@ class PartitionList(LineTable[Listed]):
     @property
     @override
     def most_lines(self) -> int:
-        room, most = cast("Widget", self.parent).size.height, self.styles.max_height
-        taken = room if most is None else int(most.value * room // 100)
-        least = self.styles.min_height
-        return max(taken, 0 if least is None else int(least.value))
+        room = cast("Widget", self.parent).size.height
+        return _share(room) if self.styles.auto_dimensions else room
 
     @override
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A short list leaves its room to what is below it."""
-        return self.virtual_size.height if self._kept_room is None else self._kept_room
+        """A short list leaves its room to the replicas below it."""
+        lines = self.virtual_size.height if self._kept_room is None else self._kept_room
+        return min(max(lines, LEAST_LINES), _share(container.height))
 
     def when_listed(self, then: Callable[[], None]) -> None:
         """Call *then* once the list is what was asked for: acts on all of it are not on another."""

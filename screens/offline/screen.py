@@ -94,9 +94,9 @@ class OfflineScreen(FilteredPage):
     DEFAULT_CSS = """
     #both { height: 1fr; layout: vertical; }
     #both.wide { layout: horizontal; }
-    #partitions { height: auto; min-height: 4; max-height: 60%; }
+    #partitions { height: auto; }
     #replicas { height: 1fr; border-top: solid $border-blurred; }
-    #both.wide > #partitions { height: 1fr; max-height: 100%; }
+    #both.wide > #partitions { height: 1fr; }
     #both.wide > #replicas {
         width: 46%; border-top: none; border-left: solid $border-blurred;
     }

@@ -39,7 +39,7 @@ from breakglass.services.lab.ports import free_ports
 SOURCE = Path(__file__).with_name("WarmNode.java")
 MAIN = "WarmNode"
 KAFKA = "kafka.Kafka"
-TRAINING_RUNS = 2
+TRAINING_RUNS = 3
 TRAINING_SECONDS = 120.0
 RESTORE_SECONDS = 60.0
 POLL_SECONDS = 0.03
@@ -162,6 +162,7 @@ def _training(kafka: Distribution, folder: Path) -> subprocess.Popen[bytes]:
         "--add-opens=java.base/java.io=ALL-UNNAMED",
         f"-DZstdNativePath={_zstd(kafka, folder)}",
         *options,
+        "-Xmn12m",  # A copy reads all that was touched once, garbage included.
         MAIN,
         str(folder),
         *[str(run.properties_file) for run in runs],

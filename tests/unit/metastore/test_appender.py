@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -45,5 +46,9 @@ def test_m12_commands_that_come_together_are_one_sync(
 def test_m12_many_commands_are_a_sync_for_each_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = Generator(4).records(2 * PART + 1)
+    commands = cycle(Generator(4).records(1_000))
+    records = [
+        command._replace(offset=offset)
+        for offset, command in enumerate(islice(commands, 2 * PART + 1))
+    ]
     assert syncs_of(records, len(records), tmp_path, monkeypatch) < 20
