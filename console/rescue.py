@@ -192,7 +192,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
 
 
 def sentences_of_unread(partitions: Sequence[PartitionEvidence], broker: int) -> Iterator[str]:
-    """A sentence for each broker that could not be read: it is to return before *broker* leads."""
+    """What each broker that could not be read loses if *broker* leads first, and the cure."""
     from breakglass.services.recovery.rescue.spans import inherits, unread_beside
 
     unread: dict[tuple[int, bool], list[TopicPartition]] = {}
