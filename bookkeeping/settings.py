@@ -35,16 +35,16 @@ def read_cluster(servers: str) -> ClusterState:
     """Ask the brokers.
 
     Raises:
-        KafkaException: none answered.
+        KafkaException: none answered, or not in time.
     """
-    failure: KafkaException | None = None
+    failure: KafkaException | TimeoutError | None = None
     for _ in range(TRIES):
         admin = AdminClient({"bootstrap.servers": servers, "socket.timeout.ms": 5000}, logger=QUIET)
         try:
             return _read(admin)
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             failure = error
-    raise failure or AssertionError("unreachable")
+    raise KafkaException(f"no broker told its settings: {failure}") from failure
 
 
 def _read(admin: Any) -> ClusterState:
@@ -77,7 +77,7 @@ def _configs(admin: Any, resource: Any) -> dict[str, str] | None:
     (answer,) = admin.describe_configs([resource], request_timeout=BROKER_SECONDS).values()
     try:
         entries = answer.result(SECONDS)
-    except KafkaException:
+    except (KafkaException, TimeoutError):
         return None
     return {
         name: str(entry.value)

@@ -100,7 +100,7 @@ def columns(standing: StandingOf) -> tuple[LineColumn[ElectionRow], ...]:
 
 
 _FIGURES: tuple[LineColumn[ElectionRow], ...] = (
-    LineColumn("Topic-partition", lambda row: Cell(str(row.partition)), shrinks=True),
+    LineColumn("Topic-partition", lambda row: Cell(str(row.partition)), shrinks=True, tail="-"),
     LineColumn("Elect", lambda row: Cell("-" if row.designee is None else f"b{row.designee}")),
     LineColumn("Epoch", lambda row: Cell(count(row.epoch)), right=True, least_width=70),
     LineColumn("LEO", lambda row: Cell(count(row.log_end)), right=True, least_width=70),

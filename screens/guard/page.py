@@ -66,7 +66,7 @@ class OutcomeRow:
 
 
 COLUMNS: tuple[LineColumn[OutcomeRow], ...] = (
-    LineColumn("Topic-partition", lambda row: Cell(row.name), most=60, shrinks=True),
+    LineColumn("Topic-partition", lambda row: Cell(row.name), most=60, shrinks=True, tail="-"),
     LineColumn("State", lambda row: Cell(row.text, row.role), most=60, shrinks=True),
 )
 

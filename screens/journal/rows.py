@@ -61,7 +61,11 @@ def ending_columns() -> tuple[LineColumn[PartitionEnding], ...]:
     """Partition, how it ended, leader, price, what was rescued, why."""
     return (
         LineColumn(
-            "Topic-partition", lambda ending: Cell(str(ending.partition)), shrinks=True, most=60
+            "Topic-partition",
+            lambda ending: Cell(str(ending.partition)),
+            shrinks=True,
+            most=60,
+            tail="-",
         ),
         LineColumn("Result", lambda ending: Cell(ending.result, role_of(ending))),
         LineColumn("Leader", _leader),

@@ -64,7 +64,7 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
 
     return (
         LineColumn("Verdict", verdict),
-        LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True),
+        LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True, tail="-"),
         LineColumn("Best", _best, least_width=50),
         LineColumn("LEO", _log_end, right=True, least_width=70, yields=2),
         LineColumn("Epoch", _epoch, right=True, least_width=78, yields=1),

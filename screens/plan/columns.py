@@ -72,7 +72,7 @@ def columns_for(width: int) -> tuple[LineColumn[PlanRow], ...]:
     wide = width >= WIDE
     columns: tuple[LineColumn[PlanRow], ...] = (
         LineColumn("Verdict", _verdict),
-        LineColumn("Topic-partition", _partition, shrinks=not wide),
+        LineColumn("Topic-partition", _partition, shrinks=not wide, tail="-"),
         LineColumn("Elects", _leader),
         LineColumn("Best", _recommended),
         LineColumn("Loses", _loses, right=True),

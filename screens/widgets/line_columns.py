@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from breakglass.services.words.inert import inert
 from breakglass.themes.roles import Role
@@ -18,6 +18,10 @@ GAP = 2
 LEAST_WIDTH = 8
 """A column that shrinks is never narrower."""
 MOST_WIDTH = 10_000
+CUT = "…"
+"""Stands where a text that does not fit is cut."""
+LEAST_HEAD = 3
+"""Characters that are left of a text before its tail."""
 
 
 class Cell(NamedTuple):
@@ -41,6 +45,9 @@ class LineColumn(Generic[T]):
     """No wider than this, whatever the rows hold."""
     shrinks: bool = False
     """Becomes narrower first where not everything fits."""
+    tail: str = ""
+    """What begins with the last of these stays where a text is cut: the ``-117`` of
+    ``orders-117``."""
     yields: int = 0
     """Left out where not everything fits, be all that shrinks as narrow as it gets: 1 before 2;
     0 always stays."""
@@ -75,6 +82,23 @@ def arranged(
         shown = [column for column in shown if column.yields != turn]
     widths = wide(shown)
     return tuple(zip(shown, _shrunk(shown, widths, _over(widths, width)), strict=True))
+
+
+def fitted(text: str, width: int, *, right: bool = False, tail: str = "") -> str:
+    """*text* in exactly *width* cells; a sign stands where it is cut, before its *tail*."""
+    length = cell_len(text)
+    if length <= width:
+        return " " * (width - length) + text if right else text + " " * (width - length)
+    if width <= 1:
+        return set_cell_size(text, width)
+    kept = _tail(text, tail, width - len(CUT) - LEAST_HEAD)
+    return set_cell_size(text, width - len(CUT) - cell_len(kept)) + CUT + kept
+
+
+def _tail(text: str, sign: str, room: int) -> str:
+    """*text* from the last *sign* on; nothing where there is none, or not room enough."""
+    start = text.rfind(sign) if sign else -1
+    return text[start:] if start >= 0 and cell_len(text[start:]) <= room else ""
 
 
 def _over(widths: Sequence[int], width: int) -> int:

@@ -12,7 +12,6 @@ from operator import indexOf, is_
 from textwrap import wrap
 from typing import Any, ClassVar, Generic, TypeVar
 
-from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -27,6 +26,7 @@ from breakglass.screens.widgets.line_columns import (
     GAP,
     LineColumn,
     arranged,
+    fitted,
     needed_widths,
 )
 from breakglass.services.words.inert import inert
@@ -36,7 +36,6 @@ T = TypeVar("T")
 
 SAMPLE = 300
 """Rows looked at to find how wide a column has to be."""
-CUT = "…"
 
 
 class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
@@ -233,7 +232,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         style = self._style(Role.HEADING)
         segments = [Segment(" " * self._signs, style)]
         for column, wide in self._layout:
-            segments.append(Segment(_fitted(column.title, wide, right=column.right), style))
+            segments.append(Segment(fitted(column.title, wide, right=column.right), style))
             segments.append(Segment(" " * GAP, style))
         return _line(segments, width, style)
 
@@ -249,7 +248,8 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         for column, wide in self._layout:
             cell = column.cell(row)
             style = base if cell.role is None else self._under_cursor(plain, cell.role, cursor)
-            segments.append(Segment(_fitted(inert(cell.text), wide, right=column.right), style))
+            text = fitted(inert(cell.text), wide, right=column.right, tail=column.tail)
+            segments.append(Segment(text, style))
             segments.append(Segment(" " * GAP, base))
         return _line(segments, width, base)
 
@@ -328,14 +328,6 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Which columns are shown, and how wide each is."""
         self._layout = arranged(self._columns, self._needed, self.size.width - self._signs)
-
-
-def _fitted(text: str, width: int, *, right: bool) -> str:
-    """*text* in exactly *width* cells; what is cut ends with a sign."""
-    length = cell_len(text)
-    if length > width:
-        return set_cell_size(text, width - 1) + CUT if width > 1 else set_cell_size(text, width)
-    return " " * (width - length) + text if right else text + " " * (width - length)
 
 
 def _line(segments: list[Segment], width: int, style: Style | None = None) -> Strip:

@@ -16,7 +16,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from breakglass.screens.context import Context, Known
-from breakglass.screens.widgets.line_table import CUT
+from breakglass.screens.widgets.line_columns import CUT
 from breakglass.services.incident.election_words import alarm_lines
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.model import Unknown

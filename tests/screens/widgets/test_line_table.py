@@ -169,6 +169,25 @@ async def test_what_does_not_fit_is_cut_with_a_sign() -> None:
         assert lines(app)[1].endswith("10")
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("payments.transactions.settled-117", "payments.transact…-117"),
+        ("payments.transactions-* (9,999)", "payments.tr…-* (9,999)"),
+        ("payments.transactions.settled", "payments.transactions…"),
+        ("a-name.without.a.partition.number", "a-name.without.a.part…"),
+    ],
+)
+async def test_the_number_of_a_partition_stays_where_its_topic_is_cut(
+    name: str, shown: str
+) -> None:
+    column = LineColumn[int]("Partition", lambda row: Cell(name), shrinks=True, tail="-")
+    app = Tables([1], (column, *COLUMNS[1:2]))
+    async with app.run_test(size=(30, 5)) as pilot:
+        await pilot.pause()
+        assert shown in lines(app)[1]
+
+
 @pytest.mark.parametrize("hostile", ["[red]x[/]", "\x1b[31mred", "a‮b", "tab\there", "日本-語"])
 async def test_a_hostile_cell_is_shown_as_it_is(hostile: str) -> None:
     app = Tables([1], (LineColumn[int]("Name", lambda row: Cell(hostile)), *COLUMNS[1:2]))
