@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from breakglass.services.lab.incidents.generate import UNASKED_RETURN
 from tests.campaign.results import Result, read, seeds_text
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ Starting a JVM is half of what a campaign costs a processor. With `ARGS="--image
 - **The bookkeeper** ([bookkeeping](../bookkeeping)) shares no code with Breakglass. It reads every segment of every replica from disk, and what was saved.
 - **Breakglass** recovers by `kafka-unclean-recovery --automated-recovery`, by `breakglass unclean-recovery --automated-recovery`, or by `triage`, `plan make` and `recover`; what was saved is put back by `backup restore --tail-of`. Some commands are killed by `SIGKILL` at a random line of their journal, and resumed. Only brokers that the incident lets return are started when a verdict says so; all others are declared gone.
 - **Kafka's own tools** recover the same incident on another cluster: `kafka-topics.sh --describe --unavailable-partitions`, start what can be started, `kafka-log-dirs.sh` to find and stop brokers with empty replicas, `kafka-leader-election.sh --election-type unclean`.
-- **Lost by an election** is a record that a readable replica of an offline partition held, and that is afterwards neither in the elected log nor saved. In a compacted topic a record is not lost where a newer one of its key is kept. Where a broker returns that was in sync last, because a verdict said so or unasked, it leads by itself, and other replicas cut what they alone had taken: that is counted apart.
+- **Lost by an election** is a record that a readable replica of an offline partition held, and that is afterwards neither in the elected log nor saved. In a compacted topic a record is not lost where a newer one of its key is kept. Where a broker returns that was in sync last, because a verdict said so or unasked, it leads by itself, and other replicas cut what they alone had taken: that is counted apart. Before a broker is started, what it would cut is saved (`rescue --before-return`); nobody can do so before a return that nobody asked for.
 """
 
 Figures = Mapping[str, object]
@@ -63,8 +64,9 @@ def _side_by_side(recovered: Sequence[Result], both: Sequence[Result]) -> str:
         ("Partitions still without leader", *_sums("left", ours, kafkas)),
         ("Records that readable replicas held", *_sums("held", ours, kafkas)),
         ("**Of these lost by an election**", *_sums("lost", ours, kafkas)),
-        ("Cut when a broker returned, asked for or not", *_sums("cut", ours, kafkas)),
         ("Incidents that lost any by an election", *_counts("lost", ours, kafkas)),
+        ("Cut when brokers returned that the operator had started", *_cut(both, unasked=False)),
+        ("Cut in incidents in which a broker also returned unasked", *_cut(both, unasked=True)),
         ("Saved from losing replicas", *_sums("rescued", ours, kafkas)),
         ("Put back and compared", *_sums("put_back", ours, kafkas)),
         ("Seconds, median", *_of(median, "seconds", ours, kafkas)),
@@ -128,6 +130,13 @@ def _seeds(results: Sequence[Result], recovered: Sequence[Result]) -> str:
 
 def _sums(name: str, *sides: Sequence[Figures]) -> tuple[str, ...]:
     return tuple(f"{sum(_number(figures[name]) for figures in side):,.0f}" for side in sides)
+
+
+def _cut(both: Sequence[Result], *, unasked: bool) -> tuple[str, ...]:
+    """Records that were cut by returns, in incidents with or without an unasked return."""
+    here = [result for result in both if (UNASKED_RETURN in result.labels) == unasked]
+    kafkas = [result.kafkas for result in here if result.kafkas is not None]
+    return _sums("cut", [result.ours for result in here], kafkas)
 
 
 def _counts(name: str, *sides: Sequence[Figures]) -> tuple[str, ...]:

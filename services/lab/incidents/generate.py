@@ -23,6 +23,8 @@ from breakglass.services.lab.incidents.incident import (
 NAMES = ("orders", "ledger", "profiles", "payments", "readings")
 COMPRESSIONS = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 WAYS = (Way.DROP_IN, Way.AUTOMATED, Way.PLAN, Way.PLAN)
+UNASKED_RETURN = "unasked return"
+"""The label of an incident in which a broker returns that nobody started."""
 MOST_RECORDS = 60
 MOST_JOURNAL_LINES = 12
 
@@ -261,5 +263,5 @@ def _labels(
     labels |= {"min isr 2" for topic in topics if topic.min_isr > 1}
     labels |= {"compacted" for topic in topics if topic.compacted}
     labels |= {"curable"} if curable else set()
-    labels |= {"unasked return"} if returning is not None else set()
+    labels |= {UNASKED_RETURN} if returning is not None else set()
     return labels

@@ -59,7 +59,8 @@ def test_the_page_sums_both_sides_and_names_what_failed() -> None:
         ]
     )
     assert "| **Of these lost by an election** | 3 | 9 |" in page
-    assert "| Cut when a broker returned, asked for or not | 4 | 4 |" in page
+    assert "| Cut when brokers returned that the operator had started | 2 | 2 |" in page
+    assert "| Cut in incidents in which a broker also returned unasked | 2 | 2 |" in page
     assert "| Incidents that lost any by an election | 1 | 1 |" in page
     assert "| Records that readable replicas held | 200 | 200 |" in page
     assert f"- Seed 2: {LOST}" in page
