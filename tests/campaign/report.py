@@ -86,7 +86,7 @@ def _side_by_side(recovered: Sequence[Result], both: Sequence[Result]) -> str:
         "Each side had a cluster of its own, damaged by the same steps. "
         "Seconds are those of one machine that also ran both clusters, until the operator left; "
         "they include the start of each command and waiting for brokers. Breakglass reads what "
-        "replicas hold and saves it before it elects.",
+        "replicas hold and saves it before it elects. A broker returns unasked on its cluster alone.",
         f"In {killed:,} incidents a command of Breakglass was killed and resumed.",
         "",
     ]
