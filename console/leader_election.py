@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import ClusterSnapshot, PartitionEvidence, PartitionState
+    from breakglass.services.model import PartitionEvidence, PartitionState
     from breakglass.services.recovery.execution.routes import RouteChoice
     from breakglass.services.recovery.execution.target import PartitionOutcome
     from breakglass.services.recovery.guarded.election_quote import Priced
     from breakglass.services.recovery.plan.partition_file import Election
     from breakglass.services.recovery.triage import Triage
+    from breakglass.services.snapshot import ClusterSnapshot
 
 app = new_app()
 

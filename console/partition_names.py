@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from breakglass.services.errors import UsageError
-from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.model import TopicPartition
+from breakglass.services.snapshot import ClusterSnapshot
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<number>\d{1,10}|\*)")
 _BROKER = re.compile(r"b?(\d{1,10})")

@@ -11,7 +11,7 @@ from breakglass.services.kafka.wire.deadline import Deadline
 if TYPE_CHECKING:
     from breakglass.screens.context import Context
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import Broker
+    from breakglass.services.snapshot import Broker
 
 
 class Asking:

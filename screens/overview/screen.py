@@ -32,8 +32,9 @@ from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.health.counts import NOT_READ, Trouble
 from breakglass.services.health.monitor import Health
-from breakglass.services.model import Broker, PartitionState, known
+from breakglass.services.model import PartitionState, known
 from breakglass.services.recovery.timeline.moments import partition_numbers
+from breakglass.services.snapshot import Broker
 from breakglass.services.words.figures import count
 
 

@@ -18,8 +18,9 @@ from breakglass.services.health.brokers import BrokerHealth
 from breakglass.services.health.counts import Moves, PartitionCounts, Sample, Trouble
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health
-from breakglass.services.model import Quorum, Silent, Unknown, Voter, known
+from breakglass.services.model import Silent, Unknown, known
 from breakglass.services.recovery.judgement.succession import quorum_lost
+from breakglass.services.snapshot import Quorum, Voter
 from breakglass.services.words.figures import count
 from breakglass.services.words.inert import bounded
 from breakglass.services.words.moments import time_text

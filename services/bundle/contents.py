@@ -39,13 +39,9 @@ from breakglass.services.bundle.values import Unfit, decode
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
-from breakglass.services.model import (
-    ClusterSnapshot,
-    PartitionEvidence,
-    PartitionState,
-    TopicPartition,
-)
+from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.snapshot import ClusterSnapshot
 
 T = TypeVar("T")
 

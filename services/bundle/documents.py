@@ -13,13 +13,8 @@ from dataclasses import dataclass
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir
 from breakglass.services.kafka.cluster.shown_settings import ShownSetting
-from breakglass.services.model import (
-    ClusterDescription,
-    Quorum,
-    TopicPartition,
-    TopicSettings,
-    Unknown,
-)
+from breakglass.services.model import TopicPartition, TopicSettings, Unknown
+from breakglass.services.snapshot import ClusterDescription, Quorum
 from breakglass.services.topic_backup.batches import Marker
 from breakglass.services.topic_backup.record import TimestampType
 from breakglass.services.topic_backup.status import TopicStatus

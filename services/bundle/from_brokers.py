@@ -47,14 +47,9 @@ from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import unread
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import (
-    ClusterSnapshot,
-    Denied,
-    PartitionEvidence,
-    TopicSettings,
-    Unknown,
-)
+from breakglass.services.model import Denied, PartitionEvidence, TopicSettings, Unknown
 from breakglass.services.recovery.judgement.assessment import Assessment
+from breakglass.services.snapshot import ClusterSnapshot
 
 T = TypeVar("T")
 

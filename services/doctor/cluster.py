@@ -16,7 +16,8 @@ from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Broker, Unknown
+from breakglass.services.model import Unknown
+from breakglass.services.snapshot import Broker
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from breakglass.services.health.counts import BrokerCounts
 from breakglass.services.health.figure import Figure
-from breakglass.services.model import Broker, ClusterSnapshot, Unknown
+from breakglass.services.model import Unknown
+from breakglass.services.snapshot import Broker, ClusterSnapshot
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.cluster.broker_log_dirs import BrokerLogDir

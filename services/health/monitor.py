@@ -26,14 +26,8 @@ from breakglass.services.health.counts import (
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.minimums import Minimums
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import (
-    Broker,
-    ClusterSnapshot,
-    PartitionState,
-    Quorum,
-    TopicSettings,
-    Unknown,
-)
+from breakglass.services.model import PartitionState, TopicSettings, Unknown
+from breakglass.services.snapshot import Broker, ClusterSnapshot, Quorum
 
 if TYPE_CHECKING:
     from breakglass.services.health.answers import LogDirsAnswer

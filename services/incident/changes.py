@@ -17,12 +17,7 @@ from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
-from breakglass.services.model import (
-    ClusterDescription,
-    ClusterSnapshot,
-    PartitionState,
-    TopicPartition,
-)
+from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.evidence.contents import ContentsReading
 from breakglass.services.recovery.evidence.gather import Evidence
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
@@ -30,6 +25,7 @@ from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.triage import Triage, read_and_judge
 from breakglass.services.same_ends import differing
+from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,12 @@ from breakglass.services.kafka.wire.bootstrap import session_closing
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
-from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
+from breakglass.services.snapshot import ClusterSnapshot
 
 READING_SECONDS = 10.0
 """Seconds after which the other replicas wait for the next reading: the metadata grows old."""

@@ -35,7 +35,6 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
-    ClusterSnapshot,
     PartitionEvidence,
     PartitionState,
     ReplicaLog,
@@ -44,6 +43,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.same_ends import differing
+from breakglass.services.snapshot import ClusterSnapshot
 
 MOST_AT_ONCE = 1000
 """Partitions of a broker that are read in one request."""

@@ -26,8 +26,6 @@ from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import (
-    ClusterDescription,
-    ClusterSnapshot,
     LogDir,
     PartitionState,
     Reassignment,
@@ -36,6 +34,7 @@ from breakglass.services.model import (
     TopicSettings,
     Unknown,
 )
+from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.replicas.contents_reader import ContentsReader

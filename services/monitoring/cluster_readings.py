@@ -16,10 +16,11 @@ from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import unacknowledged
-from breakglass.services.model import Quorum, Unknown
+from breakglass.services.model import Unknown
 from breakglass.services.monitoring import meters
 from breakglass.services.monitoring.meters import MeterReadings
 from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.snapshot import Quorum
 
 T = TypeVar("T")
 UNJUDGED = "unjudged"

@@ -28,9 +28,10 @@ from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lag import Behind, CaughtUpAgain, LagAlarm
 from breakglass.services.metastore.glance import MetastoreGlance, SeenMetastore
-from breakglass.services.model import Broker, Unknown
+from breakglass.services.model import Unknown
 from breakglass.services.monitoring.cluster_readings import IncidentFigures
 from breakglass.services.monitoring.looks import Looks, MonitoredSource
+from breakglass.services.snapshot import Broker
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint

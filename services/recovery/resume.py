@@ -16,7 +16,7 @@ from breakglass.services.kafka.election_client import PARTITIONS_A_REQUEST
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
-from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.course import Course
 from breakglass.services.recovery.execution.ladder import climb
@@ -44,6 +44,7 @@ from breakglass.services.recovery.unfinished import (
     settlements,
     unless_dearer,
 )
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from breakglass.services.kafka.wire.native_rpc import (
     find_native_rpc,
     native_key,
 )
-from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.evidence.contents import Chosen, ContentsReading, nobody
 from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
@@ -31,6 +31,7 @@ from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess_all
 from breakglass.services.session import Effort
+from breakglass.services.snapshot import ClusterSnapshot
 
 Wanted = Callable[[PartitionState], bool]
 

@@ -8,13 +8,7 @@ from dataclasses import dataclass, replace
 from breakglass.services.errors import WrongCluster
 from breakglass.services.guard.consent import Price
 from breakglass.services.guard.journal_view import Details, EntryKind, JournalStep, JournalView
-from breakglass.services.model import (
-    ClusterSnapshot,
-    PartitionEvidence,
-    PartitionState,
-    TopicPartition,
-    Unknown,
-)
+from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.execution.record import target_of_item
 from breakglass.services.recovery.execution.restore_order import RESTORE, UNDO, still_ours
@@ -30,6 +24,7 @@ from breakglass.services.recovery.plan.check import more_unread
 from breakglass.services.recovery.rescue.rescue import SAVED
 from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from breakglass.services.recovery.triage import Left
+from breakglass.services.snapshot import ClusterSnapshot
 
 FOUND = "found when it was resumed"
 

@@ -8,21 +8,17 @@ from dataclasses import replace
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.row import EvidenceChunk, IncidentRow, judged_rows
 from breakglass.services.model import (
-    Broker,
-    ClusterDescription,
-    ClusterSnapshot,
     PartitionEvidence,
     PartitionState,
-    Quorum,
     Reassignment,
     Role,
     TopicPartition,
     Unknown,
-    Voter,
 )
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum, Voter
 from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline, silent, without_epochs
 
 READ_AT_MS = 1_700_000_000_000

@@ -14,19 +14,16 @@ from uuid import UUID
 
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.model import (
-    Broker,
-    ClusterDescription,
-    ClusterSnapshot,
     EpochHistory,
     EpochRange,
     FigureSource,
     LogDir,
     PartitionState,
-    Quorum,
     TopicPartition,
     TopicSettings,
 )
 from breakglass.services.recovery.evidence.assemble import BrokerAnswer
+from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum
 
 BROKERS = 200
 RACKS = 3

@@ -21,7 +21,8 @@ from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.monitor import Monitor
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionState, Quorum, Silent, Unknown, Voter
+from breakglass.services.model import PartitionState, Silent, Unknown
+from breakglass.services.snapshot import Quorum, Voter
 from tests.kit.incidents import (
     LEDGER,
     QUORUM,

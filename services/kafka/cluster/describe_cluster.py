@@ -17,7 +17,8 @@ from breakglass.services.kafka.wire.broker_errors import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Broker, ClusterDescription, Quorum, Silent, Unknown, Voter
+from breakglass.services.model import Silent, Unknown
+from breakglass.services.snapshot import Broker, ClusterDescription, Quorum, Voter
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 SILENT_QUORUM = Silent("the controller quorum does not answer")

@@ -24,7 +24,7 @@ from breakglass.services.connection.settings import ConnectionSettings, Security
 from breakglass.services.errors import ConnectFailed
 from breakglass.services.kafka.relay.client import MECHANISM, USER, RelayedClient
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Broker
+from breakglass.services.snapshot import Broker
 
 LOOPBACK = "127.0.0.1"
 BACKLOG = 128

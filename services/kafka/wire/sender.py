@@ -19,7 +19,7 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.wire.bootstrap import Opening, first_to_answer, session_closing
 from breakglass.services.kafka.wire.connection import BrokerConnection, Security
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Broker
+from breakglass.services.snapshot import Broker
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.wire.passing import Head

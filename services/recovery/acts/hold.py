@@ -27,7 +27,7 @@ from breakglass.services.guard.consent import ConsentPhrase
 from breakglass.services.guard.steps import HOLD_ELECTIONS
 from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
 from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
-from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.settings.changes import SettingChange, topics_text
 from breakglass.services.recovery.settings.looking import (
     Layers,
@@ -39,6 +39,7 @@ from breakglass.services.recovery.settings.looking import (
 )
 from breakglass.services.recovery.settings.unclean import UncleanWinner, unclean_winners
 from breakglass.services.recovery.settings.writing import SettingWriter
+from breakglass.services.snapshot import ClusterSnapshot
 
 OFF, ON = "false", "true"
 NOTHING = "Nothing is to be held: unclean election is off where a partition is offline."

@@ -37,7 +37,7 @@ from breakglass.services.words.inert import inert
 if TYPE_CHECKING:
     from breakglass.services.guard.journal_view import JournalView
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import ClusterSnapshot
+    from breakglass.services.snapshot import ClusterSnapshot
 
 RESULTS = {
     MoveResult.MOVED: TargetResult.DONE,

@@ -27,7 +27,7 @@ from breakglass.services.kafka.cluster.describe_cluster import require_same_clus
 from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.forget_leaders import intact_phrases
 from breakglass.services.recovery.acts.hold import ON
 from breakglass.services.recovery.settings.changes import SettingChange, owed, topics_text
@@ -41,6 +41,7 @@ from breakglass.services.recovery.settings.looking import (
 from breakglass.services.recovery.settings.unclean import UncleanWinner, unclean_winners
 from breakglass.services.recovery.settings.writing import SettingWriter, why_not_ours
 from breakglass.services.recovery.triage import Triage
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

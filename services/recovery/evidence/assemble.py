@@ -14,8 +14,6 @@ from itertools import pairwise
 from breakglass.services.kafka.cluster.group_offsets import GroupOffsets
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.model import (
-    ClusterDescription,
-    ClusterSnapshot,
     Denied,
     EpochHistory,
     LogDir,
@@ -29,6 +27,7 @@ from breakglass.services.model import (
     known,
 )
 from breakglass.services.quick_values import maker
+from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 from breakglass.services.uncollected import uncollected
 
 _NOT_READ = Unknown("the topic's settings were not read")

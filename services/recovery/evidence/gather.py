@@ -18,7 +18,6 @@ from breakglass.services.kafka.wire.broker_errors import unread
 from breakglass.services.kafka.wire.deadline import Deadline, until
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
 from breakglass.services.model import (
-    ClusterSnapshot,
     LogDir,
     PartitionEvidence,
     PartitionState,
@@ -33,6 +32,7 @@ from breakglass.services.recovery.evidence.assemble import (
 )
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 from breakglass.services.recovery.evidence.silence import why_silent
+from breakglass.services.snapshot import ClusterSnapshot
 
 DEEPER_EPOCHS = (64, 512, 4096)
 """How far histories are read back for replicas that share no epoch so far."""

@@ -20,7 +20,8 @@ from breakglass.services.kafka.cluster.group_offsets import (
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 class GroupBounds:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from breakglass.services.model import (
-    ClusterDescription,
-    PartitionState,
-    Reassignment,
-    Unknown,
-    known,
-)
+from breakglass.services.model import PartitionState, Reassignment, Unknown, known
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     refused,
 )
+from breakglass.services.snapshot import ClusterDescription
 
 
 @dataclass(frozen=True, slots=True)

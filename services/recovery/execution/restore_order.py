@@ -16,7 +16,7 @@ from breakglass.services.guard.journal_view import UNKNOWN, JournalView, read
 from breakglass.services.guard.lock import operator, signature
 from breakglass.services.kafka.election_client import ElectionClient, Reply
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.execution.recheck import (
@@ -33,6 +33,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     refused,
 )
+from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.state_folder import state_folder
 
 RESTORE = "restore order"

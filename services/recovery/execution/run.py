@@ -13,7 +13,7 @@ from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import ClusterSnapshot, TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.execution.attempt import BatchAttempt, journalled
 from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
 from breakglass.services.recovery.execution.confirm import Observer
@@ -30,6 +30,7 @@ from breakglass.services.recovery.execution.target import (
     order_left,
 )
 from breakglass.services.recovery.judgement.succession import quorum_lost
+from breakglass.services.snapshot import ClusterSnapshot
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""

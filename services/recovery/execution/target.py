@@ -12,7 +12,6 @@ from enum import IntEnum, StrEnum
 from uuid import UUID
 
 from breakglass.services.model import (
-    ClusterDescription,
     PartitionEvidence,
     PartitionState,
     TopicPartition,
@@ -22,6 +21,7 @@ from breakglass.services.model import (
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.assessment import internal
 from breakglass.services.recovery.judgement.ranking import Ranking, election_order, rank
+from breakglass.services.snapshot import ClusterDescription
 
 
 @quickly_made

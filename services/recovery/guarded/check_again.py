@@ -12,7 +12,7 @@ from breakglass.services.guard.journal import Journal, JournalView, read
 from breakglass.services.guard.journal_view import UNKNOWN
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
@@ -20,6 +20,7 @@ from breakglass.services.recovery.execution.target import PartitionOutcome, Reco
 from breakglass.services.recovery.resume import topics_of
 from breakglass.services.recovery.timeline.ending import endings_of
 from breakglass.services.recovery.unfinished import Remains, confirmations, remains, settlements
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

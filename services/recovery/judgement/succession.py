@@ -24,7 +24,6 @@ from functools import cached_property
 from breakglass.services.model import (
     PartitionEvidence,
     PartitionState,
-    Quorum,
     ReplicaLog,
     Role,
     Silent,
@@ -34,6 +33,7 @@ from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.eligibility import live
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records, log_rank
+from breakglass.services.snapshot import Quorum
 
 _UNASKED_QUORUM = Unknown("the controller quorum was not asked")
 

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from breakglass.services.model import Denied, Quorum, Silent, Unknown
+from breakglass.services.model import Denied, Silent, Unknown
 from breakglass.services.quick_values import maker, quickly_made
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
 from breakglass.services.recovery.judgement.cut_by_return import rescue_before
 from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.succession import quorum_lost
+from breakglass.services.snapshot import Quorum
 
 
 @quickly_made

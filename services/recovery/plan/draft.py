@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from breakglass.services.errors import EvidenceChanged
-from breakglass.services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.assessment import refusal
 from breakglass.services.recovery.plan.appraisal import UNREAD_SETTINGS
 from breakglass.services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
@@ -22,6 +22,7 @@ from breakglass.services.recovery.plan.history import PlanHistory
 from breakglass.services.recovery.plan.json_text import read_text
 from breakglass.services.recovery.plan.make import Dismissed, adopt
 from breakglass.services.recovery.plan.rows import recommended
+from breakglass.services.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
     from breakglass.services.recovery.judgement.assessment import Assessment

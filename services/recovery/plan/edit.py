@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from breakglass.services.errors import Refused, UsageError
-from breakglass.services.model import Broker, TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.judgement.assessment import (
     Verdict,
     choices,
@@ -18,6 +18,7 @@ from breakglass.services.recovery.judgement.inputs import named
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.ranking import log_rank
 from breakglass.services.recovery.plan.document import ChosenBy, PartitionRecord, Plan, PlanEntry
+from breakglass.services.snapshot import Broker
 
 Choice = Callable[[PartitionRecord, int], int | str | None]
 """A rule: from a record and its leader to another leader, a reason to leave it out, or None."""

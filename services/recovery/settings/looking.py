@@ -10,9 +10,10 @@ from breakglass.services.errors import ClusterError, NoQuorum, UsageError
 from breakglass.services.kafka.cluster.layered_setting import LayeredSetting, read_layered
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.recovery.triage import Triage, judge
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 def read_snapshot(client: ReadClient, topics: Sequence[str]) -> ClusterSnapshot:

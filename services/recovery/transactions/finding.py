@@ -25,7 +25,7 @@ from breakglass.services.kafka.replicas.list_offsets import (
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.transactions.evidence import (
     FoundMarker,
     ProvenEnd,
@@ -34,6 +34,7 @@ from breakglass.services.recovery.transactions.evidence import (
     proven,
 )
 from breakglass.services.recovery.transactions.source import SourceLog
+from breakglass.services.snapshot import ClusterSnapshot
 
 NAMED = 3
 """More partitions than these are counted."""

@@ -18,9 +18,10 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.model import Quorum, TopicPartition
+from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.restore.tail_plan import led_targets
 from breakglass.services.session import Power, ReadAccess
+from breakglass.services.snapshot import Quorum
 from tests.kit.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 
 from breakglass.services.bundle.values import DEEPEST, Unfit, decode, encode
 from breakglass.services.connection.secret import Secret
-from breakglass.services.model import (
-    ClusterSnapshot,
-    Denied,
-    Forfeited,
-    LogDir,
-    PartitionEvidence,
-    Quorum,
-    Silent,
-    Unknown,
-    Voter,
-)
+from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEvidence, Silent, Unknown
+from breakglass.services.snapshot import ClusterSnapshot, Quorum, Voter
 from tests.kit.incidents import LEDGER, QUORUM, every_verdict
 
 

@@ -24,7 +24,8 @@ from breakglass.services.divergence.replica_source import ReplicaSource
 from breakglass.services.divergence.source import Abandoned, Extent, Reading
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import Broker, TopicPartition
+from breakglass.services.model import TopicPartition
+from breakglass.services.snapshot import Broker
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType

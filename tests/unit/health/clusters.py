@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from breakglass.services.model import (
-    Broker,
-    ClusterDescription,
-    ClusterSnapshot,
     PartitionState,
-    Quorum,
     Reassignment,
     TopicPartition,
     TopicSettings,
     Unknown,
-    Voter,
 )
+from breakglass.services.snapshot import Broker, ClusterDescription, ClusterSnapshot, Quorum, Voter
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 QUORUM = Quorum(101, 7, 900, (Voter(101, 900, 0, 0), Voter(102, 890, 10, 300)))

@@ -24,7 +24,8 @@ from breakglass.services.health.monitor import Health, Monitor
 from breakglass.services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ClusterSnapshot, Denied, Silent, TopicPartition, Unknown
+from breakglass.services.model import Denied, Silent, TopicPartition, Unknown
+from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.waiting import within

@@ -9,7 +9,8 @@ import pytest
 from breakglass.services.incident.changes import Pending, changes, standing_changed
 from breakglass.services.incident.incident import tally_again, tally_of
 from breakglass.services.incident.row import EvidenceChunk, IncidentRow
-from breakglass.services.model import Broker, ClusterSnapshot, PartitionState, TopicPartition
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.snapshot import Broker, ClusterSnapshot
 from tests.kit.incidents import every_verdict, online_partition, snapshot_of
 
 INCIDENT = every_verdict()

@@ -14,7 +14,8 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.cached_answers import Unchanged
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
-from breakglass.services.model import ClusterSnapshot, Reassignment, TopicPartition
+from breakglass.services.model import Reassignment, TopicPartition
+from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.fake_cluster import FakeCluster, partitions_of
 
 PATIENCE = 10.0

@@ -11,7 +11,6 @@ from breakglass.services.model import (
     FigureSource,
     PartitionEvidence,
     PartitionState,
-    Quorum,
     Reassignment,
     ReplicaLog,
     Role,
@@ -20,6 +19,7 @@ from breakglass.services.model import (
     Unknown,
 )
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.snapshot import Quorum
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 ANOTHER_TOPIC_ID = UUID("99999999-2222-3333-4444-555555555555")

@@ -10,7 +10,8 @@ from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
 from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import Quorum, Unknown, Voter, known
+from breakglass.services.model import Unknown, known
+from breakglass.services.snapshot import Quorum, Voter
 from tests.kit.fake_cluster import FakeCluster
 
 NOW = 1_700_000_000_000

@@ -39,7 +39,7 @@ from breakglass.services.kafka.relay.relay import MOST_BROKERS, LoopbackRelay
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Broker
+from breakglass.services.snapshot import Broker
 from tests.kit.fake_broker import Body, FakeBroker
 from tests.kit.waiting import wait_until
 

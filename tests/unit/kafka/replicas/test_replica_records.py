@@ -22,7 +22,8 @@ from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.model import Broker, TopicPartition
+from breakglass.services.model import TopicPartition
+from breakglass.services.snapshot import Broker
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.topic_backup.batch_bytes import batch

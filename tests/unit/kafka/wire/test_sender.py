@@ -45,7 +45,7 @@ from breakglass.services.kafka.wire.messages.group_details import (
     DescribeShareGroupOffsetsRequest,
 )
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Broker
+from breakglass.services.snapshot import Broker
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.kit.waiting import within
 

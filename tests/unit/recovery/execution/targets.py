@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from breakglass.services.model import (
-    Broker,
-    ClusterDescription,
-    PartitionState,
-    Reassignment,
-    TopicPartition,
-    Unknown,
-)
+from breakglass.services.model import PartitionState, Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.target import ElectionTarget
+from breakglass.services.snapshot import Broker, ClusterDescription
 from tests.kit.fake_metadata import TOPIC_ID
 
 ORDERS = TopicPartition("orders", 3)

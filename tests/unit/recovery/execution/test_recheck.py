@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from breakglass.services.model import ClusterDescription, PartitionState, Reassignment, Unknown
+from breakglass.services.model import PartitionState, Reassignment, Unknown
 from breakglass.services.recovery.execution.recheck import (
     TargetCheck,
     holders,
@@ -12,6 +12,7 @@ from breakglass.services.recovery.execution.recheck import (
     recheck_log,
 )
 from breakglass.services.recovery.execution.target import ElectionTarget, RecoveryResult
+from breakglass.services.snapshot import ClusterDescription
 from tests.unit.recovery.execution.targets import (
     ANOTHER_TOPIC_ID,
     brokers,

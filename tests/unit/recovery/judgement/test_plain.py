@@ -12,7 +12,6 @@ from breakglass.services.model import (
     Forfeited,
     LogContents,
     PartitionEvidence,
-    Quorum,
     Reassignment,
     ReplicaLog,
     Role,
@@ -23,6 +22,7 @@ from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.plain import assess_plainly
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess, assess_in_full
+from breakglass.services.snapshot import Quorum
 from tests.kit.large_cluster import generated
 from tests.unit.recovery.random_histories import (
     Life,

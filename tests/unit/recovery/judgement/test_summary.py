@@ -6,19 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.model import (
-    Denied,
-    PartitionEvidence,
-    Quorum,
-    Reassignment,
-    Role,
-    Silent,
-    Unknown,
-)
+from breakglass.services.model import Denied, PartitionEvidence, Reassignment, Role, Silent, Unknown
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.snapshot import Quorum
 from tests.unit.recovery.replicas import HEALTHY, PLAIN, log, offline, silent, without_epochs
 
 LAST = Role.LAST_KNOWN_ELR

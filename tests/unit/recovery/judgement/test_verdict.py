@@ -13,7 +13,6 @@ from breakglass.services.model import (
     EpochHistory,
     LogDir,
     PartitionEvidence,
-    Quorum,
     Reassignment,
     ReplicaLog,
     Role,
@@ -24,6 +23,7 @@ from breakglass.services.recovery.judgement.assessment import Assessment, Verb, 
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess
+from breakglass.services.snapshot import Quorum
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import (
     HEALTHY,

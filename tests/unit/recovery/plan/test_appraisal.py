@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from breakglass.services.model import (
-    ClusterDescription,
-    ClusterSnapshot,
-    LogContents,
-    PartitionEvidence,
-    Unknown,
-)
+from breakglass.services.model import LogContents, PartitionEvidence, Unknown
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.appraisal import Appraisal, appraise
 from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.recovery.triage import Selection
+from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 

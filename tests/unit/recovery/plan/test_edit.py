@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.errors import Refused, UsageError
-from breakglass.services.model import (
-    Broker,
-    PartitionEvidence,
-    Reassignment,
-    TopicPartition,
-    Unknown,
-)
+from breakglass.services.model import PartitionEvidence, Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import (
     brokers_in_rack,
@@ -25,6 +19,7 @@ from breakglass.services.recovery.plan.edit import (
     set_leaders,
     without_waiting,
 )
+from breakglass.services.snapshot import Broker
 from tests.unit.recovery.plans import (
     BOMB,
     FORK,

@@ -7,13 +7,7 @@ from dataclasses import replace
 import pytest
 
 from breakglass.services.errors import WrongCluster
-from breakglass.services.model import (
-    ClusterDescription,
-    ClusterSnapshot,
-    PartitionEvidence,
-    TopicPartition,
-    Unknown,
-)
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.check import CheckStatus
 from breakglass.services.recovery.plan.document import ChosenBy, Plan
@@ -25,6 +19,7 @@ from breakglass.services.recovery.plan.draft import (
     tally,
 )
 from breakglass.services.recovery.plan.edit import exclude, set_leader
+from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 
