@@ -59,9 +59,10 @@ def check_return(
     """Say what a dead broker would lose if it started now, from its log folders on disk.
 
     A broker that starts as a follower cuts its logs to those of the present leaders. The broker is
-    safe to start when a rescue has every record that the broker would drop, byte for byte. The
-    cluster, the folders and the rescues are only read. Ends with 0 if the broker is safe to start,
-    and with 1 if it is not.
+    safe to start when a rescue has every record that the broker would drop, byte for byte, and
+    every transaction marker. That speaks of this broker's records only: what the others lose where
+    it leads as soon as it starts, `rescue --before-return` says and saves. The cluster, the folders
+    and the rescues are only read. Ends with 0 if the broker is safe to start, and with 1 if not.
     """
     from breakglass.console.stop_signal import StopSignal
 
@@ -191,6 +192,8 @@ def _hidden(
 
 def _conclude(broker: int, sources: Sequence[str], found: Sequence[ReturningReplica]) -> int:
     """Say whether it is safe to start, and what to do if it is not; the exit code."""
+    from breakglass.services.recovery.rescue.returning import lost_text
+
     unsafe = [replica for replica in found if not replica.fate.safe]
     for replica in unsafe[:SAID]:
         say(f"{replica.partition}  {replica.fate}: {replica.why}")
@@ -202,13 +205,20 @@ def _conclude(broker: int, sources: Sequence[str], found: Sequence[ReturningRepl
             f"b{broker} is safe to start: {partitions_text(len(found))}, {rescued:,} records that "
             "it drops are rescued"
         )
+        leads = [replica for replica in found if replica.leads]
+        if leads:
+            say(
+                f"it leads {partitions_text(len(leads))} as soon as it starts, and the others are "
+                f"cut to its log: first run breakglass rescue --before-return {broker}"
+            )
         return 0
     lost = sum(replica.lost for replica in found)
+    markers = sum(replica.lost_markers for replica in found)
     say(
-        f"do not start b{broker}: {lost:,} records would be lost, {partitions_text(len(unsafe))} "
-        "not safe"
+        f"do not start b{broker}: {lost_text(lost, markers)} would be lost, "
+        f"{partitions_text(len(unsafe))} not safe"
     )
-    if lost:
+    if lost or markers:
         folders = " ".join(f"--source {inert(source)}" for source in sources)
         say(f"save them: breakglass rescue {folders} --bootstrap-server HOST:PORT")
     return FAILED
@@ -264,6 +274,9 @@ def _document(
                 "records": replica.records,
                 "rescued": replica.rescued,
                 "lost": replica.lost,
+                "leads": replica.leads,
+                "markers": replica.markers,
+                "lost_markers": replica.lost_markers,
                 "first_lost": replica.first_lost,
                 "unreadable": replica.unreadable,
                 "torn": replica.torn,

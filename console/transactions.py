@@ -102,7 +102,7 @@ def finish(
     The marker is written again with WriteTxnMarkers, as the coordinator wrote it: with the same
     producer epoch, coordinator epoch, and commit or abort. The leader confirms each transaction:
     the last stable offset moves. A transaction that its coordinator still has under way is left
-    alone.
+    alone. Ends with 1 while a hanging transaction is left.
     """
     from breakglass.services.recovery.acts.end_transactions import EndTransactions
 
@@ -168,15 +168,14 @@ def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_js
     if TargetResult.UNKNOWN in results:
         return 4
     if results == {TargetResult.DONE} and len(done) == len(found.to_end):
-        return 0
+        return _left(found)
     return 1
 
 
 def _left(found: TransactionsFound) -> int:
-    """The exit code where nothing is to be ended: 1 where a hanging transaction is left."""
-    return int(
-        bool(found.unread) or any(ending.pending.hanging is True for ending in found.endings)
-    )
+    """The exit code once what is to be ended has ended: 1 where a hanging transaction is left."""
+    alone = (ending.pending for ending in found.endings if ending.marker is None)
+    return int(bool(found.unread) or any(pending.hanging is True for pending in alone))
 
 
 def _say_unknown(found: TransactionsFound) -> None:

@@ -179,15 +179,18 @@ def _calm(one: PartitionLedger) -> tuple[int, ...]:
 def _sums(ledger: IncidentLedger) -> PageTable:
     about = "~" if ledger.approximate else ""
     sums = ledger.sums
+    more = f" + ? ({ledger.uncounted:,})" if ledger.uncounted else ""
+
+    def row(name: str, found: FateSum, means: str) -> tuple[str, ...]:
+        together, *parts = _figures(found, about)
+        return (name, f"{together}{more}", *parts, means)
+
     rows: list[tuple[str, ...]] = [
-        (str(fate), *_figures(sums.get(fate, FateSum()), about), MEANS[fate])
+        row(str(fate), sums.get(fate, FateSum()), MEANS[fate])
         for fate in Fate
         if fate is not Fate.WAITING or fate in sums
     ]
-    total = total_of(sums)
-    more = f" + ? ({ledger.uncounted:,})" if ledger.uncounted else ""
-    together, *parts = _figures(total, about)
-    rows.append(("sum", f"{together}{more}", *parts, ""))
+    rows.append(row("sum", total_of(sums), ""))
     rows.append(("held", f"{about}{ledger.held:,}{more}", "", "", "", "counted apart from fates"))
     columns = ("Records", "All", "Committed", "Uncommitted", "Unproven", "What became of them")
     title = "Records of readable replicas, each (leader epoch, offset) once"

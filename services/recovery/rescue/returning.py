@@ -1,8 +1,9 @@
 """Finds the records that a dead broker would lose by starting under the present leaders.
 
 A follower truncates each log where it diverges from the leader's, and drops records before the
-leader's log start. The broker is safe to start if every dropped record is in a rescue, byte for
-byte. A log whose loss is unknown is never safe. Folders and rescues are only read.
+leader's log start. The broker is safe to start if every dropped record, and every dropped marker
+of a transaction, is in a rescue, byte for byte. A log whose loss is unknown is never safe. Folders
+and rescues are only read.
 """
 
 from __future__ import annotations
@@ -20,22 +21,26 @@ from breakglass.services.model import PartitionState, Role, TopicPartition
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
 from breakglass.services.recovery.rescue.past_leader import LeaderReach
 from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record
 
+MARKERS = ("commit", "abort")
+"""What ends a transaction. Other control records end none, nor does what compaction emptied."""
+
 
 class ReturnFate(StrEnum):
     """What happens to one replica's log when its broker starts."""
 
     KEPT = "kept"
-    """No record is dropped."""
+    """No record and no transaction marker is dropped."""
     RESCUED = "rescued"
-    """Every dropped record is in a rescue."""
+    """Every dropped record and marker is in a rescue."""
     LOST = "lost"
-    """Records would be lost."""
+    """Records or markers would be lost."""
     UNKNOWN = "unknown"
     """The result cannot be determined."""
 
@@ -64,10 +69,17 @@ class ReturningReplica:
     """Number of readable records among the dropped offsets, without transaction markers."""
     rescued: int = 0
     """Number of these records that are in a rescue."""
+    markers: int = 0
+    """Number of transaction markers among the dropped offsets."""
+    lost_markers: int = 0
+    """Number of these markers that are in no rescue: only they say how their transactions end."""
     unreadable: tuple[UnreadableRange, ...] = ()
     """Stretches of the dropped offsets that cannot be read."""
     first_lost: int | None = None
     """The lowest offset that would be lost."""
+    leads: bool = False
+    """Nobody leads the partition, and the broker leads it as soon as it starts: the other replicas
+    are cut to its log."""
     torn: bool = False
     """A torn batch follows, which nobody can read: the broker truncates it when it starts."""
 
@@ -91,6 +103,16 @@ class RescuedPartitionFolder:
         held = manifest.partition(number) if manifest else None
         if held is not None:
             yield from PartitionReader(folder, number, held).records(start, end)
+
+    def markers(self, start: int, end: int) -> Iterator[BatchState]:
+        """The transaction markers of ``[start, end)``. Raises StorageError, DamagedBackup."""
+        folder, number = LocalFolder(self.topic_folder), self.partition.partition
+        manifest = read_manifest(folder)
+        held = manifest.partition(number) if manifest else None
+        if held is not None and held.batch_log is not None:
+            for state in read_batch_log(folder, number, held.batch_log):
+                if state.marker in MARKERS and start <= state.base_offset < end:
+                    yield state
 
 
 Rescues = Mapping[TopicPartition, Sequence[RescuedPartitionFolder]]
@@ -194,14 +216,15 @@ def _leaderless(
     broker: int, described: ReturningReplica, state: PartitionState
 ) -> ReturningReplica:
     """A replica without leader: the start truncates nothing, and a later election rescues first."""
-    if state.role(broker) is Role.STALE:
+    leads = state.role(broker) is not Role.STALE
+    if not leads:
         why = "nobody leads it, so nothing is cut by a start"
     elif described.end > described.start:
         why = f"nobody leads it: b{broker} would lead it again with its log to {described.end:,}"
     else:
         why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
         return replace(described, why=why)
-    return replace(described, fate=ReturnFate.KEPT, why=why)
+    return replace(described, fate=ReturnFate.KEPT, why=why, leads=leads)
 
 
 def _follower(
@@ -232,36 +255,50 @@ def _follower(
         dropped=spans,
         records=tally.records,
         rescued=tally.rescued,
+        markers=tally.markers,
+        lost_markers=tally.lost_markers,
         unreadable=tuple(tally.unreadable),
         first_lost=tally.first_lost,
     )
-    if held.lost:
-        why = f"{held.lost:,} records are in no rescue, the first at offset {held.first_lost:,}"
+    if held.lost or held.lost_markers:
+        lost = lost_text(held.lost, held.lost_markers)
+        why = f"in no rescue: {lost}, the first at offset {held.first_lost:,}"
         return replace(held, fate=ReturnFate.LOST, why=why)
     if held.unreadable:
         first = held.unreadable[0]
         why = f"offsets {first.start:,} to {first.end - 1:,} cannot be read: {first.reason}"
         return replace(held, why=why)
-    if not held.records:
-        why = "what it drops holds no records, markers of transactions at most"
+    if not held.records and not held.markers:
+        why = "what it drops holds no records and no transaction markers"
         return replace(held, fate=ReturnFate.KEPT, why=why)
-    why = f"all {held.records:,} records that it drops are rescued"
+    why = f"all that it drops is rescued: {lost_text(held.records, held.markers)}"
     return replace(held, fate=ReturnFate.RESCUED, why=why)
+
+
+def lost_text(records: int, markers: int) -> str:
+    """``35 records``, ``35 records and 1 transaction marker``, ``1 transaction marker``."""
+    told = [f"{records:,} record{'' if records == 1 else 's'}"] if records or not markers else []
+    if markers:
+        told.append(f"{markers:,} transaction marker{'' if markers == 1 else 's'}")
+    return " and ".join(told)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts the records of a log that rescues have, each compared as a whole."""
+    """Counts the records and markers of a log that rescues have, each compared as a whole."""
 
     go_on: Callable[[], None]
     records: int = 0
     rescued: int = 0
+    markers: int = 0
+    lost_markers: int = 0
     first_lost: int | None = None
     unreadable: list[UnreadableRange] = field(default_factory=list)
 
     def count(self, log: LogSource, span: Span, rescues: Sequence[RescuedPartitionFolder]) -> None:
         """Count the records of *span*. Raises BreakglassError if a rescue cannot be read."""
         held = [_Cursor(rescue.records(span.start, span.end)) for rescue in rescues]
+        saved: frozenset[BatchState] | None = None
         for item in log.whole_batches(span.start, Reading()):
             self.go_on()
             if isinstance(item, UnreadableRange):
@@ -270,7 +307,13 @@ class _Tally:
                 continue
             if item.header.base_offset >= span.end:
                 return
-            for record in () if item.header.control else item.records:
+            if item.header.control:
+                marker = BatchState.of(item)
+                if marker.marker in MARKERS and marker.base_offset >= span.start:
+                    saved = _markers(rescues, span) if saved is None else saved
+                    self._take_marker(marker, saved)
+                continue
+            for record in item.records:
                 if span.start <= record.offset < span.end:
                     self._take(record, held)
 
@@ -280,6 +323,18 @@ class _Tally:
             self.rescued += 1
         elif self.first_lost is None:
             self.first_lost = record.offset
+
+    def _take_marker(self, marker: BatchState, saved: frozenset[BatchState]) -> None:
+        self.markers += 1
+        if marker in saved:
+            return
+        self.lost_markers += 1
+        if self.first_lost is None:
+            self.first_lost = marker.base_offset
+
+
+def _markers(rescues: Sequence[RescuedPartitionFolder], span: Span) -> frozenset[BatchState]:
+    return frozenset(state for rescue in rescues for state in rescue.markers(span.start, span.end))
 
 
 class _Cursor:

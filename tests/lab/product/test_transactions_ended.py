@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -105,6 +105,27 @@ def test_r18_the_list_says_which_hang_and_what_their_markers_say(lab: Recovered)
     assert (orphan["end"], orphan["why"]) == (None, "no log was named that may hold its marker")
 
 
+def test_r18_a_broker_that_alone_has_a_marker_is_safe_to_start_once_a_rescue_has_it(
+    lab: Recovered, tmp_path: Path
+) -> None:
+    (logs,) = lab.cluster.broker(3).layout.log_dirs
+    check = ("return", "--from", f"log:{logs}", "--rescued", tmp_path, "--json")
+    before = told_of(run(lab, *check), ORPHAN)
+    assert (before["fate"], before["records"], before["lost_markers"]) == ("lost", 0, 1)
+    assert before["why"] == f"in no rescue: 1 transaction marker, the first at offset {SHARED}"
+    saved = run(lab, "rescue", "--from", folder(lab, ORPHAN), "--to", tmp_path, "--json")
+    assert saved.code == 0, saved.err
+    after = told_of(run(lab, *check), ORPHAN)
+    assert (after["fate"], after["markers"], after["lost_markers"]) == ("rescued", 1, 0)
+
+
+def told_of(checked: Ended, partition: TopicPartition) -> Any:
+    """What `return` says of the partition; others are not rescued, so b3 is not safe to start."""
+    assert checked.code == 1, checked.err
+    (one,) = [one for one in checked.document["partitions"] if one["topic"] == partition.topic]
+    return one
+
+
 def test_r18_a_marker_of_a_dead_brokers_log_folder_commits_and_consumers_read_on(
     lab: Recovered,
 ) -> None:
@@ -115,8 +136,9 @@ def test_r18_a_marker_of_a_dead_brokers_log_folder_commits_and_consumers_read_on
     assert (unarmed.code, unasked.code, unasked.said[-1]) == (3, 3, f"consent: {phrase}")
     assert consume(lab.cluster, BILLING, isolation="read_committed") == {}
 
-    ended = run(lab, *ENDED, *only(BILLING), *source, "--write", "--consent", phrase)
-    assert ended.code == 0, ended.err
+    both = (*only(BILLING), *only(ORPHAN))
+    ended = run(lab, *ENDED, *both, *source, "--write", "--consent", phrase)
+    assert (ended.code, "left alone: no log was named" in ended.err) == (1, True), ended.err
     assert ended.out.strip().endswith(f"committed: last stable offset 0 -> {RECORDS + SINCE + 1}")
     assert open_transactions(lab.cluster, 2, BILLING) == {}
     assert len(consume(lab.cluster, BILLING, isolation="read_committed")) == RECORDS + SINCE

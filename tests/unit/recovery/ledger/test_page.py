@@ -99,6 +99,8 @@ def test_an_earlier_journal_shows_question_marks(tmp_path: Path) -> None:
     assert page.verdict.endswith("of 4 partitions not all could be counted.")
     row = next(row for row in cells(page, "Partitions with more") if row[0] == "ledger-3")
     assert row[2:8] == ("?",) * 6
+    sums = {row[0]: row[1] for row in cells(page, "Records of readable replicas")}
+    assert (sums["lost"], sums["rescued"], sums["sum"]) == ("0 + ? (4)",) * 3
 
 
 def test_sums_that_do_not_add_up_are_said_first(tmp_path: Path) -> None:

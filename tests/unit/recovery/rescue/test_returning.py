@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -23,9 +24,11 @@ from breakglass.services.recovery.rescue.returning import (
     returning,
 )
 from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID, OTHER_ID = UUID(int=1), UUID(int=2)
@@ -63,9 +66,21 @@ class Held(RescuedPartitionFolder):
         object.__setattr__(self, "held", tuple(records))
 
     held: tuple[Record, ...]
+    marked: tuple[BatchState, ...] = ()
 
     def records(self, start: int, end: int) -> Iterator[Record]:
         yield from (record for record in self.held if start <= record.offset < end)
+
+    def markers(self, start: int, end: int) -> Iterator[BatchState]:
+        yield from (state for state in self.marked if start <= state.base_offset < end)
+
+
+class Marked(Held):
+    """A rescue in memory that has transaction markers."""
+
+    def __init__(self, records: Sequence[Record], marked: Sequence[BatchState]) -> None:
+        super().__init__(records)
+        object.__setattr__(self, "marked", tuple(marked))
 
 
 def records(log: ReplicaFolder, start: int, end: int) -> list[Record]:
@@ -97,6 +112,45 @@ def test_only_what_is_the_same_to_the_byte_counts_as_rescued(log: ReplicaFolder)
     assert (part.fate, part.lost, part.first_lost) == (ReturnFate.LOST, 1, 90)
 
 
+COMMIT, LEADER_CHANGE = 1, 2
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> ReplicaFolder:
+    """Offsets 0 to 9 of b3, the commit marker of a transaction at 10, a leader change at 11."""
+    folder = tmp_path / "ended" / "orders-0"
+    marker = batch([control_record(10, COMMIT)], flags=CONTROL | TRANSACTIONAL)
+    other = batch([control_record(11, LEADER_CHANGE)], flags=CONTROL)
+    write(folder, 0, [*tens(0, 10), marker, other])
+    return ReplicaFolder(folder, ORDERS, TOPIC_ID, compacted=False)
+
+
+def test_r18_a_marker_that_no_rescue_has_is_a_loss_though_no_record_is(
+    ended: ReplicaFolder,
+) -> None:
+    alone = fate(ended, parts=10)
+    assert (alone.fate, alone.records, alone.lost) == (ReturnFate.LOST, 0, 0)
+    assert (alone.markers, alone.lost_markers, alone.first_lost) == (1, 1, 10)
+    assert alone.why == "in no rescue: 1 transaction marker, the first at offset 10"
+
+    log = open_log("log", ended.path).whole_batches(10, Reading())
+    states = [BatchState.of(item) for item in log if isinstance(item, RecordBatch)]
+    saved = fate(ended, parts=10, rescues={ORDERS: [Marked((), states)]})
+    assert (saved.fate, saved.lost_markers) == (ReturnFate.RESCUED, 0)
+    assert saved.why == "all that it drops is rescued: 1 transaction marker"
+    another = [replace(state, marker="abort") for state in states]
+    assert fate(ended, parts=10, rescues={ORDERS: [Marked((), another)]}).lost_markers == 1
+
+
+def test_control_records_that_end_no_transaction_may_be_dropped(ended: ReplicaFolder) -> None:
+    assert fate(ended, parts=11).fate is ReturnFate.KEPT
+
+
+def test_records_and_markers_are_counted_apart(ended: ReplicaFolder) -> None:
+    found = fate(ended, parts=5)
+    assert found.why == "in no rescue: 5 records and 1 transaction marker, the first at offset 5"
+
+
 def test_damage_among_what_is_dropped_is_never_safe(log: ReplicaFolder) -> None:
     (segment,) = log.path.glob("*.log")
     held = records(log, 80, 90)
@@ -124,8 +178,10 @@ def test_without_a_leader_nothing_is_cut_and_an_empty_last_leader_is_not_to_star
     log: ReplicaFolder, tmp_path: Path
 ) -> None:
     offline = state(leader=None, isr=(3,))
-    assert "would lead it again with its log to 100" in fate(log, of=offline).why
-    assert fate(log, of=state(leader=None, isr=(1,))).fate is ReturnFate.KEPT
+    leads, stale = fate(log, of=offline), fate(log, of=state(leader=None, isr=(1,)))
+    assert "would lead it again with its log to 100" in leads.why
+    assert (leads.fate, stale.fate) == (ReturnFate.KEPT, ReturnFate.KEPT)
+    assert (leads.leads, stale.leads) == (True, False)
     empty = tmp_path / "empty" / "orders-0"
     write(empty, 0, [])
     found = fate(ReplicaFolder(empty, ORDERS, TOPIC_ID, compacted=False), of=offline)
