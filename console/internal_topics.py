@@ -152,8 +152,15 @@ def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
                     f"{loss.partition}  ? {tail.not_understood:,} records are of a version that is "
                     "not known"
                 )
-    if not any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
+    if any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
+        return
+    if any(loss.compared for loss in found):
         say("No log that was compared has anything that the kept ones have not.")
+    else:
+        say(
+            "Nothing was compared: followers have cut their logs to their leaders' already. Name a "
+            "dead broker's log folder, or a rescue, by --source."
+        )
 
 
 def _document(one: InternalLoss) -> dict[str, Any]:
@@ -162,6 +169,7 @@ def _document(one: InternalLoss) -> dict[str, Any]:
         "partition": one.partition.partition,
         "leader": one.leader,
         "kept": one.kept,
+        "compared": one.compared,
         "not_compared": one.unread,
         "lost": [
             {

@@ -65,6 +65,8 @@ class InternalLoss:
     tails: tuple[LostTail, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     """Logs that could not be compared, with the reason."""
+    compared: tuple[str, ...] = ()
+    """Logs that were compared: those of brokers first, then the sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class InternalSearch:
                 state.partition, state.leader, kept, unread={f"b{kept}": str(error)}
             )
         tails: list[LostTail] = []
+        compared: list[str] = []
         # Followers have already truncated to their leader's log.
         others = sorted(live.intersection(state.assignment) - {kept}) if state.offline else []
         held = [source for source in self.sources if source.partition == state.partition]
@@ -131,9 +134,13 @@ class InternalSearch:
                 continue
             if isinstance(tail, Unknown):
                 unread[name] = tail.reason
-            elif tail is not None:
+                continue
+            compared.append(name)
+            if tail is not None:
                 tails.append(tail)
-        return InternalLoss(state.partition, state.leader, kept, tuple(tails), unread)
+        return InternalLoss(
+            state.partition, state.leader, kept, tuple(tails), unread, tuple(compared)
+        )
 
 
 def _of_broker(comparison: _Comparison, broker: int) -> Callable[[], LostTail | Unknown | None]:

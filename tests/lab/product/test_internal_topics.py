@@ -58,6 +58,8 @@ class Course(NamedTuple):
     """Before the election, from b3's disk."""
     after: Ended
     """After it, from the same disk."""
+    unsourced: Ended
+    """After it, without that disk."""
     offsets: dict[str, int]
     written: dict[str, Written]
     """What became of a record of each writer."""
@@ -97,9 +99,11 @@ def course(
                 partition.topic, partition.partition, lambda state: state.leader == 1, "b1 to lead"
             )
         after = told(cluster)
+        server = ("--bootstrap-server", cluster.bootstrap_servers)
         yield Course(
             before,
             after,
+            breakglass("internal-topics", "--json", *server),
             {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)},
             {one: started_again(cluster, one, starts) for one, starts in WRITERS.items()},
             share_start(cluster) if shares else None,
@@ -319,6 +323,14 @@ def test_r17_share_groups_are_told_what_is_delivered_again(course: Course) -> No
     shared = keys(course.before)["share group", SHARING]
     assert shared["back"] == SHARED_LATER
     assert course.share_start == SHARED_OUT
+
+
+def test_r17_after_the_election_nothing_is_compared_without_a_source(course: Course) -> None:
+    compared = [name for one in course.after.document["partitions"] for name in one["compared"]]
+    assert compared
+    assert all(name.startswith("log:") for name in compared)
+    assert all(one["compared"] == [] for one in course.unsourced.document["partitions"])
+    assert "Nothing was compared: followers have cut their logs" in course.unsourced.err
 
 
 def test_r17_the_topics_come_in_the_order_of_their_recovery(course: Course) -> None:
