@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from breakglass.services.incident.listing import Listing
     from breakglass.services.incident.row import IncidentRow
     from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
+    from breakglass.services.recovery.rescue.return_check import ReturnCheck
     from breakglass.services.recovery.rescue.spans import AtRisk
 
 
@@ -55,6 +56,14 @@ class RescueFinished(Message):
     """A rescue is over: one result for each partition."""
 
     results: Sequence[RescuedPartition]
+
+
+@dataclass(eq=False)
+class ReturnChecked(Message, bubble=False):
+    """What a dead broker would lose has been read, or why it cannot be."""
+
+    check: ReturnCheck | None
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,13 @@ class OfflineScreen(FilteredPage):
             tooltip="Declare brokers whose disks are lost for good",
         ),
         Binding(
+            "R",
+            "dead_broker",
+            "Return",
+            show=False,
+            tooltip="What a dead broker would lose if it started, from its log folders",
+        ),
+        Binding(
             "h", "hold", "Hold elections", show=False, tooltip="Keep the controller from electing"
         ),
         Binding(
@@ -140,6 +147,8 @@ class OfflineScreen(FilteredPage):
         self._drawn: tuple[object, ...] = ()
         """What the panel shows."""
         self._drawn_key: Hashable = None
+        self._folders = ""
+        """Log folders of a dead broker, as they were given last."""
 
     def body(self) -> Iterator[Widget]:
         yield ListingLine()
@@ -248,6 +257,19 @@ class OfflineScreen(FilteredPage):
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))
+
+    def action_dead_broker(self) -> None:
+        """Ask for the log folders of a broker that is down."""
+        from breakglass.screens.offline.dead_broker import folders_prompt
+
+        self.app.push_screen(folders_prompt(self._folders), self._check_return)
+
+    def _check_return(self, given: str | None) -> None:
+        from breakglass.screens.offline.dead_broker import DeadBrokerScreen, folders_in
+
+        if given is not None:
+            self._folders = given
+            self.app.push_screen(DeadBrokerScreen(self.context, folders_in(given)))
 
     def action_hold(self) -> None:
         """Keep unclean elections from coming, whatever is marked: the act finds its topics."""

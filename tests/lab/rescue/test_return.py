@@ -6,6 +6,7 @@ the rescue, then b3 starts, and what its logs have lost by then is what was fore
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -29,8 +30,12 @@ from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
+from tests.kit.incidents import incident_of
 from tests.kit.program import Ended, breakglass
+from tests.lab.metastore.commands import access_to
 from tests.lab.scenarios.damaged import Damaged
+from tests.screens.consoles import console_on
+from tests.screens.turns import text, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -75,6 +80,8 @@ class Course(NamedTuple):
     rescued: Ended
     after: Ended
     running: Ended
+    screens: dict[str, str]
+    """What `R` of the console showed before the rescue, and after it."""
     disk: dict[str, DiskLog]
     """b3's logs before it was started."""
     returned: dict[str, DiskLog]
@@ -101,18 +108,23 @@ def course(
         delete(lab, DELETED)
         tear(lab, TAILS[0])
         disk, files = logs(lab), everything(lab)
-        to = folder / "rescues"
+        state = folder / "state"
+        to = state / "rescue"
         before = check(lab, "--rescued", to)
         one = check(lab, "--rescued", to, directories=1)
+        screens = {"before": asyncio.run(on_screen(lab, state, "NOT safe to start"))}
         rescued = save(lab, to)
         after = check(lab, "--rescued", to)
+        screens["after"] = asyncio.run(on_screen(lab, state, "b3 is safe to start"))
         untouched = everything(lab) == files
         cluster.broker(3).start()
         for topic in TAILS:
             cluster.wait_partition(topic, 0, lambda state: 3 in state.isr, "b3 to follow")
         running = check(lab, "--rescued", to, "--while-running")
         stray = any(folder.name.endswith("-stray") for folder in all_folders(lab))
-        yield Course(before, one, rescued, after, running, disk, logs(lab), untouched, stray)
+        yield Course(
+            before, one, rescued, after, running, screens, disk, logs(lab), untouched, stray
+        )
 
 
 def directories(lab: Damaged) -> list[Path]:
@@ -135,6 +147,17 @@ def run(lab: Damaged, *words: object) -> Ended:
 
 def check(lab: Damaged, *words: object, directories: int | None = None) -> Ended:
     return run(lab, "return", *from_logs(lab, directories), *words)
+
+
+async def on_screen(lab: Damaged, state: Path, words: str) -> str:
+    """What a read-only console shows when it is given b3's folders."""
+    console = console_on(incident_of(), access=access_to(lab.cluster), state_folder=state)
+    async with console.run_test(size=(120, 40)) as pilot:
+        await pilot.press("R")
+        await until(pilot, lambda: "Log folders of the broker" in text(console), "the question")
+        await pilot.press(*", ".join(map(str, directories(lab))), "enter")
+        await until(pilot, lambda: words in text(console), words)
+        return text(console)
 
 
 def save(lab: Damaged, to: Path) -> Ended:
@@ -252,6 +275,15 @@ def test_what_it_lost_by_starting_is_what_was_foretold_and_is_in_the_rescue(
     for topic in (KEPT, ALONE):
         assert course.disk[topic].identities <= course.returned[topic].identities
     assert course.stray
+
+
+def test_the_offline_screen_shows_it_for_the_broker_of_the_folders(course: Course) -> None:
+    before, after = course.screens["before"], course.screens["after"]
+    lost = f"{OWN} records, the first at offset {SHARED}"
+    assert f"{TAILS[0]}-0  lost: in no rescue: {lost}" in before
+    assert "do not start b3: 35 records would be lost, 5 partitions not safe" in before
+    assert "save them: breakglass rescue --source log:" in before
+    assert f"{OWN * len(TAILS)} records that it drops are rescued" in " ".join(after.split())
 
 
 def test_a_broker_that_runs_is_refused(course: Course) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from breakglass.screens.help import HelpScreen
 from breakglass.screens.messages import CopyAsked, DiffAsked, ElectionAsked, OfflineAsked, PlanAsked
 from breakglass.screens.offline import partition_list
+from breakglass.screens.offline.dead_broker import folders_in
 from breakglass.screens.offline.forecast import ForecastScreen
 from breakglass.screens.offline.partition import PartitionScreen
 from breakglass.services.incident.listing import listing
@@ -243,6 +245,24 @@ class TestActs:
                 "Close group", "Clear filter",
             ):  # fmt: skip
                 assert words in shown
+
+
+class TestDeadBroker:
+    async def test_r_asks_for_folders_and_says_why_they_cannot_be_read(
+        self, tmp_path: Path
+    ) -> None:
+        async with opened(every_verdict(), size=(100, 30)) as (pilot, console):
+            await pilot.press("R")
+            await until(pilot, lambda: "Log folders of the broker" in text(console), "a question")
+            await pilot.press("enter")
+            await until(pilot, lambda: "Name a folder" in text(console), "the fault")
+            await pilot.press(*f"log:{tmp_path / 'gone'}", "enter")
+            await until(pilot, lambda: "is no folder" in text(console), "the trouble")
+            await pilot.press("escape")
+            assert shown_list(console).has_focus
+
+    def test_several_folders_are_parted_by_commas(self) -> None:
+        assert folders_in(" log:/a b/logs ,/c,") == ("/a b/logs", "/c")
 
 
 class TestForecast:

@@ -1,0 +1,205 @@
+"""Checks a dead broker: what each of its replicas would lose if the broker started now.
+
+The broker is known by its log folders. The cluster, the folders and the rescues are only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from shlex import quote
+
+from breakglass.services import patience
+from breakglass.services.errors import BreakglassError, Refused, UsageError, WrongCluster
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
+from breakglass.services.recovery.rescue.from_log import log_end
+from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
+from breakglass.services.recovery.rescue.returning import (
+    ReturningReplica,
+    absent,
+    lost_text,
+    rescues_in,
+    returning,
+)
+from breakglass.services.snapshot import ClusterSnapshot
+from breakglass.services.words.figures import partitions_text
+
+SAID = 20
+"""More replicas that are not safe are counted, not named."""
+
+
+@dataclass(frozen=True)
+class ReturnCheck:
+    """What the start of one broker would cost."""
+
+    broker: int
+    cluster_id: str
+    folders: tuple[BrokerFolder, ...]
+    replicas: tuple[ReturningReplica, ...]
+    """One for each replica of the broker: those in its folders, then those in none."""
+
+    @cached_property
+    def unsafe(self) -> tuple[ReturningReplica, ...]:
+        return tuple(replica for replica in self.replicas if not replica.fate.safe)
+
+    @property
+    def safe(self) -> bool:
+        """Whether the broker may be started."""
+        return not self.unsafe
+
+    @cached_property
+    def lost(self) -> int:
+        """Records that would be lost."""
+        return sum(replica.lost for replica in self.replicas)
+
+    @cached_property
+    def lost_markers(self) -> int:
+        """Transaction markers that would be lost."""
+        return sum(replica.lost_markers for replica in self.replicas)
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What is not safe and why, whether the broker may be started, and what to do first."""
+        for replica in self.unsafe[:SAID]:
+            yield f"{replica.partition}  {replica.fate}: {replica.why}"
+        if len(self.unsafe) > SAID:
+            yield f"and {len(self.unsafe) - SAID:,} more: breakglass return --json names them all"
+        yield from self._safe() if self.safe else self._unsafe()
+
+    def _safe(self) -> Iterator[str]:
+        rescued = sum(replica.rescued for replica in self.replicas)
+        yield (
+            f"b{self.broker} is safe to start: {partitions_text(len(self.replicas))}, "
+            f"{rescued:,} records that it drops are rescued"
+        )
+        leads = sum(replica.leads for replica in self.replicas)
+        if leads:
+            yield (
+                f"it leads {partitions_text(leads)} as soon as it starts, and the others are cut "
+                f"to its log: first run breakglass rescue --before-return {self.broker}"
+            )
+
+    def _unsafe(self) -> Iterator[str]:
+        yield (
+            f"do not start b{self.broker}: {lost_text(self.lost, self.lost_markers)} would be "
+            f"lost, {partitions_text(len(self.unsafe))} not safe"
+        )
+        if self.lost or self.lost_markers:
+            sources = " ".join(
+                f"--source {quote(f'{LOG}{folder.path}')}" for folder in self.folders
+            )
+            yield f"save them: breakglass rescue {sources} --bootstrap-server HOST:PORT"
+
+
+def check_return(
+    client: ReadClient,
+    folders: Sequence[BrokerFolder],
+    rescues: Sequence[Path],
+    go_on: Callable[[], None] = lambda: None,
+) -> ReturnCheck:
+    """What the broker of *folders* loses by starting; *rescues* are folders of rescues.
+
+    *go_on* is called now and then; an exception that it raises ends the reading.
+
+    Raises:
+        UsageError: the folders do not say whose they are, or are of several brokers.
+        WrongCluster: the folders are of another cluster.
+        Refused: the broker runs.
+        Unreachable: no broker serves the cluster's metadata.
+    """
+    broker, cluster_id = _one_broker(folders)
+    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+    _require_down(snapshot, broker, cluster_id)
+    states = {state.partition: state for state in snapshot.partitions}
+    replicas = sorted(
+        (replica for folder in folders for replica in folder.replicas),
+        key=lambda replica: replica.partition,
+    )
+    reaches = _reaches(client, replicas, states)
+    held = rescues_in(rescues, states)
+    hidden = _hidden(client, {replica.partition.topic for replica in replicas}, states)
+    found = [
+        returning(
+            broker,
+            replica,
+            states.get(replica.partition),
+            reaches.get(replica.partition),
+            held,
+            go_on,
+            hidden.get(replica.partition.topic, ""),
+        )
+        for replica in replicas
+    ]
+    there = {replica.partition for replica in replicas}
+    missing = [
+        absent(broker, state)
+        for name, state in sorted(states.items())
+        if broker in state.assignment and name not in there
+    ]
+    return ReturnCheck(broker, cluster_id, tuple(folders), (*found, *missing))
+
+
+def _one_broker(folders: Sequence[BrokerFolder]) -> tuple[int, str]:
+    """Whose folders these are, and of which cluster."""
+    brokers = {(folder.broker, folder.cluster_id) for folder in folders}
+    broker, cluster_id = next(iter(brokers))
+    if len(brokers) > 1:
+        raise UsageError("these folders are of several brokers: check each broker by itself")
+    if broker is None or cluster_id is None:
+        raise UsageError(
+            f"{folders[0].path} does not say whose it is: name the folder with meta.properties"
+        )
+    return broker, cluster_id
+
+
+def _require_down(snapshot: ClusterSnapshot, broker: int, cluster_id: str) -> None:
+    if snapshot.cluster_id != cluster_id:
+        raise WrongCluster(
+            f"these folders are of cluster {cluster_id}, and the addresses lead to "
+            f"{snapshot.cluster_id}: connect to the broker's own cluster"
+        )
+    if snapshot.description.fenced(broker) is False:
+        raise Refused(
+            f"b{broker} runs, or was stopped a moment ago: its logs are cut already where they "
+            "differ; if it is stopped, wait until the cluster has fenced it"
+        )
+
+
+def _reaches(
+    client: ReadClient,
+    replicas: Sequence[ReplicaFolder],
+    states: Collection[TopicPartition],
+) -> dict[TopicPartition, LeaderReach]:
+    """How far the present leaders have the logs of *replicas*."""
+    ends: dict[TopicPartition, int] = {}
+    for replica in replicas:
+        # A log that cannot be read is reported with the reason by `returning`.
+        with suppress(BreakglassError):
+            ends[replica.partition] = log_end(replica)
+    led = [
+        replica for replica in replicas if replica.partition in states and replica.partition in ends
+    ]
+    kept = kept_by_leaders(client, led, ends, Deadline.after(patience.SNAPSHOT))
+    return {reach.partition: reach for reach in kept}
+
+
+def _hidden(
+    client: ReadClient, topics: Collection[str], states: dict[TopicPartition, PartitionState]
+) -> dict[str, str]:
+    """Which of *topics* the cluster may have and does not show to this user, and why.
+
+    Brokers leave out, without a word, what a user may not describe, unless it is named.
+    """
+    found: dict[str, str] = {}
+    for topic in sorted(set(topics) - {name.topic for name in states}):
+        try:
+            client.partitions([topic], Deadline.after(patience.SNAPSHOT))
+        except BreakglassError as error:
+            found[topic] = str(error)
+    return found
