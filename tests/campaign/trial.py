@@ -162,6 +162,8 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
     if scene.offline:
         operator.recover()
     seconds, commands = time.monotonic() - began - operator.looking, shell.commands
+    if not wreck.awake:
+        return _nobody_runs(wreck, scene, operator, shell, seconds)
     wreck.settle()
     readable = _required(scene, operator.started)
     saved = read_rescues(shell.state / "rescue")
@@ -195,6 +197,27 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         shell.phrases,
         operator.resumed,
         tuple(findings),
+    )
+
+
+def _nobody_runs(
+    wreck: Wreck, scene: _Scene, operator: Operator, shell: Shell, seconds: float
+) -> Outcome:
+    """The last broker that ran was to be stopped, and none can be started: nobody can be elected.
+
+    No broker can be asked then, and none has cut anything.
+    """
+    return replace(
+        unplayed(wreck.incident.way, ""),
+        offline=len(scene.offline),
+        left=len(scene.offline),
+        elected=len(operator.elected),
+        held=_count(_required(scene, operator.started)),
+        seconds=round(seconds, 1),
+        commands=shell.commands,
+        phrases=shell.phrases,
+        resumed=operator.resumed,
+        findings=(*_said(wreck, operator), *_hung(shell)),
     )
 
 
