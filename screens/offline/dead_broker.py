@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -19,7 +18,13 @@ from breakglass.screens.messages import CopyAsked
 from breakglass.screens.offline.messages import ReturnChecked
 from breakglass.screens.page import Page
 from breakglass.screens.widgets.dialog import Prompt
-from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
+from breakglass.screens.widgets.replica_table import (
+    Line,
+    ReplicaTable,
+    TablePiece,
+    plain_text,
+    reason_lines,
+)
 from breakglass.services.errors import BreakglassError, Refused
 from breakglass.services.words.figures import partitions_text
 from breakglass.themes.roles import Role
@@ -90,8 +95,7 @@ class DeadBrokerScreen(Page):
         self.dismiss()
 
     def action_copy(self) -> None:
-        lines = ("".join(piece.text for piece in line) for line in self._told(COPIED_WIDTH))
-        text = "\n".join(line.rstrip() for line in lines)
+        text = plain_text(self._told(COPIED_WIDTH))
         self.app.post_message(CopyAsked(text, "what its start would lose"))
 
     @on(ReturnChecked)
@@ -105,8 +109,7 @@ class DeadBrokerScreen(Page):
         from breakglass.services.recovery.rescue.broker_folder import LOG, open_log_folder
         from breakglass.services.recovery.rescue.return_check import check_return
 
-        state = self.context.state_folder
-        rescues: Path = default_folder() if state is None else state / "rescue"
+        rescues = default_folder(self.context.state_folder)
         try:
             folders = [open_log_folder(f"{LOG}{folder}") for folder in self._folders]
             with self.context.reading() as client:

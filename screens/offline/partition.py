@@ -17,6 +17,7 @@ from breakglass.screens.widgets.replica_table import (
     ReplicaTable,
     TablePiece,
     partition_lines,
+    plain_text,
     reason_lines,
 )
 from breakglass.services.model import (
@@ -97,7 +98,7 @@ class PartitionScreen(Page):
 
     def action_copy(self) -> None:
         lines = self._told(False, COPIED_WIDTH)
-        text = "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
+        text = plain_text(lines)
         self.app.post_message(CopyAsked(text, f"the facts about {self._partition}"))
 
 

@@ -25,7 +25,13 @@ from breakglass.screens.offline.messages import (
     RescuePrepared,
 )
 from breakglass.screens.page import Page
-from breakglass.screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
+from breakglass.screens.widgets.replica_table import (
+    Line,
+    ReplicaTable,
+    TablePiece,
+    plain_text,
+    reason_lines,
+)
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
 from breakglass.themes.roles import Role
@@ -103,9 +109,7 @@ class RescueScreen(Page):
             self.dismiss()
 
     def action_copy(self) -> None:
-        lines = ("".join(piece.text for piece in line) for line in self._told(COPIED_WIDTH))
-        text = "\n".join(line.rstrip() for line in lines)
-        self.app.post_message(CopyAsked(text, "what was rescued"))
+        self.app.post_message(CopyAsked(plain_text(self._told(COPIED_WIDTH)), "what was rescued"))
 
     @on(RescuePrepared)
     def _is_prepared(self, message: RescuePrepared) -> None:
@@ -127,8 +131,7 @@ class RescueScreen(Page):
         from breakglass.services.recovery.guarded.rescue_choice import default_folder
         from breakglass.services.recovery.rescue.rescue import new_folder
 
-        state = self.context.state_folder
-        to = default_folder() if state is None else state / "rescue"
+        to = default_folder(self.context.state_folder)
         folder = new_folder(to, incident.snapshot.cluster_id)
         self.post_message(RescuePrepared(prepare(incident, self._partitions, folder)))
 

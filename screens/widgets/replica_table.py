@@ -132,6 +132,11 @@ def _contents(assessment: Assessment) -> Iterator[str]:
         yield f"contents: {', '.join(told)}"
 
 
+def plain_text(lines: Iterable[Line]) -> str:
+    """*lines* as they are copied."""
+    return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
+
+
 def reason_lines(reasons: Iterable[str], width: int) -> Iterator[Line]:
     """Sentences, folded."""
     for reason in reasons:

@@ -19,6 +19,7 @@ from breakglass.services.topic_backup.layout import batch_log_name
 from breakglass.services.topic_backup.summary import BatchLogSummary
 
 MAX_LINE_BYTES = 64 * 1024
+_COMMITS = {"commit": True, "abort": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class BatchState:
     marker: str | None
     """commit, abort or another control type; None for data."""
     coordinator_epoch: int | None
+
+    @property
+    def commit(self) -> bool | None:
+        """Whether it commits a transaction or aborts it; None: it ends none."""
+        return None if self.marker is None else _COMMITS.get(self.marker)
 
     @classmethod
     def of(cls, batch: RecordBatch) -> BatchState:

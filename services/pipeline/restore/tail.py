@@ -35,7 +35,6 @@ THERE = "in the topic already"
 ABORTED = "of an aborted transaction"
 UNDECIDED = "of a transaction without an end"
 TWICE = "saved from another replica, too"
-COMMIT, ABORT = "commit", "abort"
 
 Digest = bytes
 Ranges = Sequence[tuple[int, int]]
@@ -127,9 +126,9 @@ def fates_of(states: Iterable[BatchState]) -> Fates:
     open_batches: dict[int, list[tuple[int, int]]] = {}
     aborted: list[tuple[int, int]] = []
     for state in states:
-        if state.marker in (COMMIT, ABORT):
+        if state.commit is not None:
             ended = open_batches.pop(state.producer_id, [])
-            aborted += ended if state.marker == ABORT else []
+            aborted += [] if state.commit else ended
         elif state.transactional and state.marker is None:
             batch = (state.base_offset, state.last_offset + 1)
             open_batches.setdefault(state.producer_id, []).append(batch)

@@ -20,8 +20,8 @@ class RescueChoice:
         return self.to or default_folder()
 
 
-def default_folder() -> Path:
-    """Where rescues go by default."""
+def default_folder(state: Path | None = None) -> Path:
+    """Where rescues go by default: in the *state* folder, or the user's own."""
     from breakglass.services.state_folder import state_folder
 
-    return state_folder() / "rescue"
+    return (state or state_folder()) / "rescue"

@@ -20,7 +20,7 @@ from breakglass.services.recovery.ledger.copies import RescueFolders
 from breakglass.services.recovery.ledger.entries import CopiedSpan
 from breakglass.services.recovery.ledger.holdings import Holdings
 from breakglass.services.recovery.ledger.ranges import Ranges, common
-from breakglass.services.recovery.rescue.returning import DEPTHS
+from breakglass.services.recovery.rescue.rescued_folder import DEPTHS
 from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST

@@ -20,11 +20,11 @@ from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
 from breakglass.services.recovery.rescue.from_log import log_end
 from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
+from breakglass.services.recovery.rescue.rescued_folder import rescues_in
 from breakglass.services.recovery.rescue.returning import (
     ReturningReplica,
     absent,
     lost_text,
-    rescues_in,
     returning,
 )
 from breakglass.services.snapshot import ClusterSnapshot

@@ -8,7 +8,7 @@ and rescues are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,16 +20,10 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.model import PartitionState, Role, TopicPartition
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
 from breakglass.services.recovery.rescue.past_leader import LeaderReach
+from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.spans import Span
-from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import MANIFEST
-from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.record import Record
-
-MARKERS = ("commit", "abort")
-"""What ends a transaction. Other control records end none, nor does what compaction emptied."""
 
 
 class ReturnFate(StrEnum):
@@ -87,59 +81,6 @@ class ReturningReplica:
     def lost(self) -> int:
         """Records that would be lost."""
         return self.records - self.rescued
-
-
-@dataclass(frozen=True, slots=True)
-class RescuedPartitionFolder:
-    """One rescue's folder of one partition."""
-
-    topic_folder: Path
-    partition: TopicPartition
-
-    def records(self, start: int, end: int) -> Iterator[Record]:
-        """The records with offsets of ``[start, end)``. Raises StorageError, DamagedBackup."""
-        folder, number = LocalFolder(self.topic_folder), self.partition.partition
-        manifest = read_manifest(folder)
-        held = manifest.partition(number) if manifest else None
-        if held is not None:
-            yield from PartitionReader(folder, number, held).records(start, end)
-
-    def markers(self, start: int, end: int) -> Iterator[BatchState]:
-        """The transaction markers of ``[start, end)``. Raises StorageError, DamagedBackup."""
-        folder, number = LocalFolder(self.topic_folder), self.partition.partition
-        manifest = read_manifest(folder)
-        held = manifest.partition(number) if manifest else None
-        if held is not None and held.batch_log is not None:
-            for state in read_batch_log(folder, number, held.batch_log):
-                if state.marker in MARKERS and start <= state.base_offset < end:
-                    yield state
-
-
-Rescues = Mapping[TopicPartition, Sequence[RescuedPartitionFolder]]
-
-
-DEPTHS = ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/")
-"""A topic's folder lies at ``cluster/time/broker/topic`` below the folder of all rescues."""
-
-
-def rescues_in(roots: Sequence[Path], states: Mapping[TopicPartition, PartitionState]) -> Rescues:
-    """The folders of rescues below *roots* for the partitions of *states*, by topic id.
-
-    Raises:
-        StorageError, MalformedInput: a manifest there cannot be read.
-    """
-    found: dict[TopicPartition, list[RescuedPartitionFolder]] = {}
-    manifests = {path for root in roots for depth in DEPTHS for path in root.glob(depth + MANIFEST)}
-    for topic in sorted({manifest.parent for manifest in manifests}):
-        manifest = read_manifest(LocalFolder(topic))
-        assert manifest is not None
-        for held in manifest.partitions:
-            partition = TopicPartition(manifest.identity.topic, held.partition)
-            state = states.get(partition)
-            if state is not None and manifest.identity.topic_id == state.topic_id:
-                rescued = RescuedPartitionFolder(topic, partition)
-                found.setdefault(partition, []).append(rescued)
-    return found
 
 
 def returning(
@@ -309,7 +250,7 @@ class _Tally:
                 return
             if item.header.control:
                 marker = BatchState.of(item)
-                if marker.marker in MARKERS and marker.base_offset >= span.start:
+                if marker.commit is not None and marker.base_offset >= span.start:
                     saved = _markers(rescues, span) if saved is None else saved
                     self._take_marker(marker, saved)
                 continue

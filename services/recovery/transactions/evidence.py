@@ -16,8 +16,6 @@ from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.model import EpochHistory, Unknown
 from breakglass.services.topic_backup.batch_log import BatchState
 
-COMMIT, ABORT = "commit", "abort"
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class TransactionBatch:
@@ -97,7 +95,7 @@ def _marker(
     first: BatchState,
     pending: OpenTransaction,
 ) -> FoundMarker | Unknown:
-    if state.marker not in (COMMIT, ABORT) or state.coordinator_epoch is None:
+    if state.commit is None or state.coordinator_epoch is None:
         return Unknown(f"{source}: compaction emptied the marker at offset {state.base_offset:,}")
     if state.producer_epoch < pending.producer_epoch:
         return Unknown(
@@ -108,7 +106,7 @@ def _marker(
         pending.producer_id,
         state.producer_epoch,
         max(state.coordinator_epoch, pending.coordinator_epoch),
-        state.marker == COMMIT,
+        state.commit,
     )
     return FoundMarker(
         source, state.base_offset, marker, batches, first.base_offset, first.leader_epoch

@@ -24,11 +24,11 @@ from breakglass.services.recovery.rescue.broker_folder import (
     ReplicaFolder,
     open_log_folder,
 )
-from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
-from breakglass.services.topic_backup.batches import ControlType, RecordBatch
+from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder
+from breakglass.services.topic_backup.batch_log import BatchState
+from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.manifest import read_manifest
-from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record
 
 RESCUE = "rescue:"
@@ -48,12 +48,8 @@ class LoggedBatch:
     def of(cls, batch: RecordBatch) -> LoggedBatch:
         """*batch* of a log; a control batch gets no records, since none is needed."""
         header = batch.header
-        if not header.control:
-            return cls(header.producer_id, header.transactional, None, batch.records)
-        kind = None if batch.marker is None else batch.marker.type
-        ends = kind in (ControlType.COMMIT, ControlType.ABORT)
-        commit = kind is ControlType.COMMIT if ends else None
-        return cls(header.producer_id, header.transactional, commit, ())
+        records = () if header.control else batch.records
+        return cls(header.producer_id, header.transactional, BatchState.of(batch).commit, records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class SourceLog:
             StorageError, DamagedBackup: the source cannot be read.
         """
         if self.rescued:
-            yield from self._of_rescue(start)
+            yield from self._rescue.states(start)
             return
         for item in open_log(self.name, self.path).whole_batches(start, Reading()):
             yield item if isinstance(item, UnreadableRange) else BatchState.of(item)
@@ -89,46 +85,33 @@ class SourceLog:
             for item in open_log(self.name, self.path).whole_batches(start, Reading()):
                 yield item if isinstance(item, UnreadableRange) else LoggedBatch.of(item)
             return
-        records = self._rescued_records(start)
+        records = self._rescue.records(start)
         waiting = next(records, None)
-        for state in self._of_rescue(start):
+        for state in self._rescue.states(start):
             held: list[Record] = []
             while waiting is not None and waiting.offset <= state.last_offset:
                 held.append(waiting)
                 waiting = next(records, None)
-            ends = state.marker in ("commit", "abort")
-            commit = state.marker == "commit" if ends else None
-            yield LoggedBatch(state.producer_id, state.transactional, commit, tuple(held))
+            yield LoggedBatch(state.producer_id, state.transactional, state.commit, tuple(held))
 
     def start(self) -> int | None:
         """The first offset; None if there is no batch."""
         if not self.rescued:
             return open_log(self.name, self.path).extent.start
-        return next((state.base_offset for state in self._of_rescue(0)), None)
+        return next((state.base_offset for state in self._rescue.states(0)), None)
 
     def end(self) -> int | None:
         """One past the last offset; None if there is no batch."""
         if not self.rescued:
             return open_log(self.name, self.path).extent.end
         last: int | None = None
-        for state in self._of_rescue(0):
+        for state in self._rescue.states(0):
             last = state.last_offset + 1
         return last
 
-    def _rescued_records(self, start: int) -> Iterator[Record]:
-        folder, number = LocalFolder(self.path), self.partition.partition
-        manifest = read_manifest(folder)
-        held = manifest.partition(number) if manifest else None
-        if held is not None:
-            yield from PartitionReader(folder, number, held).records(start)
-
-    def _of_rescue(self, start: int) -> Iterator[BatchState]:
-        folder, number = LocalFolder(self.path), self.partition.partition
-        manifest = read_manifest(folder)
-        held = manifest.partition(number) if manifest else None
-        if held is not None and held.batch_log is not None:
-            states = read_batch_log(folder, number, held.batch_log)
-            yield from (state for state in states if state.last_offset >= start)
+    @property
+    def _rescue(self) -> RescuedPartitionFolder:
+        return RescuedPartitionFolder(self.path, self.partition)
 
 
 def open_sources(addresses: Iterable[str], *, while_running: bool = False) -> tuple[SourceLog, ...]:

@@ -15,9 +15,8 @@ from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
 from breakglass.services.recovery.rescue.past_leader import LeaderReach
+from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.returning import (
-    RescuedPartitionFolder,
-    Rescues,
     ReturnFate,
     ReturningReplica,
     absent,
@@ -68,7 +67,8 @@ class Held(RescuedPartitionFolder):
     held: tuple[Record, ...]
     marked: tuple[BatchState, ...] = ()
 
-    def records(self, start: int, end: int) -> Iterator[Record]:
+    def records(self, start: int, end: int | None = None) -> Iterator[Record]:
+        assert end is not None
         yield from (record for record in self.held if start <= record.offset < end)
 
     def markers(self, start: int, end: int) -> Iterator[BatchState]:
@@ -167,7 +167,7 @@ def test_what_cannot_be_told_is_never_safe(log: ReplicaFolder) -> None:
     assert fate(log, of=state(leader=3)).fate is ReturnFate.UNKNOWN
 
     class Broken(Held):
-        def records(self, start: int, end: int) -> Iterator[Record]:
+        def records(self, start: int, end: int | None = None) -> Iterator[Record]:
             raise DamagedBackup("rescue", 0, "its bytes changed")
 
     broken = fate(log, rescues={ORDERS: [Broken(())]})
