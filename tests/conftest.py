@@ -16,9 +16,8 @@ from tests.kit.processes import name_dropped_processes
 from tests.kit.spare_workers import SpareWorkersScheduling, lower_priority_of_spare
 
 TESTS = Path(__file__).parent
-BROKER_SECONDS = 300
-"""How long a test of brokers or of Spark may take on a busy machine: the first one may have to
-fetch their jars. What ends earlier has its own deadlines."""
+BROKER_SECONDS = 1200
+"""What ends a test of brokers or of Spark that hangs; the first one may have to fetch their jars."""
 LEAVING_SECONDS = 120
 """How long a worker may take to end after its last test, before it shows what it waits for."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
@@ -48,6 +47,8 @@ def pytest_xdist_make_scheduler(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test under tests/lab as one that needs brokers, tests/pipeline as one of Spark.
 
+    Those without the mark ``main`` are slow.
+
     Tests of one folder share brokers, and damage them step by step: they stay in one worker. All
     of Spark's share a session of it. The plugin that gives tests to workers has to see the marks,
     so it comes later.
@@ -57,6 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.path.is_relative_to(TESTS / folder):
                 item.add_marker(getattr(pytest.mark, folder))
                 item.add_marker(pytest.mark.xdist_group(_sharing(item)))
+                if not item.get_closest_marker("main"):
+                    item.add_marker(pytest.mark.slow)
                 if not item.get_closest_marker("timeout"):
                     item.add_marker(pytest.mark.timeout(BROKER_SECONDS))
     _put_longest_first(items)
