@@ -19,8 +19,8 @@ from breakglass.services.lab.layout import LOOPBACK, Address, Listener
 from breakglass.services.lab.ports import free_ports
 from breakglass.services.lab.wire import accepts
 
-OPEN_SECONDS = 20.0
-KILL_SECONDS = 10.0
+OPEN_SECONDS = 300.0
+KILL_SECONDS = 120.0
 POLL_SECONDS = 0.02
 PACKAGES = Path(__file__).parents[3]
 """Where the process finds this package, installed or not."""

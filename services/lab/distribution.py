@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 LOWEST_VERSION = 17
 """Kafka 4 brokers need Java 17 (KIP-1013)."""
-ANSWER_SECONDS = 20
+ANSWER_SECONDS = 120
 
 
 def find_java() -> Path:

@@ -19,7 +19,7 @@ from breakglass.services.lab.controller_link import PACKAGES
 from breakglass.services.lab.layout import LAYOUT_FILE
 
 LAB = "lab"
-END_SECONDS = 30.0
+END_SECONDS = 300.0
 DONE = b"done"
 
 

@@ -27,7 +27,7 @@ from breakglass.services.lab.wire import accepts
 
 META_FILE = "meta.properties"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-FORMAT_SECONDS = 60
+FORMAT_SECONDS = 300
 
 
 def kafka_uuid() -> str:
@@ -116,8 +116,8 @@ def fail_log_dir(log_dir: Path) -> None:
     (log_dir / CHECKPOINT).mkdir()
 
 
-STOP_SECONDS = 30
-PAUSE_SECONDS = 10
+STOP_SECONDS = 300
+PAUSE_SECONDS = 120
 TAIL_LINES = 15
 
 

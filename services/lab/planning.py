@@ -105,7 +105,7 @@ def _check(brokers: int, controllers: int, log_dirs: int) -> None:
         raise LabError("A lab needs a controller and a log directory: ask for at least one each.")
 
 
-TRAINING_SECONDS = 90.0
+TRAINING_SECONDS = 600.0
 POLL_SECONDS = 0.1
 BROKER = 1
 

@@ -16,8 +16,8 @@ import psutil
 from breakglass.services.errors import LabError
 
 POLL_SECONDS = 0.02
-KILL_SECONDS = 10.0
-EXEC_SECONDS = 1.0
+KILL_SECONDS = 120.0
+EXEC_SECONDS = 30.0
 SAME_START_SECONDS = 1.5
 """The boot time is known in whole seconds."""
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")

@@ -14,7 +14,7 @@ from breakglass.services.model import TopicPartition
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())
 
-PRODUCE_SECONDS = 30.0
+PRODUCE_SECONDS = 120.0
 GRACE_SECONDS = 1.0
 """librdkafka gives a record up at its timeout; the report of that comes a little later."""
 

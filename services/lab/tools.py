@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from breakglass.services.errors import LabError
 from breakglass.services.lab.distribution import Distribution
 
-TOOL_SECONDS = 60
+TOOL_SECONDS = 300
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"

@@ -33,7 +33,9 @@ from tests.kit.bundles import unpacked
 from tests.unit.connection.certificates import Identity
 from tests.unit.connection.stores import Stores, pem_files, pkcs12, pkcs12_legacy
 
-SECONDS = 20.0
+pytestmark = pytest.mark.main
+
+SECONDS = 120.0
 PACKAGE = "org.apache.kafka.common.security"
 LISTENER = "listener.name.client."
 PASSWORD = 'hunter2 "quoted" \\ é'

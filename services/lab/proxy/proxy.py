@@ -104,8 +104,8 @@ def _bind_anywhere() -> socket.socket:
     raise LabError("No port could be bound for a proxy: free some.")
 
 
-JOIN_SECONDS = 5.0
-SEEN_SECONDS = 10.0
+JOIN_SECONDS = 120.0
+SEEN_SECONDS = 300.0
 
 
 class Impostor(Protocol):

@@ -111,7 +111,7 @@ class ProxyPolicy:
             return order
 
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 60.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER on, zero seconds: closing sends RST."""
 CHUNK = 1 << 16

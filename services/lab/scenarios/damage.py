@@ -21,7 +21,7 @@ from breakglass.services.model import PartitionState, TopicPartition
 
 FETCH_WAIT_MS = 500
 """replica.fetch.wait.max.ms: how long a leader parks the fetch of a follower at its end."""
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 300.0
 ASSIGN_REPLICAS_TO_DIRS = 73
 
 

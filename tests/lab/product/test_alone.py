@@ -19,8 +19,6 @@ from tests.kit.program import breakglass
 from tests.lab.product.alone import DURATION_SECONDS, Alone, Found, found_on
 from tests.lab.product.session import targets
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 AT_ONCE = 6.0
 """Seconds; answers come in milliseconds, and a quorum that does not answer is given 2.5."""
 
@@ -164,6 +162,7 @@ class TestUnregisteredBroker(Alone):
         assert found.behind.changes == []
 
 
+@pytest.mark.main
 class TestFailedLogdir(Alone):
     SCENARIO = "failed-logdir"
     FAILED = TopicPartition("readings", 0)

@@ -25,7 +25,7 @@ from tests.lab.product.session import (
 from tests.lab.product.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.main
 
 CARTS, LEDGER = TopicPartition("carts", 0), TopicPartition("ledger", 0)
 SCENARIOS = ("stale-replicas", "diverged", "replaced-disk")

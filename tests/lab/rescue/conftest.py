@@ -39,7 +39,7 @@ COMMITTED, ABORTED, OPEN = 5, 4, 3
 TRIMMED = 30
 """What b3 and b1 deleted of the front."""
 COORDINATOR = 1
-SECONDS = 20.0
+SECONDS = 120.0
 
 LEDGER = TopicPartition(diverged.TOPIC, 0)
 PAYMENTS = TopicPartition("payments", 0)
@@ -53,7 +53,9 @@ the second is trimmed."""
 FULL = TopicPartition("full", 0)
 SAFE = TopicPartition("full", 1)
 WITHOUT = TopicPartition("without", 0)
-PLAIN = (*BY_PLAN, *BY_LOG, FULL, SAFE, WITHOUT)
+TYPED = tuple(TopicPartition("typed", number) for number in range(3))
+"""For the console on a terminal."""
+PLAIN = (*BY_PLAN, *BY_LOG, FULL, SAFE, WITHOUT, *TYPED)
 
 
 def _script(stage: Stage) -> Script:
@@ -61,7 +63,8 @@ def _script(stage: Stage) -> Script:
     stage.create("__transaction_state", [(COORDINATOR,)] * transactions)
     for topic in ("by-plan", "by-log", "full"):
         stage.create(topic, [(3, 1, 2)] * 2)
-    stage.create("accounted", [(3, 1, 2)] * 3)
+    for topic in ("accounted", "typed"):
+        stage.create(topic, [(3, 1, 2)] * 3)
     for topic in ("without", "payments", "refunds", "aged"):
         stage.create(topic, [(3, 1, 2)])
     everywhere = [*PLAIN, PAYMENTS, REFUNDS, AGED, *ACCOUNTED]

@@ -42,8 +42,7 @@ def records(cluster: Cluster) -> list[tuple[bytes | None, int]]:
         found.append((message.key(), message.timestamp()[1]))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.main
 def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None:
     plan = elections(tmp_path, refunds_0=2)
     ended = elect(lab.cluster, plan, "--store", tmp_path / "saved")

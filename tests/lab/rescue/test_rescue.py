@@ -116,6 +116,7 @@ def lost_keys(lab: Damaged) -> Sequence[str]:
     return alone.keys
 
 
+@pytest.mark.main
 def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it(
     lab: Damaged, tmp_path: Path
 ) -> None:

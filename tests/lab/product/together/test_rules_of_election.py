@@ -15,7 +15,7 @@ from tests.lab.product.together.beside import READ_ON, READ_TO, TRIMMED, TRIMMED
 from tests.lab.product.together.conftest import CARTS, MOVING, Attempt, Recovered
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.main
 
 BILLING = TopicPartition("billing", 0)
 

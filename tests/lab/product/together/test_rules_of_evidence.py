@@ -16,7 +16,7 @@ from tests.lab.product.together.beside import GROUP, READ_ON, READ_TO, TRIMMED
 from tests.lab.product.together.conftest import CARTS, MOVING, Recovered
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.main
 
 LEDGER = TopicPartition("ledger", 0)
 INVOICES = TopicPartition("invoices", 0)

@@ -9,7 +9,7 @@ from tests.lab.product.together.conftest import BESIDE, TOGETHER
 from tests.lab.product.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.main
 
 ALL = (*TOGETHER, *(scenario.name for scenario in BESIDE))
 

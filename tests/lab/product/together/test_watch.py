@@ -10,7 +10,7 @@ from breakglass.services.recovery.judgement.summary import Judged
 from breakglass.services.recovery.triage import Triage
 from tests.lab.product.together.conftest import CARTS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.main
 
 
 def test_every_partition_is_judged_as_triage_judges_it(found: Triage, incident: Incident) -> None:
