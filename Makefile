@@ -125,4 +125,4 @@ campaign: setup ## Break INCIDENTS clusters in random ways from SEED on, recover
 	@$(BIN)/python -m tests.campaign --incidents $(INCIDENTS) --seed $(SEED) $(ARGS)
 
 drills: setup ## Play drills of DRILLS seeds at each level, by Breakglass and by typing the best play
-	@BREAKGLASS_DRILLS=$(DRILLS) $(BIN)/python -m pytest -q tests/lab/drill/many_drills.py $(ARGS)
+	@BREAKGLASS_DRILLS=$(DRILLS) $(BIN)/python -m pytest -q tests/lab/harness/drill/many_drills.py $(ARGS)

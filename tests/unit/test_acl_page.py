@@ -1,4 +1,4 @@
-"""The page of ACLs leaves no command out; tests/lab/product/test_acl_page.py proves its rows."""
+"""The page of ACLs leaves no command out; tests/lab/recover/test_acl_page.py proves its rows."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.scenarios import SCENARIOS
-from tests.lab.product.together.conftest import TOGETHER
+from tests.lab.recover.incident.conftest import TOGETHER
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "rules.md"
 RULES = range(1, 25)
 UNATTENDED = "replaced-disk-unattended"
-"""Whatever may be said of it comes too late: tests/lab/product/test_replaced_disk.py."""
+"""Whatever may be said of it comes too late: tests/lab/recover/test_replaced_disk.py."""
 
 
 def files_listed() -> dict[int, list[Path]]:

@@ -13,7 +13,7 @@ import pytest
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.console.commands import last_journal, leader, recreate
-from tests.lab.product.session import ELECT_LEADERS, Watched, watched
+from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment
 from tests.terminal.pty_terminal import PtyTerminal
 

@@ -21,7 +21,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.segments import read_log
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.triage import Triage
-from tests.lab.product.session import judged, judgement, reading
+from tests.lab.recover.session import judged, judgement, reading
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until

@@ -27,7 +27,7 @@ from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.store.store import LocalStore
-from tests.lab.test_secure_connection import LOGINS, Secured, one_secured
+from tests.lab.connection.test_secure_connection import LOGINS, Secured, one_secured
 from tests.pipeline.backups import unheard
 from tests.pipeline.independent import stored
 from tests.pipeline.producing import make

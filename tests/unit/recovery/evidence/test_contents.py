@@ -176,7 +176,7 @@ def test_what_keeps_a_broker_from_answering_is_no_damage(
 def test_a_broker_that_cannot_serve_an_offset_although_its_log_goes_on_is_corrupt_there(
     cluster: FakeCluster, client: ReadClient, code: int
 ) -> None:
-    """Which of them a broker gives depends on the damaged bytes: tests/lab/facts."""
+    """Which of them a broker gives depends on the damaged bytes: tests/lab/brokers."""
     refuse(cluster, 2, code)
     told = of(judged(client), LEDGER, 2)
     assert isinstance(told, LogContents)

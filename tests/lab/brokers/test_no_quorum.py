@@ -1,0 +1,96 @@
+"""How brokers answer for a controller that is not there (R20)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from breakglass.services import patience
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.cluster.describe_cluster import describe_quorum
+from breakglass.services.kafka.cluster.reassignments import read_reassignments
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import TopicPartition, Unknown
+from tests.lab.asking import quorum_question, unclean_election
+from tests.lab.brokers.conftest import SECONDS, sender_to
+
+pytestmark = pytest.mark.slow
+
+REQUEST_TIMED_OUT = 7
+BROKER_PATIENCE = 60.0
+"""How long a broker goes on trying to reach a controller for a client."""
+LATE = 20.0
+LONELY = TopicPartition("lonely", 0)
+
+
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """b1 without a controller; `lonely-0`, on b2 that is back but was out of sync, is offline."""
+    with Cluster.up(tmp_path_factory.mktemp("lab"), brokers=2, tethered=True) as cluster:
+        create_topic(cluster, LONELY.topic, [[2, 1]])
+        cluster.broker(1).stop()
+        cluster.wait_partition(LONELY.topic, 0, lambda state: state.isr == (2,), "b2 to be alone")
+        cluster.broker(2).kill()
+        cluster.broker(1).start()
+        cluster.wait_ready()
+        cluster.wait_partition(LONELY.topic, 0, lambda state: state.offline, "no leader")
+        cluster.node(101).kill()
+        yield cluster
+
+
+def reassignments_question() -> tuple[Any, Any]:
+    from kafka.protocol.admin import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+
+    request = ListPartitionReassignmentsRequest(timeout_ms=1_000, topics=None)
+    return request, ListPartitionReassignmentsResponse
+
+
+def ask(cluster: Cluster, question: tuple[Any, Any]) -> tuple[int, float]:
+    """The error code of b1's answer, and after how many seconds it came."""
+    began = time.monotonic()
+    address = cluster.broker(1).address(Listener.LAB)
+    with Conversation(address, BROKER_PATIENCE + LATE) as conversation:
+        answer = conversation.ask(*question)
+    return answer.error_code, time.monotonic() - began
+
+
+def test_r20_we_say_so_before_a_broker_does(headless: Cluster) -> None:
+    began = time.monotonic()
+    with sender_to(headless) as sender:
+        quorum = describe_quorum(sender, Deadline.after(SECONDS))
+        moving = read_reassignments(sender, Deadline.after(SECONDS))
+    took = time.monotonic() - began
+    assert isinstance(quorum, Unknown)
+    assert isinstance(moving, Unknown)
+    assert took < patience.CONTROLLER + patience.CONTROLLER + 1
+
+
+@pytest.mark.timeout(180)
+def test_brokers_try_for_a_minute_whatever_timeout_they_are_given(headless: Cluster) -> None:
+    questions = [quorum_question(), reassignments_question(), unclean_election(LONELY)]
+    with ThreadPoolExecutor(len(questions)) as threads:
+        answers = list(threads.map(lambda question: ask(headless, question), questions))
+    assert [code for code, _ in answers] == [REQUEST_TIMED_OUT] * 3
+    assert all(BROKER_PATIENCE - 5 < seconds < BROKER_PATIENCE + LATE for _, seconds in answers)
+
+
+def test_an_election_that_was_given_up_is_held_once_there_is_a_controller(
+    headless: Cluster,
+) -> None:
+    address = headless.broker(1).address(Listener.LAB)
+    with Conversation(address, 1.0) as conversation, pytest.raises(TimedOut):
+        conversation.ask(*unclean_election(LONELY))
+    assert headless.partition(LONELY.topic, 0).offline
+    headless.node(101).start()
+    headless.wait_partition(LONELY.topic, 0, lambda state: state.leader == 1, "b1 to lead")

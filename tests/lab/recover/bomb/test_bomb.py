@@ -1,0 +1,88 @@
+"""A time bomb has no countdown anywhere; gone off, it is seen, written down and acknowledged."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.lab.recover.bomb.page import FIRST, PAGE, SECOND, Scene
+from tests.lab.recover.bomb.story import Told, flat, tell
+
+pytestmark = pytest.mark.timeout(300)
+
+TIME_LEFT = re.compile(r"within \d|deadline|any moment now|\bin \d+ s\b|\b(30|300) s\b")
+"""What a countdown, or a number of seconds until an election, looks like."""
+CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+COUNTDOWN = re.compile(r"\b\d:\d\d\b")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return tell(tmp_path_factory.mktemp("story"))
+
+
+def test_r02_no_output_says_how_long_until_the_bomb_goes_off(told: Told) -> None:
+    shown = dict(told.everything("bomb", "before"))
+    assert len(shown) > 10
+    for name, output in shown.items():
+        assert not TIME_LEFT.findall(output), name
+        assert not COUNTDOWN.findall(CLOCK.sub("", output)), name
+
+
+def test_r02_every_output_says_stop_now(told: Told) -> None:
+    for name, output in told.everything("bomb"):
+        assert "stop b4 NOW" in flat(output), name
+
+
+def test_r02_two_consoles_opened_at_different_times_say_the_same(told: Told) -> None:
+    first, second = (told.frames[f"before: opened {when}"] for when in ("earlier", "later"))
+    assert first.splitlines()[1] == second.splitlines()[1]
+
+
+def test_r02_stopped_in_time_the_best_of_the_others_can_be_elected(told: Told) -> None:
+    assert "SAFE elect b1" in flat(told.frames["stopped: list"])
+
+
+def test_somebody_elses_election_of_a_shorter_log_is_seen_with_what_it_lacks(told: Told) -> None:
+    shown = flat(told.frames["seen: another's election"])
+    assert "b2 leads with 100 records, b1 had 125; 25 records are only on b1" in shown
+    after = flat(told.frames["truncated: journal of orders"])
+    assert "25 records are on no replica that was read; b1 has been truncated" in after
+
+
+@pytest.mark.parametrize("screen", ["list", "overview", "plan", "backups", "metastore", "browser"])
+def test_r02_every_screen_says_that_an_empty_broker_was_elected(told: Told, screen: str) -> None:
+    shown = flat(told.frames[f"seen: {screen}"])
+    assert "b4 was elected EMPTY, seen at" in shown
+    assert "carts-0..2 went from 125 to 0" in shown
+    assert "do not start b1 before its log folder is copied" in shown
+
+
+def test_it_says_when_the_last_log_has_been_truncated(told: Told) -> None:
+    assert "b1 and b2 have been truncated" in flat(told.frames["truncated: list"])
+
+
+def test_the_line_goes_when_it_is_acknowledged_and_the_journal_keeps_it(told: Told) -> None:
+    assert "SEEN" in told.frames["truncated: journal"]
+    assert "EMPTY" not in told.frames["acknowledged: list"]
+    assert "Acknowledged by" in flat(told.frames["acknowledged: journal"])
+
+
+def test_commands_repeat_what_a_console_saw_until_it_is_acknowledged(told: Told) -> None:
+    assert "SEEN: b4 was elected EMPTY" in told.commands["seen: triage"].err
+    assert "SEEN" not in told.commands["acknowledged: triage"].err
+    kept = told.commands["afterwards: journal observed"].document["observations"]
+    assert {(one["topic"], one["partition"]) for one in kept} == {
+        ("orders", 0), *(("carts", number) for number in range(3)),
+    }  # fmt: skip
+    assert all(one["acknowledged_by"] for one in kept)
+
+
+@pytest.mark.parametrize("scene", [*FIRST, *SECOND], ids=lambda scene: scene.frame)
+def test_the_page_shows_what_real_brokers_showed(told: Told, scene: Scene) -> None:
+    fences = PAGE.read_text(encoding="utf-8").split("```text")
+    on_page = next(fence for fence in fences if scene.about in fences[fences.index(fence) - 1])
+    for words in scene.words:
+        assert words in flat(told.frames[scene.frame])
+        assert words in flat(on_page)

@@ -1,0 +1,153 @@
+"""Nothing but reads reaches a broker from a command that was not armed, whichever it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.kafka.wire import api_keys
+from breakglass.services.model import TopicPartition
+from scripts import cli_reference
+from tests.kit.program import Ended, breakglass
+from tests.lab.recover.session import Watched, watched
+from tests.lab.scenarios.damaged import Damaged
+
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM = Path(sys.executable).with_name("kafka-unclean-recovery")
+PROGRAM_SECONDS = 60
+READS = api_keys.READ | {api_keys.API_VERSIONS}
+ORDERS = TopicPartition("orders", 0)
+SERVICE: list[object] = ["--service-id", "nobody"]
+Words = Callable[[Path], list[object]]
+
+
+def elections(folder: Path) -> Path:
+    """A file in Kafka's form that would lose 25 records."""
+    path = folder / "elections.json"
+    entry = {"topic": ORDERS.topic, "partition": ORDERS.partition, "designatedLeader": 2}
+    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+    return path
+
+
+def metastore_backup(folder: Path) -> Path:
+    """A backup of one command."""
+    path = folder / "backup_nobody"
+    path.write_text('"stream/`A`/create":{"statement":"CREATE STREAM A (A INT);"}\n', "utf-8")
+    return path
+
+
+READING: dict[str, Words] = {
+    "triage": lambda _: ["--each", "--show-replica-info"],
+    "plan make": lambda folder: ["--out", folder / "plan.json"],
+    "plan check": lambda folder: [elections(folder)],
+    "plan prefer": lambda folder: [elections(folder), "--rack", "r1"],
+    "rescue": lambda folder: ["--plan", elections(folder), "--store", folder / "rescued"],
+    "unclean-recovery": lambda folder: [
+        *("--all-offline-partitions", "--show-replica-info"),
+        *("--manual-recovery-output-file", folder / "leaders.json"),
+    ],
+    "doctor": lambda _: [],
+    "exporter": lambda folder: ["--once", "--out", folder / "breakglass.prom"],
+    "checkpoint explain": lambda _: ["--topics", ORDERS.topic],
+    "capture": lambda folder: ["--to", folder / "bundle.tar.gz"],
+    "recover resume": lambda _: [],
+    "journal list": lambda _: [],
+    "groups past-end": lambda _: [],
+    "hold": lambda _: [],
+    "internal-topics": lambda _: [],
+    "recover min-isr": lambda _: [],
+    "transactions list": lambda _: [],
+    "diff": lambda _: [f"replica:1/{ORDERS.topic}/0", f"replica:2/{ORDERS.topic}/0"],
+    "metastore backup": lambda folder: [*SERVICE, "--store", folder],
+    "metastore list": lambda _: SERVICE,
+    "metastore history": lambda _: SERVICE,
+    "metastore validate": lambda _: ["DROP STREAM A;", *SERVICE],
+    "metastore submit": lambda _: ["DROP STREAM A;", *SERVICE],
+    "metastore restore": lambda folder: [
+        *(metastore_backup(folder), "--compact-offsets", *SERVICE)
+    ],
+}
+WRITING: dict[str, Words] = {
+    "unclean-recovery": lambda _: ["--all-offline-partitions", "--automated-recovery"],
+    "recover": lambda folder: ["--plan", elections(folder)],
+    "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
+    "groups reset": lambda _: [],
+    "transactions finish": lambda _: ["--abort"],
+    "groups rollback": lambda folder: ["--journal", folder / "none.jsonl"],
+    "checkpoint take": lambda folder: [
+        *("--store", folder, "--topics", "orders", "--level", "coordinated")
+    ],
+}
+ON_A_TERMINAL = {"console", "serve"}
+"""They are proved by every key of theirs: test_read_only_console."""
+OF_A_JOURNAL = {"journal check", "journal show", "journal timeline", "recover report"}
+"""Without a journal it asks nothing; with one its client is the one that all of READING have."""
+OF_LOG_FOLDERS = {"return"}
+"""It needs the log folder of a dead broker: it is proved by tests/lab/recover/rescue/test_return.py."""
+OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
+"""They need a backup, and Spark's own clients: they are proved under tests/pipeline."""
+OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "checkpoint serve"}
+"""They need a checkpoint, and Spark's own clients: they are proved under tests/lab/checkpoint."""
+
+
+@pytest.fixture
+def brokers(lab: Damaged) -> Iterator[Watched]:
+    with watched(lab.cluster) as brokers:
+        yield brokers
+
+
+def ways_to(brokers: Watched) -> list[str]:
+    """The options that lead to every broker by its proxy alone."""
+    addresses = {broker: str(proxy.address) for broker, proxy in brokers.proxies.items()}
+    ways = ["--bootstrap-server", ",".join(addresses[broker] for broker in (1, 2))]
+    for broker, address in addresses.items():
+        ways += ["--broker-address", f"{broker}={address}"]
+    return ways
+
+
+def run(brokers: Watched, command: str, *words: object) -> Ended:
+    return breakglass(*command.split(), *words, *ways_to(brokers))
+
+
+def test_no_command_that_asks_a_cluster_is_left_out() -> None:
+    asking = {
+        command.command_path.removeprefix("breakglass ")
+        for command in cli_reference.commands()
+        if any(option.name == "bootstrap_server" for option in command.command.params)
+    }
+    elsewhere = ON_A_TERMINAL | OF_A_JOURNAL | OF_LOG_FOLDERS | OF_BACKUPS | OF_CHECKPOINTS
+    assert asking == READING.keys() | WRITING.keys() | elsewhere
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_that_reads_sends_reads_alone(
+    brokers: Watched, tmp_path: Path, command: str
+) -> None:
+    run(brokers, command, *READING[command](tmp_path))
+    sent = {request.api_key for request in brokers.sent}
+    assert sent - {api_keys.API_VERSIONS}
+    assert sent <= READS
+
+
+def test_kip_1275s_own_command_sends_reads_alone(brokers: Watched) -> None:
+    wanted = ["--all-offline-partitions", "--show-replica-info"]
+    command = [str(PROGRAM), *wanted, *ways_to(brokers)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS)
+    assert f"{ORDERS} " in done.stdout
+    assert {request.api_key for request in brokers.sent} <= READS
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_command_that_changes_the_cluster_is_refused_before_it_asks_anything(
+    brokers: Watched, tmp_path: Path, command: str
+) -> None:
+    ended = run(brokers, command, *WRITING[command](tmp_path))
+    assert ended.code == 3
+    assert "add --write" in ended.err
+    assert brokers.sent == []

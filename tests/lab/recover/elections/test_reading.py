@@ -1,0 +1,123 @@
+"""What is read of offline replicas is what lies on their disks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.segments import high_watermark_on_disk, read_log
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    TopicPartition,
+    Unknown,
+    known,
+)
+from tests.lab.recover.elections.conftest import DURATION, read_all
+from tests.lab.scenarios.damaged import Damaged
+
+pytestmark = pytest.mark.timeout(300)
+
+HEALTHY_SECONDS = 2.0
+"""By when the rows of the brokers that answer have to be there."""
+GRACE_SECONDS = 1.0
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+LEDGER = TopicPartition("ledger", 0)
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+@pytest.mark.parametrize("partition", [*ORDERS, LEDGER], ids=str)
+def test_start_end_and_written_epochs_are_those_on_disk(
+    lab: Damaged,
+    evidence: dict[TopicPartition, PartitionEvidence],
+    partition: TopicPartition,
+    broker: int,
+) -> None:
+    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    disk, told = read_log(folder), evidence[partition].replica(broker)
+    assert told is not None
+    assert (told.log_start, told.log_end) == (disk.start, disk.end)
+    assert told.epochs == EpochHistory(disk.epochs, disk.start)
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+@pytest.mark.parametrize("partition", [*ORDERS, LEDGER], ids=str)
+def test_r09_the_high_watermark_is_that_on_disk_and_unknown_where_it_was_lost(
+    lab: Damaged,
+    evidence: dict[TopicPartition, PartitionEvidence],
+    partition: TopicPartition,
+    broker: int,
+) -> None:
+    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    told = evidence[partition].replica(broker)
+    assert folder is not None
+    assert told is not None
+    on_disk = high_watermark_on_disk(folder)
+    assert told.high_watermark == on_disk if on_disk else isinstance(told.high_watermark, Unknown)
+
+
+def test_every_replica_that_can_be_read_is_read(
+    lab: Damaged, evidence: dict[TopicPartition, PartitionEvidence]
+) -> None:
+    assert set(evidence) == {partition.partition for partition in lab.truth.partitions}
+    for truth in lab.truth.partitions:
+        for replica in truth.replicas:
+            told = evidence[truth.partition].replica(replica.broker)
+            assert told is not None
+            log_end = told.log_end if known(told.log_end) else None
+            assert log_end == (replica.log_end if replica.readable else None)
+
+
+def test_the_dead_broker_is_fenced_and_named(
+    lab: Damaged, evidence: dict[TopicPartition, PartitionEvidence]
+) -> None:
+    """Old clusters do not even tell where it was."""
+    dead = evidence[LEDGER].replica(3)
+    assert dead is not None
+    assert (dead.fenced, dead.reachable) == (True, False)
+    old = lab.truth.kafka_version == "3.9.2"
+    why = "no address known" if old else "connection refused"
+    assert dead.log_end == Unknown(f"b3 does not answer ({why})")
+
+
+@pytest.fixture
+def without_b2(lab: Damaged) -> Iterator[Cluster]:
+    """b2 is stopped by SIGSTOP while it is registered and unfenced; it goes on afterwards."""
+    lab.cluster.broker(2).pause()
+    yield lab.cluster
+    lab.cluster.broker(2).resume()
+    lab.cluster.wait_ready()
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_stopped_broker_hides_nobody_and_is_named_in_time(
+    lab: Damaged, without_b2: Cluster, first: int
+) -> None:
+    """Also when it is the first bootstrap server."""
+    servers = [f"{without_b2.broker(one).address()}" for one in (first, 3 - first)]
+    began = time.monotonic()
+    with Connection(ConnectionOptions(",".join(servers))).reading() as client:
+        yielded = [(time.monotonic() - began, evidence) for evidence in read_all(client)]
+    first_after, healthy = yielded[0]
+    last_after, last = yielded[-1]
+    assert first_after < HEALTHY_SECONDS
+    assert last_after < DURATION + GRACE_SECONDS
+    for evidence in (healthy, last):
+        told = {partition.partition: partition for partition in evidence.partitions}
+        assert [log_end(told[partition], 1) for partition in (*ORDERS, LEDGER)] == [
+            lab.truth_of(partition).replica(1).log_end for partition in (*ORDERS, LEDGER)
+        ]
+        assert log_end(told[LEDGER], 2) is None
+    assert last.silent[2].startswith("b2 does not answer")
+    assert last.awaited == frozenset()
+
+
+def log_end(evidence: PartitionEvidence, broker: int) -> int | None:
+    replica = evidence.replica(broker)
+    assert replica is not None
+    return replica.log_end if known(replica.log_end) else None

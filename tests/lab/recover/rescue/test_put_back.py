@@ -1,0 +1,82 @@
+"""What a rescue saved, put back behind the log that was elected: each record once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as Place
+
+from breakglass.services.lab.cluster import Cluster
+from tests.lab.console.commands import agreeing, on
+from tests.lab.recover.rescue.conftest import ABORTED, COMMITTED, OPEN, REFUNDS, SECONDS, SHARED
+from tests.lab.recover.rescue.test_rescue import cat, elect, elections, only_place
+from tests.lab.scenarios.damaged import Damaged
+from tests.pipeline.producing import LOG
+
+SINCE = [b"since-0", b"since-1"]
+
+
+def records(cluster: Cluster) -> list[tuple[bytes | None, int]]:
+    """Key and timestamp of every committed record of the topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "independent-reader",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        },
+        logger=LOG,
+    )
+    found: list[tuple[bytes | None, int]] = []
+    consumer.assign([Place(REFUNDS.topic, REFUNDS.partition, 0)])
+    while True:
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            consumer.close()
+            return found
+        found.append((message.key(), message.timestamp()[1]))
+
+
+@pytest.mark.main
+def test_what_was_rescued_is_put_back_once(lab: Damaged, tmp_path: Path) -> None:
+    plan = elections(tmp_path, refunds_0=2)
+    ended = elect(lab.cluster, plan, "--store", tmp_path / "saved")
+    assert ended.code == 0, ended.err
+    place = only_place(lab.cluster, REFUNDS)
+    saved = [
+        (document["key"].encode(), document["timestamp"]) for document in cat(place)[:COMMITTED]
+    ]
+    again, stamp = saved[2]
+    producer = Producer({"bootstrap.servers": lab.cluster.bootstrap_servers}, logger=LOG)
+    for key in SINCE:
+        producer.produce(REFUNDS.topic, partition=0, key=key, value=key, timestamp=7)
+    producer.produce(REFUNDS.topic, partition=0, key=again, value=again, timestamp=stamp)
+    assert producer.flush(SECONDS) == 0
+
+    words = ["backup", "restore", "--tail-of", plan, "--store", place.parents[2]]
+    words += ["--state", tmp_path / "state", "--json"]
+    ended, phrases = agreeing(lab.cluster, *words)
+    assert ended.code == 0, ended.err
+    assert phrases == [f"restore {COMMITTED - 1} records into refunds"]
+    (done,) = ended.document["topics"]
+    assert (done["records"], done["verified"]) == (COMMITTED - 1, True)
+    assert f"refunds  {ABORTED} records are left out: of an aborted transaction" in ended.err
+    assert f"refunds  {OPEN} records are left out: of a transaction without an end" in ended.err
+    assert "refunds  1 records are left out: in the topic already" in ended.err
+    now = records(lab.cluster)
+    assert now[SHARED:] == [
+        *((key, 7) for key in SINCE),
+        saved[2],
+        *saved[:2],
+        *saved[3:],
+    ]
+
+    ended = on(lab.cluster, *words)
+    assert ended.code == 0
+    assert ended.said[-1] == "Nothing is to be put back."
+    assert records(lab.cluster) == now

@@ -1,0 +1,188 @@
+"""R22: `recover min-isr` and `internal-topics` need what docs/acls.md says, and no less.
+
+b4 led `carts` and `left` last and is back EMPTY; b3 led the partitions of `__transaction_state`
+last and is dead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from breakglass.services.kafka.cluster.topic_settings import MIN_ISR
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.scenarios.damage import B1_LOST, B2_LOST, B4_EMPTY, COURSE, LAST_LOST
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.replaced_disk import HELD_OFF
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.security import OPERATOR
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition
+from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from tests.kit.acl_page import needs_of_commands
+from tests.kit.client_properties import write_client_properties
+from tests.kit.program import Ended, breakglass
+from tests.lab.scenarios.damaged import Damaged
+from tests.lab.recover.settings.asking import own
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+TRANSACTIONS = "__transaction_state"
+PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
+SECONDS = 20.0
+WEAKER = {
+    Operation.READ: Operation.DESCRIBE,
+    Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
+}
+
+
+def _script(stage: Stage) -> Script:
+    partitions = [*stage.create("carts", [(4, 1, 2)]), *stage.create("left", [(4, 1, 2)])]
+    stage.create(TRANSACTIONS, [(3, 1)] * PARTITIONS)
+    _make_known(stage)
+    stage.write(partitions, 100)
+    yield B2_LOST
+    stage.write(partitions, 25)
+    yield B1_LOST
+    yield LAST_LOST
+    yield B4_EMPTY
+    return list[Expectation]()
+
+
+def _make_known(stage: Stage) -> None:
+    """Let every coordinator write down a transactional id."""
+    for number in range(4 * PARTITIONS):
+        producer = Producer(
+            {
+                "bootstrap.servers": stage.cluster.lab_bootstrap,
+                "transactional.id": f"writer-{number}",
+            },
+            logger=logging.getLogger("tests.acls"),
+        )
+        producer.init_transactions(SECONDS)
+
+
+BROKEN = Scenario(
+    "for-acls", __doc__ or "", _script, course=COURSE, shape=Shape(brokers=4, overrides=HELD_OFF)
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    folder = tmp_path_factory.mktemp("acls")
+    with raise_lab(folder / "lab", [BROKEN], secured=True, tethered=True) as cluster:
+        yield Damaged(cluster, play(cluster, [BROKEN]))
+
+
+@pytest.fixture(scope="module")
+def config(lab: Damaged) -> Path:
+    return write_client_properties(lab.cluster.layout, OPERATOR)
+
+
+def acls_of(command: str, topic: str) -> list[Acl]:
+    """What the page says that *command* needs, on *topic*."""
+    needs, names = needs_of_commands()[command], {Resource.TOPIC: topic, Resource.GROUP: "*"}
+    return [
+        Acl(OPERATOR, Operation[operation], resource, names.get(resource, CLUSTER_NAME))
+        for resource, operations in (
+            (Resource.TOPIC, needs.topic),
+            (Resource.CLUSTER, needs.cluster),
+            (Resource.GROUP, needs.group),
+        )
+        for operation in operations
+    ]
+
+
+def but(acls: list[Acl], operation: Operation, resource: Resource) -> list[Acl]:
+    """*acls* without one, of which what it includes is left."""
+    (gone,) = [acl for acl in acls if (acl.operation, acl.resource) == (operation, resource)]
+    rest, weaker = [acl for acl in acls if acl is not gone], WEAKER.get(operation)
+    return rest if weaker is None else [*rest, Acl(OPERATOR, weaker, gone.resource, gone.name)]
+
+
+def run(lab: Damaged, config: Path, acls: list[Acl], *words: object) -> Ended:
+    servers = ("--bootstrap-server", lab.cluster.bootstrap_servers, "--command-config", config)
+    grant(lab.cluster, *acls)
+    try:
+        return breakglass(*words, *servers)
+    finally:
+        revoke(lab.cluster, *acls)
+
+
+def forget(topic: str) -> tuple[object, ...]:
+    return ("recover", "min-isr", "--topic", topic, "--recovery-duration-ms", 5000, "--write")
+
+
+def agreed(topic: str) -> tuple[object, ...]:
+    return (*forget(topic), "--consent", f"{topic} forgets b4")
+
+
+def remembers(lab: Damaged, topic: str) -> bool:
+    """Whether the controller knows whom it elects next."""
+    state = lab.state(TopicPartition(topic, 0))
+    return bool(state.elr or state.last_known_elr)
+
+
+def test_r22_leaders_are_forgotten_by_who_has_just_what_the_page_says(
+    lab: Damaged, config: Path
+) -> None:
+    ended = run(lab, config, acls_of("recover min-isr", "carts"), *agreed("carts"))
+    assert ended.code == 0, ended.err
+    assert "ACL" not in ended.err
+    assert not remembers(lab, "carts")
+    assert own(lab.cluster, MIN_ISR, "carts") is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "named", "consent"),
+    [
+        (Operation.ALTER_CONFIGS, Resource.TOPIC, "ALTER_CONFIGS on topic left", True),
+        (Operation.READ, Resource.TOPIC, "READ on topic left", False),
+        (Operation.DESCRIBE, Resource.CLUSTER, "DESCRIBE on CLUSTER", False),
+    ],
+)
+def test_r22_with_less_the_acl_is_named_before_it_is_agreed_to_or_it_fails(
+    lab: Damaged, config: Path, operation: Operation, resource: Resource, named: str, consent: bool
+) -> None:
+    acls = but(acls_of("recover min-isr", "left"), operation, resource)
+    ended = run(lab, config, acls, *(agreed("left") if consent else forget("left")))
+    assert ended.code != 0
+    assert named in ended.err
+    assert remembers(lab, "left")
+    assert own(lab.cluster, MIN_ISR, "left") is None
+
+
+INTERNAL = ("internal-topics", "--json", "--gone", 3, "--recovery-duration-ms", 5000)
+
+
+def test_r22_internal_topics_are_compared_by_who_has_just_what_the_page_says(
+    lab: Damaged, config: Path
+) -> None:
+    ended = run(lab, config, acls_of("internal-topics", TRANSACTIONS), *INTERNAL)
+    assert ended.code == 0, ended.err
+    found: list[dict[str, Any]] = ended.document["partitions"]
+    assert [one["partition"] for one in found] == list(range(PARTITIONS))
+    assert "ACL" not in ended.err
+    assert "not allowed" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "named"),
+    [
+        (Operation.READ, Resource.TOPIC, f"READ on topic {TRANSACTIONS}"),
+        (Operation.DESCRIBE_CONFIGS, Resource.TOPIC, f"DESCRIBE_CONFIGS on topic {TRANSACTIONS}"),
+        (Operation.DESCRIBE, Resource.CLUSTER, "DESCRIBE on CLUSTER"),
+    ],
+)
+def test_r22_with_less_internal_topics_name_what_is_missing(
+    lab: Damaged, config: Path, operation: Operation, resource: Resource, named: str
+) -> None:
+    acls = but(acls_of("internal-topics", TRANSACTIONS), operation, resource)
+    ended = run(lab, config, acls, *INTERNAL)
+    assert f"missing ACL: {named}" in ended.said

@@ -1,0 +1,325 @@
+"""R14 held: unclean election is off while the operator looks, then what it was before.
+
+b3 led everything last and is dead; b1 holds 25 records more than b2. Each test has topics of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.services.guard import run as guard
+from breakglass.services.guard.act import Front
+from breakglass.services.guard.run import ConsentOutdated, GuardedRun
+from breakglass.services.kafka.cluster.layered_setting import LayeredSetting
+from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import (
+    B1_LOST,
+    B2_LOST,
+    COURSE,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+    bring_back,
+)
+from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
+from breakglass.services.lab.scenarios.scenario import Scenario, Script, Shape
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.topics import configure_topic
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.recovery.acts.hold import HoldElections
+from breakglass.services.recovery.acts.put_back import PutSettingsBack
+from breakglass.services.recovery.settings.changes import owed
+from tests.lab.console.test_electing_on_screen import console
+from tests.lab.recover.session import Watched, watched
+from tests.lab.scenarios.damaged import damaged
+from tests.lab.recover.settings.asking import (
+    agree,
+    changes,
+    killed_at,
+    layers,
+    newest_journal,
+    own,
+    run,
+)
+
+pytestmark = pytest.mark.timeout(300)
+
+B1_FIRST, B2_FIRST = (3, 1, 2), (3, 2, 1)
+TOPICS = ("feed", "news", "stock", "wires", "cables", "quiet", "tapes")
+UNCLEAN_INTERVAL = "unclean.leader.election.interval.ms"
+"""How often the controller elects uncleanly by itself: here only when a broker returns."""
+NO_TIMERS = {**QUICK_TO_FENCE.overrides, ELECTION_INTERVAL: "3600", UNCLEAN_INTERVAL: "3600000"}
+SET, DELETE = 0, 1
+BROKERS = 4
+"""The resource type of brokers; without a name, of all."""
+
+
+def _script(stage: Stage) -> Script:
+    partitions = [
+        partition for topic in TOPICS for partition in stage.create(topic, [B1_FIRST, B2_FIRST])
+    ]
+    stage.write(partitions, 100)
+    yield B2_LOST
+    stage.write(partitions, 25)
+    yield B1_LOST
+    yield LAST_LOST
+    return list[Expectation]()
+
+
+BROKEN = Scenario("for-hold", __doc__, _script, course=COURSE, shape=Shape(overrides=NO_TIMERS))
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with damaged(tmp_path_factory.mktemp("lab"), beside=[BROKEN]) as lab:
+        yield lab.cluster
+
+
+@pytest.fixture
+def behind(lab: Cluster) -> Iterator[Watched]:
+    with watched(lab) as behind:
+        yield behind
+
+
+@pytest.fixture
+def unclean(lab: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A topic where unclean election is on, until the end of the test."""
+    topic = str(request.param)
+    configure_topic(lab, topic, {UNCLEAN_ELECTION: "true"})
+    yield topic
+    configure_topic(lab, topic, {UNCLEAN_ELECTION: "false"})
+
+
+@contextmanager
+def on_by_default(lab: Cluster) -> Iterator[None]:
+    """Unclean election is on for every topic that says nothing itself."""
+    _cluster_default(lab, SET, "true")
+    try:
+        lab.wait_until(
+            lambda: layers(lab, UNCLEAN_ELECTION, "news").beneath == "true", "the default to be on"
+        )
+        yield
+    finally:
+        _cluster_default(lab, DELETE, None)
+
+
+def _cluster_default(lab: Cluster, operation: int, value: str | None) -> None:
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = resource.AlterableConfig(
+        name=UNCLEAN_ELECTION, config_operation=operation, value=value
+    )
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(resource_type=BROKERS, resource_name="", configs=[change])]
+    )
+    (answer,) = lab.command(request, IncrementalAlterConfigsResponse).responses
+    assert answer.error_code == 0, answer.error_message
+
+
+def leaders(lab: Cluster, topic: str) -> list[int | None]:
+    return [partition.leader for partition in lab.partitions(topic)]
+
+
+def return_of_b2(lab: Cluster) -> None:
+    """b2 is lost and unfenced again, upon which the controller elects what it may."""
+    lab.broker(2).kill()
+    lab.wait_fenced(2)
+    bring_back(lab, 2)
+
+
+@pytest.mark.parametrize("unclean", ["feed"], indirect=True)
+def test_r14_without_consent_it_says_who_would_win_and_sends_nothing(
+    lab: Cluster, behind: Watched, unclean: str
+) -> None:
+    ended = run(behind, "hold")
+    assert ended.code == 3
+    rows = [line.split() for line in ended.out.splitlines()]
+    assert ["feed-0", "b1", "0", "b1", "0"] in rows
+    assert ["feed-1", "b2", "25", "b1", "0"] in rows
+    refused = run(behind, "hold", "--write", "--consent=hold news")
+    assert (refused.code, refused.said[-1]) == (3, "consent: hold feed")
+    assert changes(behind) == []
+    assert own(lab, UNCLEAN_ELECTION, "feed") == "true"
+
+
+def test_r14_held_nobody_is_elected_until_it_is_released(lab: Cluster, behind: Watched) -> None:
+    configure_topic(lab, "feed", {UNCLEAN_ELECTION: "true"})
+    held = run(behind, "hold", "--write", "--consent=hold feed")
+    assert held.code == 0, held.err
+    assert own(lab, UNCLEAN_ELECTION, "feed") == "false"
+    return_of_b2(lab)
+    assert leaders(lab, "feed") == [None, None]
+    assert newest_journal(behind).result == "held"
+    again = run(behind, "hold", "--write")
+    assert again.code == 0
+    assert "Nothing is to be held" in again.err
+
+    asked = run(behind, "hold", "--release", "--write")
+    assert asked.said[-1] == "consent: release feed and 2 partitions lose 25"
+    assert own(lab, UNCLEAN_ELECTION, "feed") == "false"
+    consent = asked.said[-1].replace("consent: ", "--consent=")
+    released = run(behind, "hold", "--release", "--write", consent)
+    assert released.code == 0, released.err
+    assert own(lab, UNCLEAN_ELECTION, "feed") == "true"
+    assert newest_journal(behind).result == "succeeded"
+    return_of_b2(lab)
+    lab.wait_until(lambda: leaders(lab, "feed") == [1, 2], "what was forecast to be elected")
+
+
+def test_r14_what_is_on_by_default_is_held_and_the_topic_has_nothing_of_its_own_after(
+    lab: Cluster, behind: Watched
+) -> None:
+    with on_by_default(lab):
+        held = run(behind, "hold", "--topic", "news", "--write", "--consent=hold news")
+        assert held.code == 0, held.err
+        assert layers(lab, UNCLEAN_ELECTION, "news") == LayeredSetting("false", "true")
+        asked = run(behind, "hold", "--release", "--write")
+        assert asked.said[-1] == "consent: release news and 2 partitions lose 25"
+        consent = asked.said[-1].replace("consent: ", "--consent=")
+        assert run(behind, "hold", "--release", "--write", consent).code == 0
+        assert layers(lab, UNCLEAN_ELECTION, "news") == LayeredSetting(None, "true")
+
+
+def test_r14_every_topic_with_it_on_is_found_whoever_said_so(lab: Cluster, behind: Watched) -> None:
+    for topic in ("quiet", "feed"):
+        configure_topic(lab, topic, {UNCLEAN_ELECTION: "false"})
+    with on_by_default(lab):
+        document = run(behind, "hold", "--write", "--json", "--consent=hold 5 topics").document
+        held = {one["topic"] for one in document["settings"]}
+        assert held == {"news", "stock", "wires", "cables", "tapes"}
+        assert {own(lab, UNCLEAN_ELECTION, topic) for topic in held} == {"false"}
+    ended = run(behind, "hold", "--release", "--write", "--consent=release 5 topics")
+    assert ended.code == 0, ended.err
+    assert {own(lab, UNCLEAN_ELECTION, topic) for topic in held} == {None}
+
+
+@pytest.mark.parametrize("unclean", ["stock"], indirect=True)
+@pytest.mark.parametrize(
+    ("kind", "step"), [("request", "hold unclean elections"), ("outcome", "-")]
+)
+@pytest.mark.parametrize("command", [("recover", "resume"), ("hold", "--release")])
+def test_r14_a_hold_that_was_killed_is_put_back(
+    lab: Cluster, behind: Watched, unclean: str, kind: str, step: str, command: tuple[str, ...]
+) -> None:
+    view = killed_at(behind, kind, step, 1, "hold", "--write", "--consent=hold stock")
+    sent = kind == "outcome"
+    assert own(lab, UNCLEAN_ELECTION, "stock") == ("false" if sent else "true")
+    assert view.result is None
+    assert [(change.topic, change.before) for change in owed(view)] == [("stock", "true")]
+    consent = "--consent=release stock and 2 partitions lose 25"
+    ended = run(behind, *command, "--write", *([consent] if sent else []))
+    assert ended.code == 0, ended.err
+    assert own(lab, UNCLEAN_ELECTION, "stock") == "true"
+    assert owed(newest_journal(behind)) == ()
+
+
+@pytest.mark.parametrize("unclean", ["wires"], indirect=True)
+def test_r14_what_somebody_else_set_meanwhile_is_left(
+    lab: Cluster, behind: Watched, unclean: str
+) -> None:
+    assert run(behind, "hold", "--write", "--consent=hold wires").code == 0
+    _take_away(lab, "wires")
+    before = changes(behind)
+    ended = run(behind, "hold", "--release", "--write")
+    assert ended.code == 0, ended.err
+    assert "somebody has set it since: it has no value of its own" in ended.out
+    assert changes(behind) == before
+    assert own(lab, UNCLEAN_ELECTION, "wires") is None
+
+
+def test_r14_a_setting_that_changed_since_consent_refuses(
+    lab: Cluster, behind: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "FRESH_SECONDS", 0.0)
+    armed = behind.connection.armed()
+    act = GuardedRun(HoldElections(("cables",)), Front(armed.access(), state_folder=tmp_path))
+    frozen = act.freeze()
+    configure_topic(lab, "cables", {UNCLEAN_ELECTION: "true"})
+    before = changes(behind)
+    with pytest.raises(ConsentOutdated, match="cables: it was"):
+        act.carry_out(armed.power("a test"), frozen, ["hold cables"])
+    assert changes(behind) == before
+    assert own(lab, UNCLEAN_ELECTION, "cables") == "true"
+    configure_topic(lab, "cables", {UNCLEAN_ELECTION: "false"})
+
+
+@pytest.mark.parametrize("unclean", ["stock"], indirect=True)
+def test_r14_a_release_that_was_killed_or_is_outdated_is_taken_up_again(
+    lab: Cluster,
+    behind: Watched,
+    unclean: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run(behind, "hold", "--write", "--consent=hold stock").code == 0
+    consent = "--consent=release stock and 2 partitions lose 25"
+    release = ("hold", "--release", "--write", consent)
+    view = killed_at(behind, "request", "put setting back", 1, *release)
+    assert own(lab, UNCLEAN_ELECTION, "stock") == "false"
+    assert [change.topic for change in owed(view)] == ["stock"]
+
+    monkeypatch.setattr(guard, "FRESH_SECONDS", 0.0)
+    armed = behind.connection.armed()
+    front = Front(armed.access(), state_folder=tmp_path)
+    act = GuardedRun(PutSettingsBack(view.path, seconds=5.0), front)
+    frozen = act.freeze()
+    configure_topic(lab, "stock", {UNCLEAN_ELECTION: "true"})
+    before = changes(behind)
+    with pytest.raises(ConsentOutdated, match=r"stock: it was .* is set again, it is gone"):
+        act.carry_out(armed.power("a test"), frozen, [phrase.phrase for phrase in frozen.asked])
+    assert changes(behind) == before
+    configure_topic(lab, "stock", {UNCLEAN_ELECTION: "false"})
+
+    assert run(behind, *release).code == 0
+    assert own(lab, UNCLEAN_ELECTION, "stock") == "true"
+    assert owed(newest_journal(behind)) == ()
+
+
+@pytest.mark.parametrize("unclean", ["tapes"], indirect=True)
+def test_r14_the_console_holds_and_releases(lab: Cluster, unclean: str) -> None:
+    with console(lab.bootstrap_servers, "--write") as operator:
+        operator.terminal.wait_for("Topic-partition")
+        operator.press("h")
+        agree(operator, "hold tapes")
+        operator.terminal.wait_for("Done       held until it is released")
+        assert own(lab, UNCLEAN_ELECTION, "tapes") == "false"
+        operator.press("escape")
+        operator.terminal.wait_for(" e elect")
+        operator.press("4")
+        operator.terminal.wait_for("r puts the settings back")
+        operator.press("r")
+        agree(operator, "release tapes and 2 partitions lose 25")
+        operator.terminal.wait_for(f"done: {UNCLEAN_ELECTION}=true is set again")
+        assert own(lab, UNCLEAN_ELECTION, "tapes") == "true"
+        operator.press("escape")
+        operator.terminal.wait_for("2 put back")
+        operator.terminal.press("q")
+        assert operator.terminal.exit_code() == 0
+
+
+def test_r14_a_read_only_console_holds_nothing(lab: Cluster) -> None:
+    with console(lab.bootstrap_servers) as operator:
+        operator.terminal.wait_for("Topic-partition")
+        operator.press("h")
+        operator.terminal.wait_for("This session is read-only")
+        operator.terminal.press("q")
+        assert operator.terminal.exit_code() == 0
+
+
+def _take_away(lab: Cluster, topic: str) -> None:
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+    resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = resource.AlterableConfig(name=UNCLEAN_ELECTION, config_operation=DELETE, value=None)
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(resource_type=2, resource_name=topic, configs=[change])]
+    )
+    lab.command(request, IncrementalAlterConfigsResponse)
+    lab.wait_until(lambda: own(lab, UNCLEAN_ELECTION, topic) is None, "it to be taken away")

@@ -1,0 +1,404 @@
+"""docs/acls.md holds on a guarded cluster: exactly what it says each command needs, it needs.
+
+One lab for all: a group and offline partitions of `events`, each election on one of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+
+from breakglass.console.wiring import Connection
+from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.guard.journal import Journal, list_journals, read
+from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.kafka.cluster.topic_settings import UNCLEAN_ELECTION
+from breakglass.services.lab.scenarios import find_scenarios
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.security import (
+    OPERATOR,
+)
+from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.routes import ELECT
+from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
+from tests.kit.acl_page import needs_of_commands
+from tests.kit.client_properties import write_client_properties
+from tests.kit.commits import commit_offsets
+from tests.kit.program import Ended, breakglass
+from tests.lab.scenarios.damaged import Damaged
+from tests.lab.recover.settings.asking import own
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+TOPIC, GROUP = "events", "billing"
+PARTITIONS = 8
+WEAKER = {Operation.READ: Operation.DESCRIBE, Operation.ALTER: Operation.DESCRIBE}
+"""What is left of an ACL that includes another, once it alone is taken away."""
+NAMES = {Resource.TOPIC: TOPIC, Resource.CLUSTER: CLUSTER_NAME, Resource.GROUP: GROUP}
+
+
+def acls_of(command: str) -> list[Acl]:
+    """What the page says that *command* needs."""
+    needs = needs_of_commands()[command]
+    return [
+        Acl(OPERATOR, Operation[operation], resource, NAMES[resource])
+        for resource, operations in (
+            (Resource.TOPIC, needs.topic),
+            (Resource.CLUSTER, needs.cluster),
+            (Resource.GROUP, needs.group),
+        )
+        for operation in operations
+    ]
+
+
+def named(acl: Acl) -> str:
+    """*acl* as messages name it."""
+    resource = {Resource.TOPIC: f"topic {TOPIC}", Resource.GROUP: f"group {GROUP}"}
+    return f"{acl.operation.name} on {resource.get(acl.resource, 'CLUSTER')}"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The lab, its operator, and offline partitions that nobody has elected."""
+
+    lab: Damaged
+    config: Path
+    folder: Path
+    unused: Iterator[TopicPartition]
+
+    @contextmanager
+    def allowed(self, *acls: Acl) -> Iterator[None]:
+        """Let the operator do what *acls* say, and nothing else."""
+        grant(self.lab.cluster, *acls)
+        try:
+            yield
+        finally:
+            revoke(self.lab.cluster, *acls)
+
+    def run(self, *arguments: object) -> Ended:
+        servers = self.lab.cluster.bootstrap_servers
+        return breakglass(
+            *arguments, "--bootstrap-server", servers, "--command-config", self.config
+        )
+
+    def elections(self, partition: TopicPartition, leader: int) -> Path:
+        """A file in Kafka's form that elects *leader*."""
+        path = self.folder / f"{partition}-{leader}.json"
+        entry = {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "designatedLeader": leader,
+        }
+        path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+        return path
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("guarded")
+    scenarios = find_scenarios(["many"])
+    overrides = {"offsets.topic.replication.factor": "1"}
+    with raise_lab(
+        folder / "lab", scenarios, overrides=overrides, secured=True, tethered=True
+    ) as cluster:
+        lab = Damaged(cluster, play(cluster, scenarios, {"partitions": str(PARTITIONS)}))
+        commit_far_past_the_end(lab)
+        config = write_client_properties(cluster.layout, OPERATOR)
+        unused = iter([partition.partition for partition in lab.truth.partitions])
+        yield Guarded(lab, config, folder, unused)
+
+
+def commit_far_past_the_end(lab: Damaged) -> None:
+    """Let a group without members stand at 99 on every partition."""
+    positions = [Position(TOPIC, number, 99) for number in range(PARTITIONS)]
+    consumer = Consumer(
+        {"bootstrap.servers": lab.cluster.lab_bootstrap, "group.id": GROUP},
+        logger=logging.getLogger("tests.acls"),
+    )
+    try:
+        commit_offsets(consumer, positions)
+    finally:
+        consumer.close()
+
+
+def triage(guarded: Guarded, _: TopicPartition) -> Ended:
+    return guarded.run("triage")
+
+
+def plan_make(guarded: Guarded, _: TopicPartition) -> Ended:
+    return guarded.run("plan", "make")
+
+
+def plan_check(guarded: Guarded, partition: TopicPartition) -> Ended:
+    return guarded.run("plan", "check", guarded.elections(partition, 1))
+
+
+def rescue(guarded: Guarded, partition: TopicPartition) -> Ended:
+    """b1 holds one record more than b2."""
+    plan = guarded.elections(partition, 2)
+    return guarded.run("rescue", "--plan", plan, "--store", guarded.folder / "rescued")
+
+
+def price_of(partition: TopicPartition) -> str:
+    """b3 is dead, and nobody knows what it holds."""
+    return f"{partition} lose 0 and abandon b3"
+
+
+def unclean_recovery(guarded: Guarded, partition: TopicPartition) -> Ended:
+    path = guarded.folder / f"{partition}.json"
+    entry = {"topic": partition.topic, "partitions": [partition.partition]}
+    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+    wanted = ("--automated-recovery", "--path-to-json-file", path, "--write")
+    return guarded.run(
+        "unclean-recovery", *wanted, "--consent", f"{partition} lose 0 and abandon b3"
+    )
+
+
+def recover(guarded: Guarded, partition: TopicPartition) -> Ended:
+    wanted = ("--plan", guarded.elections(partition, 1), "--write")
+    return guarded.run("recover", *wanted, "--consent", price_of(partition))
+
+
+def leader_election(guarded: Guarded, partition: TopicPartition) -> Ended:
+    path = guarded.elections(partition, 1)
+    wanted = ("--election-type", "designated", "--path-to-json-file", path, "--write")
+    return guarded.run(
+        "leader-election", *wanted, "--consent", f"{partition} lose 0 and abandon b3"
+    )
+
+
+def console(guarded: Guarded, _: TopicPartition) -> Ended:
+    """What its screens are told; `serve` shows the same ones."""
+    options = ConnectionOptions(guarded.lab.cluster.bootstrap_servers, str(guarded.config))
+    with closing(IncidentWatch(Connection(options).access())) as watch:
+        incident = list(watch.read())[-1]
+    return Ended(0, "", "\n".join(f"missing ACL: {acl}" for acl in incident.missing_acls))
+
+
+def capture(guarded: Guarded, _: TopicPartition) -> Ended:
+    path = guarded.folder / "bundle.tar.gz"
+    path.unlink(missing_ok=True)
+    return guarded.run("capture", "--out", path)
+
+
+Run = Callable[[Guarded, TopicPartition], Ended]
+READING: dict[str, Run] = {
+    "console": console,
+    "triage": triage,
+    "capture": capture,
+    "plan make": plan_make,
+    "plan check": plan_check,
+    "rescue": rescue,
+}
+ELECTING: dict[str, Run] = {
+    "unclean-recovery": unclean_recovery,
+    "recover": recover,
+    "leader-election": leader_election,
+}
+
+
+def each_acl(commands: dict[str, Run], *without: Resource) -> list[Any]:
+    """Every command with every ACL that it needs."""
+    return [
+        pytest.param(command, run, acl, id=f"{command} without {named(acl)}")
+        for command, run in commands.items()
+        for acl in acls_of(command)
+        if acl.resource not in without
+    ]
+
+
+def all_but(command: str, acl: Acl) -> list[Acl]:
+    """What *command* needs without *acl*, of which what it includes is left."""
+    rest = [one for one in acls_of(command) if one != acl]
+    weaker = WEAKER.get(acl.operation)
+    return rest if weaker is None else [*rest, Acl(OPERATOR, weaker, acl.resource, acl.name)]
+
+
+@pytest.mark.parametrize("command", READING)
+def test_r22_a_command_that_reads_has_all_it_needs(guarded: Guarded, command: str) -> None:
+    with guarded.allowed(*acls_of(command)):
+        ended = READING[command](guarded, TopicPartition(TOPIC, PARTITIONS - 1))
+    assert ended.code == 0, ended.err
+    assert "ACL" not in ended.err
+    assert "not allowed" not in ended.err
+
+
+@pytest.mark.parametrize(("command", "run", "acl"), each_acl(READING))
+def test_r22_a_command_that_reads_names_what_it_lacks(
+    guarded: Guarded, command: str, run: Run, acl: Acl
+) -> None:
+    with guarded.allowed(*all_but(command, acl)):
+        ended = run(guarded, TopicPartition(TOPIC, PARTITIONS - 1))
+    assert f"missing ACL: {named(acl)}" in ended.said
+
+
+@pytest.mark.parametrize(("command", "run", "acl"), each_acl(ELECTING, Resource.GROUP))
+def test_r22_an_election_that_lacks_one_names_it_and_changes_nothing(
+    guarded: Guarded, command: str, run: Run, acl: Acl
+) -> None:
+    partition = TopicPartition(TOPIC, PARTITIONS - 1)
+    before = guarded.lab.state(partition)
+    with guarded.allowed(*all_but(command, acl)):
+        ended = run(guarded, partition)
+    assert ended.code != 0
+    assert named(acl) in ended.err
+    assert guarded.lab.state(partition) == before
+
+
+@pytest.mark.parametrize("command", ELECTING)
+def test_r22_an_election_has_all_it_needs(guarded: Guarded, command: str) -> None:
+    partition = next(guarded.unused)
+    with guarded.allowed(*acls_of(command)):
+        ended = ELECTING[command](guarded, partition)
+    assert ended.code == 0, ended.err
+    assert guarded.lab.state(partition).leader == 1
+    assert "missing ACL" not in ended.err
+
+
+HOLD, RELEASE = ("hold", "--topic", TOPIC, "--write"), ("hold", "--release", "--write")
+
+
+def without_leaders(guarded: Guarded) -> str:
+    """How a release names what is offline."""
+    asked = guarded.run(*RELEASE)
+    return asked.said[-1].removeprefix("consent: ")
+
+
+def test_r22_a_hold_that_lacks_alter_configs_names_it_and_changes_nothing(guarded: Guarded) -> None:
+    acl = Acl(OPERATOR, Operation.ALTER_CONFIGS, Resource.TOPIC, TOPIC)
+    assert acl in acls_of("hold")
+    with guarded.allowed(*all_but("hold", acl)):
+        ended = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
+    assert ended.code == 1
+    assert f"grant {named(acl)} to this user" in ended.err
+    assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) is None
+
+
+def test_r22_a_hold_and_its_release_have_all_they_need(guarded: Guarded) -> None:
+    with guarded.allowed(*acls_of("hold")):
+        held = guarded.run(*HOLD, "--consent", f"hold {TOPIC}")
+        assert held.code == 0, held.err
+        assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) == "false"
+        released = guarded.run(*RELEASE, "--consent", without_leaders(guarded))
+        assert released.code == 0, released.err
+    assert own(guarded.lab.cluster, UNCLEAN_ELECTION, TOPIC) is None
+
+
+def test_r22_a_topic_that_is_named_and_may_not_be_described_is_an_error(guarded: Guarded) -> None:
+    with guarded.allowed(Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)):
+        ended = guarded.run("triage", "--topics", TOPIC)
+    assert ended.code == 1
+    assert f"grant DESCRIBE on topic {TOPIC}" in ended.err
+
+
+def test_r22_who_may_describe_no_topic_is_told_so(guarded: Guarded) -> None:
+    with guarded.allowed(Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)):
+        ended = guarded.run("triage")
+    assert "this user is shown no topic: grant DESCRIBE on topics" in ended.err
+
+
+@pytest.fixture
+def recovered(guarded: Guarded) -> TopicPartition:
+    """A partition that leads again, with the group past its end."""
+    partition = next(guarded.unused)
+    with guarded.allowed(*acls_of("recover")):
+        assert recover(guarded, partition).code == 0
+    return partition
+
+
+def past_end(guarded: Guarded) -> set[int]:
+    """The partitions past whose end the group stands."""
+    ended = guarded.run("groups", "past-end", "--json")
+    assert ended.code == 0, ended.err
+    return {one["partition"]["partition"] for one in ended.document["past_end"]}
+
+
+def reset(guarded: Guarded) -> Ended:
+    asked = guarded.run("groups", "reset", "--write")
+    phrase = asked.said[-1].removeprefix("consent: ")
+    return guarded.run("groups", "reset", "--write", "--consent", phrase)
+
+
+def test_r22_a_group_may_be_seen_and_not_moved(guarded: Guarded, recovered: TopicPartition) -> None:
+    with guarded.allowed(*acls_of("groups past-end")):
+        ended = reset(guarded)
+        assert recovered.partition in past_end(guarded)
+    assert ended.code == 1
+    assert f"needs READ on group {GROUP}" in ended.err
+
+
+def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartition) -> None:
+    with guarded.allowed(*acls_of("groups reset")):
+        ended = reset(guarded)
+        assert ended.code == 0, ended.err
+        assert recovered.partition not in past_end(guarded)
+    with guarded.allowed(*acls_of("groups rollback")):
+        journal = list_journals(guarded.lab.truth.cluster_id)[0].path
+        asked = guarded.run("groups", "rollback", "--journal", journal, "--write")
+        phrase = asked.said[-1].removeprefix("consent: ")
+        ended = guarded.run(
+            "groups", "rollback", "--journal", journal, "--write", "--consent", phrase
+        )
+        assert ended.code == 0, ended.err
+        assert recovered.partition in past_end(guarded)
+
+
+@pytest.mark.parametrize("weaker", [False, True])
+def test_r22_a_ledger_is_confirmed_by_who_may_read_the_topic(
+    guarded: Guarded, recovered: TopicPartition, weaker: bool
+) -> None:
+    (needed,) = acls_of("recover report")
+    with guarded.allowed(*(all_but("recover report", needed) if weaker else [needed])):
+        ended = guarded.run("recover", "report", "--json")
+    assert ended.code == 0, ended.err
+    (one,) = ended.document["partitions"]
+    assert (one["topic"], one["partition"]) == (recovered.topic, recovered.partition)
+    confirmed = one["confirmed"]
+    assert confirmed == {"unknown": confirmed["unknown"]} if weaker else confirmed is True
+
+
+@pytest.fixture
+def unknown_election(guarded: Guarded) -> Path:
+    """The journal of an election that nothing is known of; its partition is offline."""
+    with Journal.open(guarded.lab.truth.cluster_id) as journal:
+        partition = TopicPartition(TOPIC, PARTITIONS - 1)
+        journal.request(ELECT, {partition: {"designee": 1}})
+    return journal.path
+
+
+@pytest.mark.parametrize("command", ["list", "show", "timeline"])
+def test_r22_the_journals_of_a_cluster_are_shown_to_who_may_do_nothing_there(
+    guarded: Guarded, unknown_election: Path, command: str
+) -> None:
+    with guarded.allowed(*acls_of(f"journal {command}")):
+        ended = guarded.run("journal", command)
+    assert ended.code == 0, ended.err
+    assert unknown_election.stem[:15] in ended.out + ended.err
+
+
+def test_r22_an_unknown_outcome_is_looked_up_by_who_may_describe_its_topic(
+    guarded: Guarded, unknown_election: Path
+) -> None:
+    with guarded.allowed(*acls_of("journal check")):
+        ended = guarded.run("journal", "check", unknown_election, "--json")
+    assert ended.code == 0, ended.err
+    assert [one["result"] for one in ended.document["answers"]] == ["not elected"]
+
+
+def test_r22_an_unknown_outcome_stays_unknown_to_who_may_not(
+    guarded: Guarded, unknown_election: Path
+) -> None:
+    with guarded.allowed(Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)):
+        ended = guarded.run("journal", "check", unknown_election)
+    assert ended.code == 1
+    assert f"grant DESCRIBE on topic {TOPIC}" in ended.err
+    assert read(unknown_election).unsettled

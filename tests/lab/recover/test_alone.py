@@ -1,0 +1,247 @@
+"""What triage says of the scenarios that need a lab of their own, and the rules seen there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.model import EpochHistory, TopicPartition, Unknown, known
+from breakglass.services.recovery.execution.target import RecoveryResult
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
+from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from breakglass.services.recovery.judgement.summary import summarize
+from breakglass.services.recovery.plan.partition_file import Election, write_elections
+from breakglass.services.recovery.triage import recommended, triage
+from tests.kit.program import breakglass
+from tests.lab.recover.alone import DURATION_SECONDS, Alone, Found, found_on
+from tests.lab.recover.session import targets
+
+AT_ONCE = 6.0
+"""Seconds; answers come in milliseconds, and a quorum that does not answer is given 2.5."""
+
+
+@pytest.fixture(scope="class")
+def found(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Found]:
+    """What is found after the class's scenario, on a lab of its own."""
+    with found_on(tmp_path_factory.mktemp("lab"), request.cls.SCENARIO) as found:
+        yield found
+
+
+class TestBadUncleanBefore(Alone):
+    SCENARIO = "bad-unclean-before"
+    BALANCES = TopicPartition("balances", 0)
+
+    def test_r09_committed_records_on_the_losing_side_make_a_fork(self, found: Found) -> None:
+        unheard = found.said(self.BALANCES)
+        assert (unheard.verdict, unheard.action) == (Verdict.WAIT, Action(Verb.START, 3))
+        assert (unheard.designee, unheard.automatable) == (None, False)
+        *_, without = triage(found.client, DURATION_SECONDS, gone=[3])
+        (said,) = without.assessments
+        assert (said.verdict, said.action) == (Verdict.FORK, Action(Verb.DECIDE))
+        assert said.reasons[0] == (
+            "history fork: b1 holds committed records past offset 10, where it diverges from b2"
+        )
+
+    def test_r09_a_fork_is_shown_with_the_price_of_each_side(self, found: Found) -> None:
+        said = found.said(self.BALANCES)
+        assert said.best == 2
+        newer, longer = said.loss_of(2).records, said.loss_of(1).records
+        assert (newer.committed, newer.uncommitted) == (90, 0)
+        assert longer.total == 3
+
+    def test_r09_a_fork_is_not_automated(self, found: Found) -> None:
+        choice = recommended(found.last)
+        assert choice.targets == ()
+        assert [left.partition for left in choice.left] == [self.BALANCES]
+
+
+class TestMinIsr(Alone):
+    SCENARIO = "min-isr-2-one-alive"
+    ACCOUNTS = TopicPartition("accounts", 0)
+
+    def test_r09_a_high_watermark_lost_by_the_kill_is_unknown(self, found: Found) -> None:
+        alive = found.said(self.ACCOUNTS).evidence.replica(1)
+        assert alive is not None
+        assert alive.log_end == 78
+        assert isinstance(alive.high_watermark, Unknown)
+
+    def test_r11_without_any_bound_what_is_unread_is_unknown(self, found: Found) -> None:
+        unread = found.said(self.ACCOUNTS).unread
+        assert unread.replicas == (3, 2)
+        assert isinstance(unread.at_least, Unknown)
+
+    def test_with_both_that_know_it_all_gone_the_one_alive_is_elected(self, found: Found) -> None:
+        *_, without = triage(found.client, DURATION_SECONDS, gone=[2, 3])
+        (said,) = without.assessments
+        assert (said.verdict, said.action) == (Verdict.SAFE, Action(Verb.ELECT, 1))
+
+
+class TestFencedDesignee(Alone):
+    SCENARIO = "fenced-designee"
+    PAYMENTS = TopicPartition("payments", 0)
+
+    def test_r16_a_fenced_replica_that_answers_is_read_and_cannot_be_chosen(
+        self, found: Found
+    ) -> None:
+        evidence = found.said(self.PAYMENTS).evidence
+        fenced = evidence.replica(3)
+        assert fenced is not None
+        assert (fenced.log_end, fenced.reachable, fenced.fenced) == (135, True, True)
+        standing = eligibility(evidence, 3)
+        assert (standing.standing, standing.reason) == (ReplicaStanding.BARRED, "b3 is fenced")
+
+    def test_r09_what_it_holds_committed_bars_the_election_of_another(self, found: Found) -> None:
+        said = found.said(self.PAYMENTS)
+        assert said.barriers == ("b3 holds committed records that b1 lacks",)
+        assert not said.automatable
+
+
+class TestHungBroker(Alone):
+    SCENARIO = "hung-broker"
+    SHIPMENTS = TopicPartition("shipments", 0)
+
+    def test_r15_a_hung_broker_that_is_fenced_is_named_and_not_waited_for(
+        self, found: Found
+    ) -> None:
+        assert found.last.evidence.silent[2].startswith("b2 does not answer")
+        assert found.seconds[-1] < AT_ONCE
+        assert found.said(self.SHIPMENTS).automatable
+
+
+class TestHungDesignee(Alone):
+    SCENARIO = "hung-designee"
+    PAYMENTS = TopicPartition("payments", 0)
+
+    def test_r15_while_it_may_still_answer_nothing_is_automated(self, found: Found) -> None:
+        first = found.yielded[0]
+        (said,) = first.assessments
+        assert first.evidence.awaited == {1}
+        assert found.seconds[0] < AT_ONCE
+        assert not said.automatable
+        assert "b1 may still answer: wait until the recovery duration has passed" in said.barriers
+
+    def test_r15_when_the_duration_has_passed_it_counts_as_silent(self, found: Found) -> None:
+        assert DURATION_SECONDS - 1 < found.seconds[-1] < DURATION_SECONDS + AT_ONCE
+        assert found.last.evidence.awaited == frozenset()
+        assert found.last.evidence.silent[1].startswith("b1 does not answer")
+
+    def test_r16_it_is_never_recommended_and_may_be_set_by_hand(self, found: Found) -> None:
+        said = found.said(self.PAYMENTS)
+        assert (said.designee, said.ranking.recommendable) == (2, (2,))
+        assert eligibility(said.evidence, 1).standing is ReplicaStanding.BY_HAND
+        assert isinstance(said.loss_of(1).total, Unknown)
+
+
+class TestUnregisteredBroker(Alone):
+    SCENARIO = "unregistered-broker"
+    ARCHIVE = TopicPartition("archive", 0)
+
+    def test_r12_it_stops_everything_and_is_not_waited_for(self, found: Found) -> None:
+        said = found.said(self.ARCHIVE)
+        assert (said.verdict, said.action) == (Verdict.STUCK, Action(Verb.UNREGISTERED))
+        assert said.barriers == (
+            "b3 in the assignment is not registered, so the controller refuses a reorder",
+            "b3 is not registered",
+        )
+        assert found.seconds[-1] < AT_ONCE
+
+    def test_r12_an_election_is_refused_before_anything_is_sent(
+        self, found: Found, tmp_path: Path
+    ) -> None:
+        wanted = targets(found.last, {self.ARCHIVE: 1})
+        (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
+        assert outcome.result is RecoveryResult.REFUSED
+        assert outcome.reason.startswith(
+            "the controller rejects a reorder while b3 is not registered"
+        )
+        assert found.behind.changes == []
+
+
+@pytest.mark.main
+class TestFailedLogdir(Alone):
+    SCENARIO = "failed-logdir"
+    FAILED = TopicPartition("readings", 0)
+
+    def test_r21_the_offline_directory_is_known_and_bars_its_replica(self, found: Found) -> None:
+        evidence = found.said(self.FAILED).evidence
+        broken = evidence.replica(1)
+        assert broken is not None
+        assert (broken.fenced, broken.log_dir_online) == (False, False)
+        standing = eligibility(evidence, 1)
+        assert standing.standing is ReplicaStanding.BARRED
+        assert standing.reason == "the log directory of b1 is offline"
+
+    def test_r01_a_member_on_an_offline_directory_is_no_hazard(self, found: Found) -> None:
+        said = found.said(self.FAILED)
+        assert (said.hazards, said.automatable) == ((), True)
+
+    def test_r21_repairing_it_is_what_would_bring_everything_back(self, found: Found) -> None:
+        assert (
+            "b1 is in the ELR, on a log directory that is offline: repaired with its data, it "
+            "would bring everything back"
+        ) in found.said(self.FAILED).reasons
+
+
+class TestControllerDown(Alone):
+    SCENARIO = "controller-down"
+    ORDERS = TopicPartition("orders", 0)
+
+    def test_r20_it_is_said_at_once(self, found: Found) -> None:
+        assert found.seconds[-1] < AT_ONCE
+        assert summarize(found.last.assessments).headline == (
+            "No controller quorum: restore it first, no election can work without it."
+        )
+        assert found.said(self.ORDERS).reasons[0] == (
+            "the controller quorum does not answer, so no election can work: restore it first"
+        )
+
+    def test_r20_every_replica_is_read_all_the_same(self, found: Found) -> None:
+        evidence = found.said(self.ORDERS).evidence
+        for broker, end in ((1, 125), (2, 100)):
+            replica = evidence.replica(broker)
+            assert replica is not None
+            assert replica.log_end == end
+            assert isinstance(replica.epochs, EpochHistory)
+
+    def test_r20_what_a_plan_would_cut_off_is_rescued_all_the_same(
+        self, found: Found, tmp_path: Path
+    ) -> None:
+        plan = tmp_path / "plan.json"
+        write_elections([Election(self.ORDERS, 2)], plan)
+        servers = ["--bootstrap-server", found.lab.cluster.bootstrap_servers]
+        ended = breakglass("rescue", "--plan", plan, "--store", tmp_path / "rescued", *servers)
+        assert ended.code == 0, ended.err
+        assert ended.said[-1] == "25 records of 1 of 1 partitions saved"
+
+    def test_r20_an_election_is_refused_before_anything_is_sent(
+        self, found: Found, tmp_path: Path
+    ) -> None:
+        began = time.monotonic()
+        wanted = targets(found.last, {self.ORDERS: 1})
+        (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
+        assert time.monotonic() - began < 2 * AT_ONCE
+        assert outcome.result is RecoveryResult.REFUSED
+        assert outcome.reason == (
+            "the controller quorum does not answer: bring controllers back first"
+        )
+        assert found.behind.changes == []
+
+
+class TestAllReplicasGone(Alone):
+    SCENARIO = "all-replicas-gone"
+    ARCHIVE = TopicPartition("archive", 0)
+
+    def test_r11_a_group_is_the_only_bound_of_what_was_there(self, found: Found) -> None:
+        unread = found.said(self.ARCHIVE).unread
+        assert (unread.at_least, unread.source) == (120, "group auditors")
+
+    def test_r15_none_answered_and_none_to_be_started_is_stuck(self, found: Found) -> None:
+        *_, without = triage(found.client, DURATION_SECONDS, gone=[1, 2])
+        (said,) = without.assessments
+        assert (said.verdict, said.action) == (Verdict.STUCK, Action(Verb.NO_ANSWER))
+        assert not any(known(replica.log_end) for replica in said.evidence.replicas)

@@ -1,0 +1,76 @@
+"""The system test that KIP-1275 plans, with the installed program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
+from tests.lab.asking import consume
+from tests.lab.conftest import FreshCluster
+from tests.lab.recover.writing import write
+
+PROGRAM = Path(sys.executable).with_name("kafka-unclean-recovery")
+PROGRAM_SECONDS = 90
+PARTITIONS = tuple(TopicPartition("test", number) for number in range(3))
+ASSIGNMENTS = ((3, 1, 2), (3, 2, 1), (3, 1, 2))
+
+
+@pytest.fixture(params=["4.3.1", pytest.param("3.9.2", marks=pytest.mark.slow)])
+def cluster(request: pytest.FixtureRequest, fresh_cluster: FreshCluster) -> Cluster:
+    """Three brokers that elect nobody uncleanly by themselves."""
+    return fresh_cluster(kafka_version=request.param, overrides=QUICK_TO_FENCE.overrides)
+
+
+def recover(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end."""
+    command = [str(PROGRAM), "--bootstrap-server", cluster.bootstrap_servers, *map(str, arguments)]
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_SECONDS,
+    )
+
+
+def isrs(cluster: Cluster) -> list[set[int]]:
+    return [set(partition.isr) for partition in cluster.partitions("test")]
+
+
+def leaders(cluster: Cluster) -> list[int | None]:
+    return [partition.leader for partition in cluster.partitions("test")]
+
+
+@pytest.mark.timeout(300)
+def test_kip_1275_system_test(cluster: Cluster, tmp_path: Path) -> None:
+    create_topic(cluster, "test", ASSIGNMENTS)
+    write(cluster, PARTITIONS, 100)
+    lose(cluster, 2)
+    write(cluster, PARTITIONS, 20)
+    lose(cluster, 1)
+    write(cluster, PARTITIONS, 5)
+    assert isrs(cluster) == [{3}] * 3
+
+    lose_last(cluster, 3, back=(1, 2))
+    assert leaders(cluster) == [None] * 3
+
+    first = recover(cluster, "--automated-recovery", "--all-offline-partitions")
+    assert first.returncode == 0, first.stderr
+    assert leaders(cluster) == [1, 1, 1]
+    assert all(len(consume(cluster, partition)) == 120 for partition in PARTITIONS)
+
+    again = recover(cluster, "--automated-recovery", "--all-offline-partitions")
+    assert again.returncode == 0, again.stderr
+    named = tmp_path / "partitions.json"
+    named.write_text(json.dumps({"partitions": [{"topic": "test", "partitions": [0, 1, 2]}]}))
+    by_file = recover(cluster, "--automated-recovery", "--path-to-json-file", named)
+    assert by_file.returncode == 0, by_file.stderr
+    assert by_file.stdout.count("already online: led by b1") == 3
