@@ -17,7 +17,7 @@ from tests.kit.spare_workers import SpareWorkersScheduling, lower_priority_of_sp
 
 TESTS = Path(__file__).parent
 BROKER_SECONDS = 1200
-"""What ends a test of brokers or of Spark that hangs; the first one may have to fetch their jars."""
+"""What ends a test of brokers or of Spark that hangs; the first may have to fetch their jars."""
 LEAVING_SECONDS = 120
 """How long a worker may take to end after its last test, before it shows what it waits for."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"

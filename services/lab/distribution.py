@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 DEADLINE_SECONDS = 300.0
-"""It only ends a hang, with a sentence, before the test's own limit does: no machine is that busy."""
+"""It only ends a hang, with a sentence, before the test's own limit does."""
 LOOK_SECONDS = 0.01
 
 

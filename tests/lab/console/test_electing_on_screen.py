@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.console.commands import last_journal, leader, recreate

@@ -60,7 +60,7 @@ def test_what_another_process_cut_stays_cut_until_it_is_healed(linked: Cluster) 
     link = ControllerLink(linked, 2)
     assert link.whole
     command = [sys.executable, "-c", CUT, str(linked.state_dir)]
-    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, timeout=60)
+    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=60)
     assert proxies(linked) == []
     assert refuses(linked)
     linked.wait_fenced(2)

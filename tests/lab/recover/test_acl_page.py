@@ -34,8 +34,8 @@ from tests.kit.acl_page import needs_of_commands
 from tests.kit.client_properties import write_client_properties
 from tests.kit.commits import commit_offsets
 from tests.kit.program import Ended, breakglass
-from tests.lab.scenarios.damaged import Damaged
 from tests.lab.recover.settings.asking import own
+from tests.lab.scenarios.damaged import Damaged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

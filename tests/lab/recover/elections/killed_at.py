@@ -1,7 +1,7 @@
 """Runs breakglass and kills its own process, by SIGKILL, right after a line of its journal.
 
-``python -m tests.lab.recover.elections.killed_at KIND STEP NUMBER ARGUMENTS...``: after the NUMBER-th
-entry of that kind (and step, ``-`` for any) is on disk. What it announces is not sent any more.
+``python -m tests.lab.recover.elections.killed_at KIND STEP NUMBER ARGUMENTS...``: after the
+NUMBER-th entry of that kind (and step, ``-`` for any) is on disk. What it announces is never sent.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ ON_A_TERMINAL = {"console", "serve"}
 OF_A_JOURNAL = {"journal check", "journal show", "journal timeline", "recover report"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
 OF_LOG_FOLDERS = {"return"}
-"""It needs the log folder of a dead broker: it is proved by tests/lab/recover/rescue/test_return.py."""
+"""It needs the log folder of a dead broker: tests/lab/recover/rescue/test_return.py proves it."""
 OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
 """They need a backup, and Spark's own clients: they are proved under tests/pipeline."""
 OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "checkpoint serve"}

@@ -20,6 +20,7 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.execution.target import ElectionTarget, PartitionOutcome
 from breakglass.services.recovery.guarded.aftermath import open_transactions_after
 from breakglass.services.recovery.triage import Triage
+from tests.lab.recover.incident.beside import GROUP_READ_ON, TRIMMED_LOGS
 from tests.lab.recover.session import (
     Watched,
     judged,
@@ -28,7 +29,6 @@ from tests.lab.recover.session import (
     targets,
     watched,
 )
-from tests.lab.recover.incident.beside import GROUP_READ_ON, TRIMMED_LOGS
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 TOGETHER = (

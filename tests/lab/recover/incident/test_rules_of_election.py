@@ -10,9 +10,9 @@ from breakglass.console.truth import wrong_leaders
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import RecoveryResult
 from tests.lab.asking import EARLIEST, consume, list_offset, out_of_range
-from tests.lab.recover.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
 from tests.lab.recover.incident.beside import READ_ON, READ_TO, TRIMMED, TRIMMED_TO
 from tests.lab.recover.incident.conftest import CARTS, MOVING, Attempt, Recovered
+from tests.lab.recover.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
 from tests.lab.scenarios.damaged import Damaged
 
 pytestmark = pytest.mark.main

@@ -11,9 +11,9 @@ from breakglass.services.recovery.judgement.assessment import Action, Verb, Verd
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.triage import Triage, recommended
 from breakglass.services.words.figures import loss_text, unread_text
-from tests.lab.recover.session import judgement
 from tests.lab.recover.incident.beside import GROUP, READ_ON, READ_TO, TRIMMED
 from tests.lab.recover.incident.conftest import CARTS, MOVING, Recovered
+from tests.lab.recover.session import judgement
 from tests.lab.scenarios.damaged import Damaged
 
 pytestmark = pytest.mark.main

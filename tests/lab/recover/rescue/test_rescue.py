@@ -20,7 +20,6 @@ from breakglass.services.topic_backup.manifest import TopicManifest, read_manife
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import list_offset
 from tests.lab.console.commands import agreeing, last_journal, leader, on
-from tests.lab.recover.session import watched
 from tests.lab.recover.rescue.conftest import (
     ABORTED,
     AGED,
@@ -36,6 +35,7 @@ from tests.lab.recover.rescue.conftest import (
     TRIMMED,
     WITHOUT,
 )
+from tests.lab.recover.session import watched
 from tests.lab.scenarios.damaged import Damaged
 
 FETCH = 1

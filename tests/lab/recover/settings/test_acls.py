@@ -28,8 +28,8 @@ from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revo
 from tests.kit.acl_page import needs_of_commands
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
-from tests.lab.scenarios.damaged import Damaged
 from tests.lab.recover.settings.asking import own
+from tests.lab.scenarios.damaged import Damaged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -37,7 +37,6 @@ from breakglass.services.recovery.acts.put_back import PutSettingsBack
 from breakglass.services.recovery.settings.changes import owed
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.session import Watched, watched
-from tests.lab.scenarios.damaged import damaged
 from tests.lab.recover.settings.asking import (
     agree,
     changes,
@@ -47,6 +46,7 @@ from tests.lab.recover.settings.asking import (
     own,
     run,
 )
+from tests.lab.scenarios.damaged import damaged
 
 pytestmark = pytest.mark.timeout(300)
 

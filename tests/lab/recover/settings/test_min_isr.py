@@ -30,8 +30,8 @@ from breakglass.services.recovery.settings.changes import owed
 from tests.lab.asking import consume
 from tests.lab.console.test_electing_on_screen import console
 from tests.lab.recover.session import Watched, judged, judgement, watched
-from tests.lab.scenarios.damaged import damaged
 from tests.lab.recover.settings.asking import agree, changes, killed_at, layers, own, run
+from tests.lab.scenarios.damaged import damaged
 
 pytestmark = pytest.mark.timeout(300)
 
