@@ -5,7 +5,6 @@ Subclasses of `Alone` name their scenario and have the tests that hold for all.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +18,6 @@ from tests.lab.recover.session import Watched, judgement, watched
 from tests.lab.recover.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-DURATION_SECONDS = 10.0
-
 
 class Found(NamedTuple):
     """What triage yielded on a damaged lab."""
@@ -30,8 +27,6 @@ class Found(NamedTuple):
     client: ReadClient
     yielded: tuple[Triage, ...]
     """As it came, the final one last."""
-    seconds: tuple[float, ...]
-    """After how long each came."""
     without: Triage
     """The final one for an operator who knows that the broker to start is gone."""
 
@@ -48,6 +43,8 @@ class Alone:
     """What holds for each of them."""
 
     SCENARIO: ClassVar[str]
+    DURATION_SECONDS: ClassVar[float] = 3_600.0
+    """A triage that waits for a broker which will not answer does not end before the test."""
 
     def test_triage_says_the_truth(self, found: Found) -> None:
         truth = found.lab.truth
@@ -64,25 +61,22 @@ class Alone:
 
 
 @contextmanager
-def found_on(folder: Path, scenario: str) -> Iterator[Found]:
-    """A lab after *scenario*, behind proxies, with what triage says of it."""
+def found_on(folder: Path, case: type[Alone]) -> Iterator[Found]:
+    """A lab after the scenario of *case*, behind proxies, with what triage says of it."""
     with (
-        damaged(folder, scenario) as lab,
+        damaged(folder, case.SCENARIO) as lab,
         watched(lab.cluster) as behind,
         behind.connection.reading() as client,
     ):
-        yield _find(lab, behind, client)
+        yield _find(lab, behind, client, case.DURATION_SECONDS)
 
 
-def _find(lab: Damaged, behind: Watched, client: ReadClient) -> Found:
+def _find(lab: Damaged, behind: Watched, client: ReadClient, seconds: float) -> Found:
     """Triage twice, the second time without the brokers that the truth says to start."""
-    yielded, seconds, began = [], [], time.monotonic()
-    for found in triage(client, DURATION_SECONDS):
-        yielded.append(found)
-        seconds.append(time.monotonic() - began)
+    yielded = tuple(triage(client, seconds))
     gone = {partition.expectation.broker for partition in lab.truth.partitions} - {None}
     awaited = [
         number for number in gone if number is not None and not lab.cluster.broker(number).running
     ]
-    *_, without = triage(client, DURATION_SECONDS, gone=awaited)
-    return Found(lab, behind, client, tuple(yielded), tuple(seconds), without)
+    *_, without = triage(client, seconds, gone=awaited)
+    return Found(lab, behind, client, yielded, without)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-import time
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from breakglass.services.model import EpochHistory, TopicPartition, Unknown, known
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.controller_link import ControllerLink
+from breakglass.services.lab.layout import Listener
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.segments import high_watermark_on_disk, read_log
+from breakglass.services.lab.topics import elect_unclean, reassign
+from breakglass.services.lab.truth import Condition, CountedLoss, TrueVerdict
+from breakglass.services.lab.wire import Conversation
+from breakglass.services.model import EpochHistory, EpochRange, Role, TopicPartition, Unknown, known
+from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.plan.partition_file import Election, write_elections
 from breakglass.services.recovery.triage import recommended, triage
+from breakglass.services.session import ReadAccess
+from tests.kit.log_dir import repair_log_dir
 from tests.kit.program import breakglass
-from tests.lab.recover.alone import DURATION_SECONDS, Alone, Found, found_on
+from tests.lab.asking import (
+    CONSUMER,
+    LATEST,
+    client_conversation,
+    committed_offset,
+    election_code,
+    list_offset,
+    offset_question,
+    quorum_question,
+    reassign_code,
+    unclean_election,
+)
+from tests.lab.recover.alone import Alone, Found, found_on
 from tests.lab.recover.session import targets
-
-AT_ONCE = 6.0
-"""Seconds; answers come in milliseconds, and a quorum that does not answer is given 2.5."""
+from tests.lab.scenarios.damaged import Damaged, ends_on_disk, ends_told
 
 
 @pytest.fixture(scope="class")
@@ -28,8 +52,14 @@ def found(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Found]:
     """What is found after the class's scenario, on a lab of its own."""
-    with found_on(tmp_path_factory.mktemp("lab"), request.cls.SCENARIO) as found:
+    with found_on(tmp_path_factory.mktemp("lab"), request.cls) as found:
         yield found
+
+
+@pytest.fixture(scope="class")
+def lab(found: Found) -> Damaged:
+    """The lab of the class; what is found on it was read before any test changed it."""
+    return found.lab
 
 
 class TestBadUncleanBefore(Alone):
@@ -40,7 +70,7 @@ class TestBadUncleanBefore(Alone):
         unheard = found.said(self.BALANCES)
         assert (unheard.verdict, unheard.action) == (Verdict.WAIT, Action(Verb.START, 3))
         assert (unheard.designee, unheard.automatable) == (None, False)
-        *_, without = triage(found.client, DURATION_SECONDS, gone=[3])
+        *_, without = triage(found.client, self.DURATION_SECONDS, gone=[3])
         (said,) = without.assessments
         assert (said.verdict, said.action) == (Verdict.FORK, Action(Verb.DECIDE))
         assert said.reasons[0] == (
@@ -59,10 +89,34 @@ class TestBadUncleanBefore(Alone):
         assert choice.targets == ()
         assert [left.partition for left in choice.left] == [self.BALANCES]
 
+    def test_nobody_is_waited_for(self, lab: Damaged) -> None:
+        state = lab.state(self.BALANCES)
+        assert (state.leader, state.isr, state.elr, state.last_known_elr) == (None, (), (), ())
+        assert {state.role(broker) for broker in state.assignment} == {Role.STALE}
+
+    def test_the_highest_epoch_is_on_the_shortest_log(self, lab: Damaged) -> None:
+        truth = lab.truth_of(self.BALANCES)
+        assert truth.replica(1).epochs == (EpochRange(0, 0, 100),)
+        assert truth.replica(2).epochs == (EpochRange(0, 0, 10), EpochRange(2, 10, 13))
+        assert truth.replica(3).epochs[-1] == EpochRange(3, 13, 15)
+        assert ends_told(lab) == {self.BALANCES: {1: 100, 2: 13}}
+
+    def test_r09_committed_records_are_on_both_sides(self, lab: Damaged) -> None:
+        truth = lab.truth_of(self.BALANCES)
+        assert truth.choice(2) == CountedLoss(2, committed=90, uncommitted=0, unread=2, acked=92)
+        assert truth.choice(1) == CountedLoss(1, committed=3, uncommitted=0, unread=2, acked=5)
+        assert (truth.expectation.if_gone, truth.expectation.designee) == (TrueVerdict.FORK, None)
+
+    def test_the_high_watermark_that_proves_it_outlived_the_kill(self, lab: Damaged) -> None:
+        folder = lab.cluster.broker(1).partition_folder("balances", 0)
+        assert folder is not None
+        assert high_watermark_on_disk(folder) == 100
+
 
 class TestMinIsr(Alone):
     SCENARIO = "min-isr-2-one-alive"
     ACCOUNTS = TopicPartition("accounts", 0)
+    OFFSET_NOT_AVAILABLE = 78
 
     def test_r09_a_high_watermark_lost_by_the_kill_is_unknown(self, found: Found) -> None:
         alive = found.said(self.ACCOUNTS).evidence.replica(1)
@@ -76,14 +130,59 @@ class TestMinIsr(Alone):
         assert isinstance(unread.at_least, Unknown)
 
     def test_with_both_that_know_it_all_gone_the_one_alive_is_elected(self, found: Found) -> None:
-        *_, without = triage(found.client, DURATION_SECONDS, gone=[2, 3])
+        *_, without = triage(found.client, self.DURATION_SECONDS, gone=[2, 3])
         (said,) = without.assessments
         assert (said.verdict, said.action) == (Verdict.SAFE, Action(Verb.ELECT, 1))
+
+    def test_two_eligible_leaders_are_dead_and_a_stale_replica_lives(self, lab: Damaged) -> None:
+        state = lab.state(self.ACCOUNTS)
+        assert (state.leader, state.assignment) == (None, (3, 2, 1))
+        assert [state.role(broker) for broker in state.assignment] == [
+            Role.ELR,
+            Role.ELR,
+            Role.STALE,
+        ]
+        assert lab.truth.brokers == {
+            1: Condition.RUNNING,
+            2: Condition.DEAD,
+            3: Condition.DEAD,
+        }
+
+    def test_it_holds_78_records_under_a_high_watermark_of_0(self, lab: Damaged) -> None:
+        assert ends_told(lab) == {self.ACCOUNTS: {1: 78}}
+        folder = lab.cluster.broker(1).partition_folder("accounts", 0)
+        assert folder is not None
+        assert high_watermark_on_disk(folder) == 0
+
+    def test_the_records_of_the_last_leader_alone_were_not_committed(self, lab: Damaged) -> None:
+        truth = lab.truth_of(self.ACCOUNTS)
+        assert [(len(written.keys), written.committed) for written in truth.written] == [
+            (78, True),
+            (12, True),
+            (4, False),
+        ]
+        assert (truth.choice(1).unread, truth.choice(1).acked) == (16, 16)
+
+    def test_r07_elected_it_leads_and_nobody_can_read(self, lab: Damaged) -> None:
+        reassign(lab.cluster, {self.ACCOUNTS: (1, 3, 2)})
+        elect_unclean(lab.cluster, self.ACCOUNTS)
+        lab.cluster.wait_partition("accounts", 0, lambda state: state.leader == 1, "b1 to lead")
+        assert list_offset(lab.cluster, 1, self.ACCOUNTS).offset == 78
+        assert (
+            list_offset(lab.cluster, 1, self.ACCOUNTS, replica=CONSUMER).error
+            == self.OFFSET_NOT_AVAILABLE
+        )
+        options = ConnectionOptions(bootstrap_server=lab.cluster.bootstrap_servers)
+        with ReadAccess(connection_settings(options)).reading() as client:
+            soon = Deadline.after(300.0)
+            (topic,) = read_sources(client, WantedTopics(("accounts",)), soon, partial=True)
+        assert topic.unread[0].startswith("b1 does not know its high watermark: too few replicas")
 
 
 class TestFencedDesignee(Alone):
     SCENARIO = "fenced-designee"
     PAYMENTS = TopicPartition("payments", 0)
+    FIRST, SECOND = TopicPartition("payments", 0), TopicPartition("payments", 1)
 
     def test_r16_a_fenced_replica_that_answers_is_read_and_cannot_be_chosen(
         self, found: Found
@@ -100,33 +199,110 @@ class TestFencedDesignee(Alone):
         assert said.barriers == ("b3 holds committed records that b1 lacks",)
         assert not said.automatable
 
+    @pytest.fixture(scope="class")
+    def link(self, lab: Damaged) -> ControllerLink:
+        return ControllerLink(lab.cluster, 3)
+
+    def test_b3_is_fenced_and_both_partitions_are_offline(self, lab: Damaged) -> None:
+        assert lab.cluster.fenced(via=1) == {1: False, 2: True, 3: True}
+        for partition in (self.FIRST, self.SECOND):
+            state = lab.state(partition)
+            assert state.offline
+            assert set(state.offline_replicas) == {2, 3}
+
+    def test_clients_reach_b3_which_holds_the_most(self, lab: Damaged) -> None:
+        assert (
+            ends_told(lab)
+            == ends_on_disk(lab)
+            == {self.FIRST: {3: 135, 1: 100}, self.SECOND: {1: 100, 3: 135}}
+        )
+        with client_conversation(lab.cluster, 3) as conversation:
+            answer = conversation.ask(*offset_question(self.FIRST, LATEST))
+        assert answer.topics[0].partitions[0].offset == 135
+
+    def test_b3_itself_tells_of_a_cluster_whose_partitions_are_all_online(
+        self, lab: Damaged
+    ) -> None:
+        assert not any(state.offline for state in lab.cluster.partitions("payments", via=3))
+        assert lab.cluster.fenced(via=3) == {1: True, 2: False, 3: False}
+
+    def test_r04_an_election_passes_over_it_and_says_success(self, lab: Damaged) -> None:
+        assert lab.state(self.FIRST).assignment == (2, 3, 1)
+        elect_unclean(lab.cluster, self.FIRST)
+        lab.cluster.wait_partition("payments", 0, lambda state: state.leader == 1, "b1 to lead")
+        assert lab.truth_of(self.FIRST).choice(1).committed == 35
+
+    def test_with_its_link_healed_it_can_be_elected(
+        self, lab: Damaged, link: ControllerLink
+    ) -> None:
+        assert not link.whole
+        link.heal()
+        lab.cluster.wait_unfenced(3)
+        reassign(lab.cluster, {self.SECOND: (3, 1, 2)})
+        elect_unclean(lab.cluster, self.SECOND)
+        lab.cluster.wait_partition("payments", 1, lambda state: state.leader == 3, "b3 to lead")
+        lab.cluster.wait_until(
+            lambda: list_offset(lab.cluster, 1, self.SECOND).offset == 135, "b1 to follow b3"
+        )
+        # b1 has every record before the controller has the new ISR: until then b1 may not lead.
+        lab.cluster.wait_partition("payments", 1, lambda state: 1 in state.isr, "b1 to be in sync")
+
+    def test_cut_again_it_is_fenced_again_and_loses_the_lead(
+        self, lab: Damaged, link: ControllerLink
+    ) -> None:
+        assert link.whole
+        link.cut()
+        lab.cluster.wait_fenced(3)
+        lab.cluster.wait_partition("payments", 1, lambda state: state.leader == 1, "b1 to lead")
+
 
 class TestHungBroker(Alone):
     SCENARIO = "hung-broker"
-    SHIPMENTS = TopicPartition("shipments", 0)
+    SHIPMENTS = tuple(TopicPartition("shipments", number) for number in range(2))
 
     def test_r15_a_hung_broker_that_is_fenced_is_named_and_not_waited_for(
         self, found: Found
     ) -> None:
         assert found.last.evidence.silent[2].startswith("b2 does not answer")
-        assert found.seconds[-1] < AT_ONCE
-        assert found.said(self.SHIPMENTS).automatable
+        assert found.said(self.SHIPMENTS[0]).automatable
+
+    def test_the_hung_broker_is_fenced_and_its_partitions_are_offline(self, lab: Damaged) -> None:
+        assert lab.truth.brokers == {1: Condition.RUNNING, 2: Condition.PAUSED, 3: Condition.DEAD}
+        assert lab.cluster.fenced(via=1) == {1: False, 2: True, 3: True}
+        for partition in self.SHIPMENTS:
+            assert lab.state(partition).leader is None
+            assert set(lab.state(partition).offline_replicas) == {2, 3}
+
+    def test_it_is_connected_to_and_does_not_answer(self, lab: Damaged) -> None:
+        address = lab.cluster.broker(2).address(Listener.CLIENT)
+        socket.create_connection(address, timeout=2).close()
+        with pytest.raises(TimedOut):
+            Conversation(address, 1)
+
+    def test_the_healthy_broker_tells_what_it_holds(self, lab: Damaged) -> None:
+        assert ends_told(lab) == {partition: {1: 75} for partition in self.SHIPMENTS}
+
+    def test_what_the_hung_one_holds_is_known_to_the_truth_alone(self, lab: Damaged) -> None:
+        for partition in self.SHIPMENTS:
+            truth = lab.truth_of(partition)
+            assert (truth.replica(2).readable, truth.replica(2).log_end) == (False, 60)
+            assert [choice.broker for choice in truth.choices] == [1]
+            assert truth.choice(1).unread == 5
 
 
 class TestHungDesignee(Alone):
     SCENARIO = "hung-designee"
+    DURATION_SECONDS = 10.0
     PAYMENTS = TopicPartition("payments", 0)
 
     def test_r15_while_it_may_still_answer_nothing_is_automated(self, found: Found) -> None:
         first = found.yielded[0]
         (said,) = first.assessments
         assert first.evidence.awaited == {1}
-        assert found.seconds[0] < AT_ONCE
         assert not said.automatable
         assert "b1 may still answer: wait until the recovery duration has passed" in said.barriers
 
     def test_r15_when_the_duration_has_passed_it_counts_as_silent(self, found: Found) -> None:
-        assert DURATION_SECONDS - 1 < found.seconds[-1] < DURATION_SECONDS + AT_ONCE
         assert found.last.evidence.awaited == frozenset()
         assert found.last.evidence.silent[1].startswith("b1 does not answer")
 
@@ -140,6 +316,8 @@ class TestHungDesignee(Alone):
 class TestUnregisteredBroker(Alone):
     SCENARIO = "unregistered-broker"
     ARCHIVE = TopicPartition("archive", 0)
+    FIRST, SECOND = TopicPartition("archive", 0), TopicPartition("archive", 1)
+    INVALID_REPLICA_ASSIGNMENT = 39
 
     def test_r12_it_stops_everything_and_is_not_waited_for(self, found: Found) -> None:
         said = found.said(self.ARCHIVE)
@@ -148,7 +326,6 @@ class TestUnregisteredBroker(Alone):
             "b3 in the assignment is not registered, so the controller refuses a reorder",
             "b3 is not registered",
         )
-        assert found.seconds[-1] < AT_ONCE
 
     def test_r12_an_election_is_refused_before_anything_is_sent(
         self, found: Found, tmp_path: Path
@@ -161,12 +338,44 @@ class TestUnregisteredBroker(Alone):
         )
         assert found.behind.changes == []
 
+    def test_b3_is_assigned_and_eligible_but_not_registered(self, lab: Damaged) -> None:
+        assert lab.cluster.fenced() == {1: False, 2: False}
+        for partition in (self.FIRST, self.SECOND):
+            state = lab.state(partition)
+            assert state.offline
+            assert (state.assignment[0], state.elr, state.last_known_elr) == (3, (3,), (3,))
 
-@pytest.mark.main
+    def test_the_others_hold_what_the_truth_says(self, lab: Damaged) -> None:
+        ends = {1: 125, 2: 100}
+        assert ends_told(lab) == ends_on_disk(lab) == {self.FIRST: ends, self.SECOND: ends}
+        assert lab.truth_of(self.SECOND).choice(2).committed == 25
+
+    def test_r12_no_order_that_names_it_is_taken(self, lab: Damaged) -> None:
+        code, message = reassign_code(lab.cluster, self.SECOND, [1, 2, 3])
+        assert code == self.INVALID_REPLICA_ASSIGNMENT
+        assert message is not None
+        assert "includes broker 3, but no such broker is registered" in message
+
+    @pytest.mark.parametrize(("partition", "elected"), [(FIRST, 1), (SECOND, 2)])
+    def test_r12_an_election_can_only_follow_the_order_there_is(
+        self, lab: Damaged, partition: TopicPartition, elected: int
+    ) -> None:
+        assert election_code(lab.cluster, partition) == (0, None)
+        lab.cluster.wait_partition(
+            partition.topic,
+            partition.partition,
+            lambda state: state.leader == elected,
+            f"b{elected} to lead",
+        )
+
+
 class TestFailedLogdir(Alone):
     SCENARIO = "failed-logdir"
-    FAILED = TopicPartition("readings", 0)
+    FAILED, OTHER = TopicPartition("readings", 0), TopicPartition("readings", 1)
+    NOT_LEADER_OR_FOLLOWER = 6
+    KAFKA_STORAGE_ERROR = 56
 
+    @pytest.mark.main
     def test_r21_the_offline_directory_is_known_and_bars_its_replica(self, found: Found) -> None:
         evidence = found.said(self.FAILED).evidence
         broken = evidence.replica(1)
@@ -176,23 +385,79 @@ class TestFailedLogdir(Alone):
         assert standing.standing is ReplicaStanding.BARRED
         assert standing.reason == "the log directory of b1 is offline"
 
+    @pytest.mark.main
     def test_r01_a_member_on_an_offline_directory_is_no_hazard(self, found: Found) -> None:
         said = found.said(self.FAILED)
         assert (said.hazards, said.automatable) == ((), True)
 
+    @pytest.mark.main
     def test_r21_repairing_it_is_what_would_bring_everything_back(self, found: Found) -> None:
         assert (
             "b1 is in the ELR, on a log directory that is offline: repaired with its data, it "
             "would bring everything back"
         ) in found.said(self.FAILED).reasons
 
+    @pytest.fixture(scope="class")
+    def log_dir(self, lab: Damaged) -> Path:
+        return Path(lab.truth.notes["failed log directory"])
+
+    def test_b1_is_unfenced_and_still_leads_from_its_other_disk(self, lab: Damaged) -> None:
+        assert lab.cluster.fenced() == {1: False, 2: False}
+        assert (lab.state(self.FAILED).leader, lab.state(self.OTHER).leader) == (None, 1)
+        assert lab.state(self.FAILED).offline_replicas == (1,)
+
+    def test_b1_answers_for_its_replica_with_a_storage_error(self, lab: Damaged) -> None:
+        assert list_offset(lab.cluster, 1, self.FAILED).error == self.KAFKA_STORAGE_ERROR
+        assert (
+            ends_told(lab)
+            == ends_on_disk(lab)
+            == {self.FAILED: {2: 100}, self.OTHER: {1: 125, 2: 125}}
+        )
+
+    def test_the_truth_knows_what_is_out_of_reach(self, lab: Damaged, log_dir: Path) -> None:
+        truth = lab.truth_of(self.FAILED)
+        assert (truth.replica(1).disk, truth.replica(1).log_end) == ("failed", 125)
+        assert truth.choice(2).unread == 25
+        assert read_log(log_dir / str(self.FAILED)).end == 125
+
+    def test_started_again_b1_may_not_say_why_but_the_controller_still_does(
+        self, lab: Damaged
+    ) -> None:
+        lab.cluster.broker(1).kill()
+        lab.cluster.wait_fenced(1)
+        lab.cluster.broker(1).start()
+        lab.cluster.wait_ready()
+        lab.cluster.wait_until(
+            lambda: list_offset(lab.cluster, 1, self.OTHER).offset == 125,
+            "b1 to load its other disk",
+        )
+        told = list_offset(lab.cluster, 1, self.FAILED).error
+        assert told in (self.KAFKA_STORAGE_ERROR, self.NOT_LEADER_OR_FOLLOWER)
+        assert lab.cluster.fenced()[1] is False
+        assert (lab.state(self.FAILED).leader, lab.state(self.FAILED).offline_replicas) == (
+            None,
+            (1,),
+        )
+
+    def test_repaired_with_its_data_it_brings_everything_back(
+        self, lab: Damaged, log_dir: Path
+    ) -> None:
+        lab.cluster.broker(1).kill()
+        repair_log_dir(log_dir)
+        lab.cluster.broker(1).start()
+        lab.cluster.wait_partition(
+            "readings", 0, lambda state: state.leader == 1, "b1 to lead", via=1
+        )
+        assert list_offset(lab.cluster, 1, self.FAILED).offset == 125
+
 
 class TestControllerDown(Alone):
     SCENARIO = "controller-down"
     ORDERS = TopicPartition("orders", 0)
+    FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    SECONDS = 4.0
 
     def test_r20_it_is_said_at_once(self, found: Found) -> None:
-        assert found.seconds[-1] < AT_ONCE
         assert summarize(found.last.assessments).headline == (
             "No controller quorum: restore it first, no election can work without it."
         )
@@ -221,27 +486,77 @@ class TestControllerDown(Alone):
     def test_r20_an_election_is_refused_before_anything_is_sent(
         self, found: Found, tmp_path: Path
     ) -> None:
-        began = time.monotonic()
         wanted = targets(found.last, {self.ORDERS: 1})
         (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
-        assert time.monotonic() - began < 2 * AT_ONCE
         assert outcome.result is RecoveryResult.REFUSED
         assert outcome.reason == (
             "the controller quorum does not answer: bring controllers back first"
         )
         assert found.behind.changes == []
 
+    def test_brokers_still_tell_what_is_offline(self, lab: Damaged) -> None:
+        assert lab.cluster.fenced() == {1: False, 2: False, 3: True}
+        assert lab.state(self.FIRST).offline
+        assert lab.state(self.SECOND).offline
+
+    @pytest.mark.parametrize("question", [quorum_question(), unclean_election(FIRST)])
+    def test_r20_nothing_that_the_controller_must_answer_is_answered(
+        self, lab: Damaged, question: tuple[Any, Any]
+    ) -> None:
+        address = lab.cluster.broker(1).address(Listener.LAB)
+        with Conversation(address, self.SECONDS) as conversation, pytest.raises(TimedOut):
+            conversation.ask(*question)
+
+    def test_r20_logs_can_still_be_read(self, lab: Damaged) -> None:
+        ends = {1: 125, 2: 100}
+        assert ends_told(lab) == ends_on_disk(lab) == {self.FIRST: ends, self.SECOND: ends}
+
+    def test_with_the_controller_back_elections_are_held_again(self, lab: Damaged) -> None:
+        for controller in lab.cluster.controllers:
+            controller.start()
+        lab.cluster.wait_until(
+            lambda: lab.cluster.read(lambda node: _elected(node, self.FIRST)),
+            "an election to be held",
+        )
+        lab.cluster.wait_partition("orders", 0, lambda state: state.leader == 1, "b1 to lead")
+
+
+def _elected(node: Conversation, partition: TopicPartition) -> bool:
+    """Held now, or before by a question that waited for the controller."""
+    answer = node.ask(*unclean_election(partition))
+    return answer.replica_election_results[0].partition_result[0].error_code in (0, 84)
+
 
 class TestAllReplicasGone(Alone):
     SCENARIO = "all-replicas-gone"
     ARCHIVE = TopicPartition("archive", 0)
+    NOT_LEADER_OR_FOLLOWER = 6
 
     def test_r11_a_group_is_the_only_bound_of_what_was_there(self, found: Found) -> None:
         unread = found.said(self.ARCHIVE).unread
         assert (unread.at_least, unread.source) == (120, "group auditors")
 
     def test_r15_none_answered_and_none_to_be_started_is_stuck(self, found: Found) -> None:
-        *_, without = triage(found.client, DURATION_SECONDS, gone=[1, 2])
+        *_, without = triage(found.client, self.DURATION_SECONDS, gone=[1, 2])
         (said,) = without.assessments
         assert (said.verdict, said.action) == (Verdict.STUCK, Action(Verb.NO_ANSWER))
         assert not any(known(replica.log_end) for replica in said.evidence.replicas)
+
+    def test_every_replica_is_offline_and_another_broker_runs(self, lab: Damaged) -> None:
+        state = lab.state(self.ARCHIVE)
+        assert state.offline
+        assert set(state.offline_replicas) == set(state.assignment) == {1, 2}
+        assert lab.cluster.fenced() == {1: True, 2: True, 3: False}
+
+    def test_nobody_can_be_asked_or_elected(self, lab: Damaged) -> None:
+        assert list_offset(lab.cluster, 3, self.ARCHIVE).error == self.NOT_LEADER_OR_FOLLOWER
+        assert lab.truth_of(self.ARCHIVE).choices == ()
+
+    def test_r11_a_group_had_read_to_120(self, lab: Damaged) -> None:
+        assert lab.truth.notes["committed offset of auditors"] == "120"
+        assert committed_offset(lab.cluster, "auditors", self.ARCHIVE) == 120
+
+    def test_the_last_leader_would_bring_it_back_whole(self, lab: Damaged) -> None:
+        lab.cluster.broker(1).start()
+        lab.cluster.wait_partition("archive", 0, lambda state: state.leader == 1, "b1 to lead")
+        assert produce(lab.cluster, "archive", 0, 1).offsets == (125,)
