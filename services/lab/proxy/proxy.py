@@ -224,8 +224,12 @@ class Proxy:
         """Hold each request for *seconds* before it is forwarded; 0 ends that."""
         self._policy.delay_seconds = seconds
 
+    def hold(self, api_key: int) -> None:
+        """Hold every request of *api_key* before it is forwarded, until `heal`."""
+        self._policy.hold(api_key)
+
     def heal(self) -> None:
-        """Undo `cut`, `hang` and `delay`, and forward the requests that were waiting."""
+        """Undo `cut`, `hang`, `hold` and `delay`, and forward the requests that were waiting."""
         self._policy.delay_seconds = 0.0
         self._policy.flow()
         self._door.open()

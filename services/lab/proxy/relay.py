@@ -67,6 +67,8 @@ class ProxyPolicy:
         self._lock = threading.Lock()
         self.delay_seconds = 0.0
         """Added to every request before it is forwarded."""
+        self._released = threading.Event()
+        self._held_key: int | None = None
 
     @property
     def flowing(self) -> bool:
@@ -77,23 +79,32 @@ class ProxyPolicy:
         """Hold everything that comes, in both directions."""
         self._flowing.clear()
 
+    def hold(self, api_key: int) -> None:
+        """Hold every request of *api_key* until `flow`."""
+        self._released.clear()
+        self._held_key = api_key
+
     def flow(self) -> None:
         """Forward the requests that are waiting."""
+        self._held_key = None
+        self._released.set()
         self._flowing.set()
 
     def end(self) -> None:
         """Let every waiting thread go, for good."""
         self._ended.set()
-        self._flowing.set()
+        self.flow()
 
     def wait_to_pass(self) -> None:
         """Wait while hung."""
         self._flowing.wait()
 
-    def wait_delay(self) -> None:
-        """Wait as long as a request is to be delayed."""
+    def wait_delay(self, api_key: int) -> None:
+        """Wait as long as a request of *api_key* is to be delayed or held."""
         if self.delay_seconds:
             self._ended.wait(self.delay_seconds)
+        if api_key == self._held_key:
+            self._released.wait()
 
     def add(self, order: SpoilOrder) -> None:
         """Carry out *order* after those given before for the same api."""
@@ -204,7 +215,7 @@ class Relay:
         head = parse_head(frame)
         self._duty.record(_seen(head, frame))
         self._duty.policy.wait_to_pass()
-        self._duty.policy.wait_delay()
+        self._duty.policy.wait_delay(head.api_key)
         answer = self._answer(head, frame, self._duty.policy.take(head.api_key))
         self._duty.policy.wait_to_pass()
         if answer is not None:

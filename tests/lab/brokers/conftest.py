@@ -17,7 +17,7 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-SECONDS = 20.0
+SECONDS = 300.0
 
 
 @contextmanager

@@ -10,8 +10,6 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-import pytest
-
 from breakglass.services.kafka.replicas.contents_reader import FETCH_VERSION
 from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
 from breakglass.services.kafka.wire.broker_errors import (
@@ -86,7 +84,6 @@ def fetch(client: Any, offset: int) -> Answer:
     return Answer(told.error_code, first)
 
 
-@pytest.mark.timeout(120)
 def test_what_a_broker_gives_of_a_log_with_a_damaged_batch(fresh_cluster: FreshCluster) -> None:
     cluster: Cluster = fresh_cluster(brokers=1)
     create_topic(cluster, WORN.topic, [(1,)])

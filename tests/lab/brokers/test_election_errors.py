@@ -10,8 +10,6 @@ from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, reassign_code
 from tests.lab.conftest import FreshCluster
 
-pytestmark = pytest.mark.slow
-
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_REPLICA_ASSIGNMENT = 39
 ELIGIBLE_LEADERS_NOT_AVAILABLE = 83

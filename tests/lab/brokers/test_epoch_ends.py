@@ -21,8 +21,6 @@ from breakglass.services.model import TopicPartition, Unknown
 from tests.lab.brokers.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = pytest.mark.slow
-
 LEDGER, ORDERS = TopicPartition("ledger", 0), TopicPartition("orders", 0)
 DEBUGGING_REPLICA, CONSUMER = -2, -1
 OFFSET_OUT_OF_RANGE = 1

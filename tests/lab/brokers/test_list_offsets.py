@@ -25,8 +25,6 @@ from tests.lab.brokers.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 
 NOT_LEADER_OR_FOLLOWER = 6
-pytestmark = pytest.mark.slow
-
 LEDGER, ORDERS = TopicPartition("ledger", 0), TopicPartition("orders", 0)
 FUTURE_REPLICA = -3
 INVALID_REQUEST = 42

@@ -22,8 +22,6 @@ from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition, Unknown
 from tests.lab.brokers.conftest import SECONDS, sender_to
 
-pytestmark = pytest.mark.slow
-
 FAILED, OTHER = TopicPartition("readings", 0), TopicPartition("readings", 1)
 
 

@@ -8,8 +8,6 @@ from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, reassign_code, reassignments
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = pytest.mark.slow
-
 SECOND, THIRD = TopicPartition("orders", 1), TopicPartition("orders", 2)
 
 

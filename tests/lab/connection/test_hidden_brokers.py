@@ -30,7 +30,6 @@ from tests.lab.metastore.topics import SETTINGS, CommandTopic
 from tests.unit.metastore.generating import Generator
 
 SERVICE = "hidden_"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

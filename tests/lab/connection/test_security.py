@@ -19,8 +19,6 @@ from breakglass.services.lab.topics import create_topic
 from tests.kit.access import Acl, Operation, Resource, add_scram_user, grant, revoke
 from tests.kit.client_properties import write_client_properties
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

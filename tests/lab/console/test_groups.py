@@ -31,7 +31,7 @@ def group_of(cluster: Cluster, name: str) -> Consumer:
 
 def committed(consumer: Consumer) -> int:
     """Where the group stands on the topic's only partition."""
-    (position,) = consumer.committed([Position(TOPIC, 0)], timeout=10)
+    (position,) = consumer.committed([Position(TOPIC, 0)], timeout=300)
     return int(position.offset)
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.program import breakglass
 from tests.lab.console.commands import leader, on
 from tests.lab.console.test_recover_by_plan import bare_file
 from tests.lab.scenarios.damaged import damaged
-
-pytestmark = pytest.mark.slow
 
 
 def refused_everywhere(

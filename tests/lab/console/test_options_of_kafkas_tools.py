@@ -34,7 +34,6 @@ def names() -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tool", sorted(names()))
 def test_a_tool_of_kafka_has_the_options_that_the_page_names(tool: str) -> None:
     kafka = distribution()

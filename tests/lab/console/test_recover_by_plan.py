@@ -6,8 +6,6 @@ import json
 import socket
 from pathlib import Path
 
-import pytest
-
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_unclean
@@ -220,7 +218,6 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
     assert leader(broken, "unreachable") == 2
 
 
-@pytest.mark.timeout(180)
 def test_a_designee_that_is_fenced_meanwhile_is_skipped(broken: Cluster, tmp_path: Path) -> None:
     plan = made_plan(broken, tmp_path, "fenced")
     assert breakglass("plan", "set", plan, "fenced-0=2").code == 0

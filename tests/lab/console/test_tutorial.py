@@ -16,7 +16,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 END = "end-of-step"
 STEP_SECONDS = 300.0
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ import pytest
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
 
-pytestmark = pytest.mark.slow
-
 CUT = """
 import sys
 from pathlib import Path
@@ -50,7 +48,7 @@ def refuses(cluster: Cluster) -> bool:
     """Whether nobody listens where b2 looks for the controller."""
     (address,) = cluster.broker(2).layout.controller_links.values()
     try:
-        socket.create_connection(address, timeout=5).close()
+        socket.create_connection(address, timeout=300).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -60,7 +58,7 @@ def test_what_another_process_cut_stays_cut_until_it_is_healed(linked: Cluster) 
     link = ControllerLink(linked, 2)
     assert link.whole
     command = [sys.executable, "-c", CUT, str(linked.state_dir)]
-    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=60)
+    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=600)
     assert proxies(linked) == []
     assert refuses(linked)
     linked.wait_fenced(2)

@@ -14,8 +14,6 @@ from breakglass.console.lab import app
 from breakglass.services.errors import BreakglassError, LabError, UsageError
 from breakglass.services.lab.cluster import Cluster
 
-pytestmark = pytest.mark.slow
-
 
 class LabCommand:
     """Runs ``breakglass lab`` on one state folder and gives back what it prints."""

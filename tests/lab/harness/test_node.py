@@ -16,8 +16,6 @@ from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.wire import Conversation
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

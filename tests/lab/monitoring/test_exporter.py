@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.monitoring import meters
 from tests.kit.program import breakglass
@@ -33,8 +31,6 @@ def test_one_look_at_a_whole_cluster(three_brokers: Cluster, tmp_path: Path) -> 
     assert value(stage, meters.CLUSTER, cluster_id=cluster_id) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_alerts_fire_through_an_incident(tmp_path: Path) -> None:
     answers = play_incident(tmp_path)
 

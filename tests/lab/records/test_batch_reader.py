@@ -35,7 +35,7 @@ from tests.pipeline.producing import (
     shapes,
 )
 
-SECONDS = 30.0
+SECONDS = 300.0
 FIVE_BATCHES = 10_000
 """Bytes of a fetch, while the batches of these tests are of 2,000 or more."""
 
@@ -193,7 +193,6 @@ def admin(cluster: Cluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 
 
-@pytest.mark.slow
 def test_a_log_that_an_unclean_election_cut_back_is_not_read_on(
     fresh_cluster: FreshCluster, topic: str
 ) -> None:

@@ -36,10 +36,8 @@ from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.batches import decode_batches
 
-pytestmark = pytest.mark.slow
-
 LOG = logging.getLogger(__name__)
-SECONDS = 30.0
+SECONDS = 300.0
 FETCH_BYTES = 20_000
 """Little enough that most answers end within a batch."""
 TYPES = {

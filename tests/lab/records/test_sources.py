@@ -37,7 +37,7 @@ BATCHES = 3 * len(CODECS)
 A_BATCH = 25
 COMMITTED, MARKERS = 2 * len(CODECS) * A_BATCH, 2 * len(CODECS)
 WHOLE = BATCHES * A_BATCH + MARKERS
-SECONDS = 30.0
+SECONDS = 300.0
 Headers = list[tuple[str, str | bytes | None]]
 
 

@@ -24,11 +24,9 @@ from breakglass.services.session import Power, ReadAccess
 from breakglass.services.snapshot import Quorum
 from tests.kit.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
 TOPIC, LEADER, CUT = "orders", 1, 2
 PARTITION = TopicPartition(TOPIC, 0)
-SECONDS = 120.0
+SECONDS = 600.0
 AT_ONCE = 20.0
 """A broker that is cut off asks its controllers for longer."""
 

@@ -92,7 +92,7 @@ def _initialised(stage: Stage, transactional_id: str) -> tuple[int, int]:
             producer_epoch=-1,
         )
         return stage.cluster.read(
-            lambda node: node.ask(request, InitProducerIdResponse), via=COORDINATOR, timeout=20.0
+            lambda node: node.ask(request, InitProducerIdResponse), via=COORDINATOR, timeout=300.0
         )
 
     begun(stage.cluster, "loads-the-coordinator").abort_transaction(TRANSACTION_SECONDS)
@@ -126,7 +126,9 @@ def _produce(stage: Stage, transactional_id: str, producer: tuple[int, int], top
     )
     stage.cluster.wait_until(
         lambda: _accepted(
-            stage.cluster.read(lambda node: node.ask(request, ProduceResponse), via=3, timeout=20.0)
+            stage.cluster.read(
+                lambda node: node.ask(request, ProduceResponse), via=3, timeout=300.0
+            )
         ),
         "the records of the transaction to be taken",
     )
@@ -147,7 +149,7 @@ def _commit(stage: Stage, transactional_id: str, producer: tuple[int, int]) -> N
         committed=True,
     )
     answer = stage.cluster.read(
-        lambda node: node.ask(request, EndTxnResponse), via=COORDINATOR, timeout=20.0
+        lambda node: node.ask(request, EndTxnResponse), via=COORDINATOR, timeout=300.0
     )
     assert (answer.error_code, answer.producer_epoch) == (0, producer[1] + 1)
 

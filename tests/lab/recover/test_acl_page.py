@@ -37,8 +37,6 @@ from tests.kit.program import Ended, breakglass
 from tests.lab.recover.settings.asking import own
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 TOPIC, GROUP = "events", "billing"
 PARTITIONS = 8
 WEAKER = {Operation.READ: Operation.DESCRIBE, Operation.ALTER: Operation.DESCRIBE}

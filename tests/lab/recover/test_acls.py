@@ -24,8 +24,6 @@ from tests.lab.recover.session import judged, judgement
 from tests.lab.recover.truths import differences
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 ORDERS = TopicPartition("orders", 0)
 
 

@@ -16,8 +16,6 @@ from tests.kit.access import Acl, Operation, Resource, grant, revoke
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 NOWHERE = Address("127.0.0.1", 1)
 """Nothing listens there: b2 runs, and clients are told to go there."""
 READ = Acl(OPERATOR, Operation.READ, Resource.TOPIC, "orders")

@@ -36,8 +36,6 @@ from tests.lab.conftest import FreshCluster
 from tests.lab.recover.session import reading
 from tests.unit.pipeline.test_stream import handed_out
 
-pytestmark = pytest.mark.timeout(300)
-
 ASK_SECONDS = 10.0
 PATIENT_SECONDS = 240
 """The stopped broker stays leader in the brokers' metadata for as long as the test takes."""

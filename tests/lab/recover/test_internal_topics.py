@@ -25,8 +25,6 @@ from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.lab.asking import commit, committed_offset
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-
 INPUT, OUTPUT = TopicPartition("input", 0), TopicPartition("output", 0)
 TRANSACTIONS, OFFSETS, SHARES, _ = INTERNAL_TOPICS
 PARTITIONS = {
@@ -47,7 +45,7 @@ GROUP_CONFIG = 32
 """ConfigResource.Type.GROUP."""
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-SECONDS = 30.0
+SECONDS = 300.0
 NO_OFFSET = -1001
 
 

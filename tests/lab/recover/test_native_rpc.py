@@ -34,8 +34,6 @@ from tests.kit.native_rpc.native import Native
 from tests.kit.program import Ended, breakglass
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-
 TOPIC = "events"
 PARTITIONS = 1_150
 LIMIT = 1_000

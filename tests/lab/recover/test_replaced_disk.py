@@ -12,8 +12,6 @@ import pytest
 from tests.lab.asking import consume
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
 def unattended(

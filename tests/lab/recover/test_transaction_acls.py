@@ -19,8 +19,6 @@ from tests.kit.program import Ended, breakglass
 from tests.lab.asking import consume
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 BILLING = TopicPartition("billing", 0)
 LIST, FINISH = (("transactions", text, "--topic", "billing") for text in ("list", "finish"))
 SINCE = 5

@@ -33,8 +33,6 @@ from tests.lab.recover.cut_transactions import (
 )
 from tests.lab.scenarios.damaged import damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 BILLING = TopicPartition("billing", 0)
 RECORDS, SINCE = 10, 5
 """Of the transaction on billing, and written after the election."""

@@ -35,8 +35,6 @@ from tests.kit.program import breakglass
 from tests.lab.recover.session import judged, judgement, reading
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-pytestmark = pytest.mark.timeout(300)
-
 MOVING = TopicPartition("moving", 0)
 LAST_LEADER_FIRST = (3, 1, 2)
 LOG, COPY = "log directory", "copy's directory"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-VERSIONS = ("4.3.1", pytest.param("3.9.2", marks=pytest.mark.slow))
+VERSIONS = ("4.3.1", "3.9.2")
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -50,7 +50,6 @@ def test_what_cannot_be_played_is_refused_before_a_broker_starts(
     assert not (tmp_path / "lab").exists()
 
 
-@pytest.mark.slow
 def test_a_damaged_lab_is_left_running_with_its_truth(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,7 +64,6 @@ def test_a_damaged_lab_is_left_running_with_its_truth(
         assert all(state.offline for state in cluster.partitions("events", "invoices"))
 
 
-@pytest.mark.slow
 def test_a_scenario_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     started: list[Cluster] = []
 

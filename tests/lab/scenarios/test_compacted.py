@@ -12,8 +12,6 @@ from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
-pytestmark = pytest.mark.slow
-
 PROFILES = TopicPartition("profiles", 0)
 
 

@@ -12,8 +12,6 @@ from breakglass.services.model import Role, TopicPartition
 from tests.lab.asking import list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
-pytestmark = pytest.mark.slow
-
 INVOICES = TopicPartition("invoices", 0)
 
 

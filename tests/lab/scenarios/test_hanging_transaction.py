@@ -14,8 +14,6 @@ from breakglass.services.model import TopicPartition
 from tests.lab.asking import consume, open_transactions
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
-pytestmark = pytest.mark.slow
-
 BILLING = TopicPartition("billing", 0)
 
 

@@ -14,8 +14,6 @@ from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
 
-pytestmark = pytest.mark.slow
-
 PAYMENTS = TopicPartition("payments", 0)
 
 

@@ -11,8 +11,6 @@ import pytest
 from breakglass.services.model import Role
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-
 PARTITIONS = 2000
 
 

@@ -10,8 +10,6 @@ from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, list_offset, reassign_code, reassignments
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
-pytestmark = pytest.mark.slow
-
 SHIPMENTS = TopicPartition("shipments", 0)
 INVALID_REPLICA_ASSIGNMENT = 39
 FROM_3_TO_2 = ([2, 1, 3], [2], [3])

@@ -52,7 +52,6 @@ def left_alone(
         yield lab
 
 
-@pytest.mark.slow
 def test_r02_left_alone_the_controller_elects_it_and_every_replica_is_wiped(
     left_alone: Damaged,
 ) -> None:

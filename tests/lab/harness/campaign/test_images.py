@@ -17,11 +17,7 @@ from tests.campaign import images
 INCARNATION = re.compile(r"Incarnation (\S+) of broker (\d+)")
 
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(not images.supported(), reason=images.NEEDS),
-]
+pytestmark = pytest.mark.skipif(not images.supported(), reason=images.NEEDS)
 
 
 @pytest.fixture

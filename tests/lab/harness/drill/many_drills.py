@@ -29,8 +29,6 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 REFUSED, MOST_PHRASES = 3, 40
 CONSENT = "consent: "
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("level", LEVELS)

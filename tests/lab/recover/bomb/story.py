@@ -37,7 +37,7 @@ from tests.lab.asking import election_code
 from tests.screens.turns import text
 
 SIZE = (80, 24)
-PATIENCE = 60.0
+PATIENCE = 300.0
 STILL_SECONDS = 0.3
 TOLD_INTERVAL = "30"
 """What the brokers say; the controller's own is longer, so that nothing goes off too early."""

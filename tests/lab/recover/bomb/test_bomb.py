@@ -9,8 +9,6 @@ import pytest
 from tests.lab.recover.bomb.page import FIRST, PAGE, SECOND, Scene
 from tests.lab.recover.bomb.story import Told, flat, tell
 
-pytestmark = pytest.mark.timeout(300)
-
 TIME_LEFT = re.compile(r"within \d|deadline|any moment now|\bin \d+ s\b|\b(30|300) s\b")
 """What a countdown, or a number of seconds until an election, looks like."""
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")

@@ -40,8 +40,6 @@ from tests.lab.recover.corrupt.conftest import (
 from tests.lab.recover.corrupt.damages import HEADER_FIELDS
 from tests.lab.recover.session import judgement
 
-pytestmark = pytest.mark.timeout(180)
-
 END = FIRST + MORE
 SENTENCE = f"b2 holds a corrupt batch at offset {CORRUPT}: consumers stop there"
 

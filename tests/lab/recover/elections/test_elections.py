@@ -46,8 +46,6 @@ from tests.lab.asking import consume, reassign_code, reassignments
 from tests.lab.recover.session import judged, judgement, targets
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-pytestmark = pytest.mark.timeout(300)
-
 PAYMENTS = TopicPartition("payments", 0)
 ACCOUNTS = TopicPartition("accounts", 0)
 LEDGER = TopicPartition("ledger", 0)
@@ -254,7 +252,6 @@ def wait_known(
         lab.cluster.wait_partition(*_name(partition), so, what, via=broker.id)
 
 
-@pytest.mark.slow
 class TestTheDesigneeHangs:
     """R6: the controller does not notice for 45 s, and elects it."""
 
@@ -304,7 +301,6 @@ def resumed(opened: Session, folder: Path) -> list[PartitionOutcome]:
         return [outcome for batch in batches for outcome in batch]
 
 
-@pytest.mark.slow
 class TestElectedIsNotRecovered:
     """R7: min.insync.replicas is 2, and b1 alone is alive."""
 
@@ -334,7 +330,6 @@ class TestElectedIsNotRecovered:
         assert produce(lab.cluster, *_name(ACCOUNTS), 1, acks="all").failed == 0
 
 
-@pytest.mark.slow
 class TestMinInsyncReplicas:
     """R3: the one setting that operators change first makes the intact leader a stale replica."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
@@ -12,8 +10,6 @@ from breakglass.services.lab.topics import create_topic, reassign, wait_in_sync
 from breakglass.services.model import EpochHistory, TopicPartition
 from tests.lab.asking import EARLIEST, list_offset
 from tests.lab.recover.session import reading
-
-pytestmark = pytest.mark.timeout(120)
 
 COUNT = 100
 

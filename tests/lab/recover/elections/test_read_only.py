@@ -17,10 +17,8 @@ from tests.kit.program import Ended, breakglass
 from tests.lab.recover.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = pytest.mark.timeout(300)
-
 PROGRAM = Path(sys.executable).with_name("kafka-unclean-recovery")
-PROGRAM_SECONDS = 60
+PROGRAM_SECONDS = 600
 READS = api_keys.READ | {api_keys.API_VERSIONS}
 ORDERS = TopicPartition("orders", 0)
 SERVICE: list[object] = ["--service-id", "nobody"]

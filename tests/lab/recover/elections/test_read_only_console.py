@@ -18,8 +18,6 @@ from tests.lab.scenarios.damaged import Damaged
 from tests.screens.every_key import press_every_key
 from tests.screens.turns import text, until
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.slow]
-
 READS = api_keys.READ | {api_keys.API_VERSIONS}
 
 

@@ -30,8 +30,6 @@ from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass
 from tests.lab.console.commands import on
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 SHARED, STRANDED, LATER = 40, 7, 3
 ALONE, FOLLOWED = TopicPartition("alone", 0), TopicPartition("followed", 0)
 

@@ -6,8 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.lab.console.commands import agreeing, on
@@ -96,8 +94,6 @@ def test_r10_the_ledger_of_an_election_is_what_the_disks_held(lab: Damaged, tmp_
     assert unread["broker"] == 3
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_ledger_follows_an_incident_to_what_was_put_back(lab: Damaged, tmp_path: Path) -> None:
     tail, head, _ = ACCOUNTED
     tails, heads = true_sums(lab, tail, 2, 1), true_sums(lab, head, 1, 2)

@@ -37,8 +37,6 @@ from tests.lab.scenarios.damaged import Damaged
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 SHARED, OWN, SINCE = 40, 7, 3
 """Records of both, of b3 alone, and those that b1 took since it was elected."""
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")

@@ -21,7 +21,7 @@ from tests.lab.console.test_electing_on_screen import Operator
 from tests.lab.recover.session import Watched
 
 INCREMENTAL_ALTER_CONFIGS = 44
-PROGRAM_SECONDS = 60.0
+PROGRAM_SECONDS = 600.0
 
 
 def layers(cluster: Cluster, name: str, topic: str) -> LayeredSetting:

@@ -31,11 +31,9 @@ from tests.kit.program import Ended, breakglass
 from tests.lab.recover.settings.asking import own
 from tests.lab.scenarios.damaged import Damaged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 TRANSACTIONS = "__transaction_state"
 PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
-SECONDS = 20.0
+SECONDS = 300.0
 WEAKER = {
     Operation.READ: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,

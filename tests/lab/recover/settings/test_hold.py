@@ -48,8 +48,6 @@ from tests.lab.recover.settings.asking import (
 )
 from tests.lab.scenarios.damaged import damaged
 
-pytestmark = pytest.mark.timeout(300)
-
 B1_FIRST, B2_FIRST = (3, 1, 2), (3, 2, 1)
 TOPICS = ("feed", "news", "stock", "wires", "cables", "quiet", "tapes")
 UNCLEAN_INTERVAL = "unclean.leader.election.interval.ms"

@@ -33,8 +33,6 @@ from tests.lab.recover.session import Watched, judged, judgement, watched
 from tests.lab.recover.settings.asking import agree, changes, killed_at, layers, own, run
 from tests.lab.scenarios.damaged import damaged
 
-pytestmark = pytest.mark.timeout(300)
-
 CARTS, PLAIN, TYPED = (TopicPartition(topic, 0) for topic in ("carts", "plain", "typed"))
 WITH_BOMB, INTACT = TopicPartition("mixed", 0), TopicPartition("mixed", 1)
 B4_LED, B3_LED = (4, 1, 2), (3, 1, 2)
