@@ -31,10 +31,10 @@ export PYTEST_DEBUG_TEMPROOT ?= $(IN_MEMORY)
 # Tests start programs thousands of times: each would compile all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Tests of brokers wait more than they work; those of a folder that share brokers stay in one worker.
-# Two of the workers take unit tests alone, at a lower priority (tests/kit/spare_workers.py).
-# Where memory is short: make test ARGS="--numprocesses 2".
-WORKERS := --numprocesses 6 --dist loadgroup --no-loadscope-reorder
+# Tests of brokers wait as long as they work, so that one worker more than there are processors keeps
+# these busy. Tests that share brokers stay in one worker.
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+WORKERS := --numprocesses $(shell expr $(PROCESSORS) + 1) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-pythons mutants check format docs recording lock release installed bench \
@@ -51,7 +51,7 @@ setup: ## Make .venv what requirements/dev.txt says (every target below does thi
 demo: setup ## Break a cluster on this machine and bring it back, by the console on a terminal
 	@$(BIN)/breakglass demo $(ARGS)
 
-test: setup ## Test the main job: unit tests, and real brokers
+test: setup ## Test the main job: unit tests, and every capability on real brokers
 	@$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)
 
 test-all: setup ## Test everything, the slow scenarios and older brokers too

@@ -1,4 +1,4 @@
-"""What every test stands on: markers by folder, user folders of its own, patient properties."""
+"""What every test stands on: markers by folder, user folders of its own, properties without haste."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from xdist.remote import Producer
 
 from breakglass.console.exits import collect_cycles_seldom
 from tests.kit.processes import name_dropped_processes
-from tests.kit.spare_workers import SpareWorkersScheduling, lower_priority_of_spare
 
 TESTS = Path(__file__).parent
 BROKER_SECONDS = 1200
 """What ends a test of brokers or of Spark that hangs; the first may have to fetch their jars."""
-LEAVING_SECONDS = 120
+LEAVING_SECONDS = 600
 """How long a worker may take to end after its last test, before it shows what it waits for."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """Of a JVM that ends before it would run any quicker for having been compiled well."""
@@ -32,15 +30,6 @@ def pytest_configure() -> None:
     """Let Spark's launcher compile as little as brokers do; name each process that is dropped."""
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
     name_dropped_processes()
-    lower_priority_of_spare()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(
-    config: pytest.Config, log: Producer
-) -> SpareWorkersScheduling | None:
-    """Keep spare workers for unit tests; None leaves other ways of distribution to the plugin."""
-    return SpareWorkersScheduling(config, log) if config.option.dist == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True)
