@@ -1,4 +1,4 @@
-"""What every test stands on: markers by folder, user folders of its own, properties without haste."""
+"""What every test stands on: markers by folder, user folders of its own, patient properties."""
 
 from __future__ import annotations
 
