@@ -1,3 +1,156 @@
-"""The lab itself on real brokers: quick, small, obedient, and gone afterwards."""
+"""The lab itself on real brokers: small, obedient, and gone afterwards."""
 
 from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from breakglass.services.errors import LabError
+from breakglass.services.lab import process
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.topics import create_topic
+from tests.kit.waiting import wait_until
+from tests.lab.conftest import FreshCluster
+
+MOST_RESIDENT_BYTES = 160_000_000
+
+
+def processes_of(state_dir: Path) -> list[int]:
+    """The pids of everything whose command line speaks of the lab's folder."""
+    found = []
+    for one in psutil.process_iter(["cmdline", "status"]):
+        words = one.info["cmdline"] or []
+        if any(str(state_dir) in word for word in words) and one.pid != os.getpid():
+            found.append(one.pid)
+    return found
+
+
+def test_four_nodes_are_small(fresh_cluster: FreshCluster) -> None:
+    cluster = fresh_cluster()
+    create_topic(cluster, "orders", [[1, 2, 3]] * 10)
+    produce(cluster, "orders", 0, 1000)
+    sizes = {node.id: node.resident_bytes for node in cluster.nodes}
+    assert all(0 < size < MOST_RESIDENT_BYTES for size in sizes.values()), sizes
+
+
+def test_down_leaves_neither_process_nor_file(tmp_path: Path) -> None:
+    state_dir = tmp_path / "lab"
+    cluster = Cluster.up(state_dir, brokers=1, tethered=True)
+    assert len(processes_of(state_dir)) == 2
+    cluster.node(101).pause()
+    Cluster.load(state_dir).down()
+    assert processes_of(state_dir) == []
+    assert not state_dir.exists()
+
+
+def test_data_can_be_kept(tmp_path: Path) -> None:
+    state_dir = tmp_path / "lab"
+    cluster = Cluster.up(state_dir, brokers=1, tethered=True)
+    create_topic(cluster, "orders", [[1]])
+    produce(cluster, "orders", 0, 5)
+    cluster.down(keep=True)
+    with Cluster.load(state_dir) as again:
+        again.start()
+        assert produce(again, "orders", 0, 1).offsets == (5,)
+
+
+def test_a_node_that_cannot_start_stops_the_whole_lab(tmp_path: Path) -> None:
+    state_dir = tmp_path / "lab"
+    cluster = Cluster.plan(state_dir, brokers=2, tethered=True)
+    cluster.configure(2, {"log.retention.bytes": "many"})
+    with pytest.raises(LabError, match=r"(?s)Node 2 ended.*log\.retention\.bytes"):
+        cluster.start()
+    assert processes_of(state_dir) == []
+
+
+def test_another_process_with_a_recorded_pid_is_never_signalled(tmp_path: Path) -> None:
+    cluster = Cluster.plan(tmp_path / "lab", brokers=1)
+    folder = cluster.broker(1).layout.folder
+    folder.mkdir(parents=True)
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        started = process.seconds_after_boot(psutil.Process(bystander.pid))
+        for record in (
+            process.ProcessRecord(bystander.pid, started, str(folder / "server.properties")),
+            process.ProcessRecord(bystander.pid, started - 3600, "60"),
+        ):
+            process.save_record(record, folder / "process.json")
+            assert not cluster.broker(1).running
+            cluster.down(keep=True)
+            assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+STARTER = """
+import signal
+import sys
+from pathlib import Path
+from breakglass.services.lab.cluster import Cluster
+
+# As on a terminal: what runs the tests may have been started with interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cluster = Cluster.plan(Path(sys.argv[1]), brokers=1, tethered=sys.argv[2] == "tethered")
+cluster.start()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def start_elsewhere(state_dir: Path, how: str) -> subprocess.Popen[str]:
+    """A Python process that starts a lab and then waits."""
+    return subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(state_dir), how],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_no_process(state_dir: Path) -> None:
+    wait_until(
+        lambda: not processes_of(state_dir),
+        "every process to end",
+        every=0.05,
+        instead=lambda: processes_of(state_dir),
+    )
+
+
+def test_tethered_nodes_die_with_their_starter(tmp_path: Path) -> None:
+    state_dir = tmp_path / "lab"
+    with start_elsewhere(state_dir, "tethered") as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "up\n"
+        starter.kill()
+    wait_for_no_process(state_dir)
+
+
+def test_ctrl_c_during_up_leaves_no_process(tmp_path: Path) -> None:
+    state_dir = tmp_path / "lab"
+    with start_elsewhere(state_dir, "free") as starter:
+        wait_until((state_dir / "broker-1" / "process.json").exists, "b1 to be begun")
+        starter.send_signal(signal.SIGINT)
+        starter.wait(timeout=600)
+    assert starter.returncode != 0
+    assert not [pid for pid in processes_of(state_dir) if pid != starter.pid]
+
+
+def test_a_lab_outlives_the_command_that_started_it(tmp_path: Path) -> None:
+    state_dir = tmp_path / "lab"
+    with start_elsewhere(state_dir, "free") as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "up\n"
+        starter.kill()
+    with Cluster.load(state_dir) as cluster:
+        cluster.wait_ready()
+        assert json.loads((state_dir / "lab.json").read_text())["schema"] == 1
+    assert processes_of(state_dir) == []
