@@ -62,6 +62,18 @@ def lab(found: Found) -> Damaged:
     return found.lab
 
 
+@pytest.fixture(scope="class")
+def b3_link(lab: Damaged) -> ControllerLink:
+    """What b3 reaches its controller by."""
+    return ControllerLink(lab.cluster, 3)
+
+
+@pytest.fixture(scope="class")
+def failed_dir(lab: Damaged) -> Path:
+    """b1's log directory that failed."""
+    return Path(lab.truth.notes["failed log directory"])
+
+
 class TestBadUncleanBefore(Alone):
     SCENARIO = "bad-unclean-before"
     BALANCES = TopicPartition("balances", 0)
@@ -199,10 +211,6 @@ class TestFencedDesignee(Alone):
         assert said.barriers == ("b3 holds committed records that b1 lacks",)
         assert not said.automatable
 
-    @pytest.fixture(scope="class")
-    def link(self, lab: Damaged) -> ControllerLink:
-        return ControllerLink(lab.cluster, 3)
-
     def test_b3_is_fenced_and_both_partitions_are_offline(self, lab: Damaged) -> None:
         assert lab.cluster.fenced(via=1) == {1: False, 2: True, 3: True}
         for partition in (self.FIRST, self.SECOND):
@@ -233,10 +241,10 @@ class TestFencedDesignee(Alone):
         assert lab.truth_of(self.FIRST).choice(1).committed == 35
 
     def test_with_its_link_healed_it_can_be_elected(
-        self, lab: Damaged, link: ControllerLink
+        self, lab: Damaged, b3_link: ControllerLink
     ) -> None:
-        assert not link.whole
-        link.heal()
+        assert not b3_link.whole
+        b3_link.heal()
         lab.cluster.wait_unfenced(3)
         reassign(lab.cluster, {self.SECOND: (3, 1, 2)})
         elect_unclean(lab.cluster, self.SECOND)
@@ -248,10 +256,10 @@ class TestFencedDesignee(Alone):
         lab.cluster.wait_partition("payments", 1, lambda state: 1 in state.isr, "b1 to be in sync")
 
     def test_cut_again_it_is_fenced_again_and_loses_the_lead(
-        self, lab: Damaged, link: ControllerLink
+        self, lab: Damaged, b3_link: ControllerLink
     ) -> None:
-        assert link.whole
-        link.cut()
+        assert b3_link.whole
+        b3_link.cut()
         lab.cluster.wait_fenced(3)
         lab.cluster.wait_partition("payments", 1, lambda state: state.leader == 1, "b1 to lead")
 
@@ -397,10 +405,6 @@ class TestFailedLogdir(Alone):
             "would bring everything back"
         ) in found.said(self.FAILED).reasons
 
-    @pytest.fixture(scope="class")
-    def log_dir(self, lab: Damaged) -> Path:
-        return Path(lab.truth.notes["failed log directory"])
-
     def test_b1_is_unfenced_and_still_leads_from_its_other_disk(self, lab: Damaged) -> None:
         assert lab.cluster.fenced() == {1: False, 2: False}
         assert (lab.state(self.FAILED).leader, lab.state(self.OTHER).leader) == (None, 1)
@@ -414,11 +418,11 @@ class TestFailedLogdir(Alone):
             == {self.FAILED: {2: 100}, self.OTHER: {1: 125, 2: 125}}
         )
 
-    def test_the_truth_knows_what_is_out_of_reach(self, lab: Damaged, log_dir: Path) -> None:
+    def test_the_truth_knows_what_is_out_of_reach(self, lab: Damaged, failed_dir: Path) -> None:
         truth = lab.truth_of(self.FAILED)
         assert (truth.replica(1).disk, truth.replica(1).log_end) == ("failed", 125)
         assert truth.choice(2).unread == 25
-        assert read_log(log_dir / str(self.FAILED)).end == 125
+        assert read_log(failed_dir / str(self.FAILED)).end == 125
 
     def test_started_again_b1_may_not_say_why_but_the_controller_still_does(
         self, lab: Damaged
@@ -440,10 +444,10 @@ class TestFailedLogdir(Alone):
         )
 
     def test_repaired_with_its_data_it_brings_everything_back(
-        self, lab: Damaged, log_dir: Path
+        self, lab: Damaged, failed_dir: Path
     ) -> None:
         lab.cluster.broker(1).kill()
-        repair_log_dir(log_dir)
+        repair_log_dir(failed_dir)
         lab.cluster.broker(1).start()
         lab.cluster.wait_partition(
             "readings", 0, lambda state: state.leader == 1, "b1 to lead", via=1
