@@ -102,6 +102,7 @@ class TopicReader:
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
+            "check.crcs": True,
             "fetch.wait.max.ms": 10,
             "allow.auto.create.topics": False,
         }

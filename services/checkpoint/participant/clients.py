@@ -30,6 +30,7 @@ def make_consumer(connection: Mapping[str, Any], group: str, session_ms: int) ->
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
+        "check.crcs": True,
         "session.timeout.ms": session_ms,
         "partition.assignment.strategy": "roundrobin",
     }
@@ -77,6 +78,7 @@ def read_stretch(
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
         "auto.offset.reset": "earliest",
+        "check.crcs": True,
     }
     at = OFFSET_BEGINNING if start is None else start
     with closing(Consumer({**settings, **connection}, logger=LOG)) as consumer:

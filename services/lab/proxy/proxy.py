@@ -228,6 +228,11 @@ class Proxy:
         """Hold every request of *api_key* before it is forwarded, until `heal`."""
         self._policy.hold(api_key)
 
+    def alter(self, before: bytes, after: bytes) -> None:
+        """Replace *before* by *after*, of equal length, in every answer."""
+        assert len(before) == len(after)
+        self._policy.alteration = (before, after)
+
     def heal(self) -> None:
         """Undo `cut`, `hang`, `hold` and `delay`, and forward the requests that were waiting."""
         self._policy.delay_seconds = 0.0

@@ -67,6 +67,8 @@ class ProxyPolicy:
         self._lock = threading.Lock()
         self.delay_seconds = 0.0
         """Added to every request before it is forwarded."""
+        self.alteration: tuple[bytes, bytes] | None = None
+        """In every answer, these bytes become those."""
         self._released = threading.Event()
         self._held_key: int | None = None
 
@@ -105,6 +107,10 @@ class ProxyPolicy:
             self._ended.wait(self.delay_seconds)
         if api_key == self._held_key:
             self._released.wait()
+
+    def altered(self, answer: bytes) -> bytes:
+        """What the client gets in place of *answer*."""
+        return answer.replace(*self.alteration) if self.alteration else answer
 
     def add(self, order: SpoilOrder) -> None:
         """Carry out *order* after those given before for the same api."""
@@ -219,7 +225,7 @@ class Relay:
         answer = self._answer(head, frame, self._duty.policy.take(head.api_key))
         self._duty.policy.wait_to_pass()
         if answer is not None:
-            send_frame(self._client, answer)
+            send_frame(self._client, self._duty.policy.altered(answer))
         return True
 
     def _readable(self) -> set[Any]:
