@@ -31,6 +31,7 @@ from breakglass.services.recovery.evidence.assemble import (
     without_common_epoch,
 )
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
+from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.recovery.evidence.silence import why_silent
 from breakglass.services.snapshot import ClusterSnapshot
 
@@ -76,6 +77,8 @@ def gather(
     *,
     unasked: Mapping[int, str] = _NOBODY,
     groups: GroupBounds | None = None,
+    wait: Wait = next_report,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Evidence]:
     """Read every replica of *partitions*; yield evidence as it becomes worth reading.
 
@@ -88,7 +91,9 @@ def gather(
     Where partitions are gathered in several goes, brokers that stayed silent in an earlier one
     are *unasked*, with the reason, and *groups* have been asked for all of them.
     """
-    gathering = _Gathering(client, snapshot, partitions, deadline, native, stop, unasked, groups)
+    gathering = _Gathering(
+        client, snapshot, partitions, deadline, native, stop, unasked, groups, wait, clock
+    )
     yield from gathering.run()
 
 
@@ -113,11 +118,14 @@ class _Gathering:
         stop: Callable[[], bool],
         unasked: Mapping[int, str],
         groups: GroupBounds | None,
+        wait: Wait,
+        clock: Callable[[], float],
     ) -> None:
         self._client, self._snapshot, self._native = client, snapshot, native
         self._partitions, self._deadline, self._stop = partitions, deadline, stop
+        self._wait, self._clock = wait, clock
         wanted = [evidence.partition for evidence in partitions]
-        self._groups = groups or GroupBounds(client, snapshot, wanted, deadline, unasked)
+        self._groups = groups or GroupBounds(client, snapshot, wanted, deadline, unasked, wait)
         self._groups_asked = groups is not None
         self._held: dict[int, dict[TopicPartition, UUID]] = {}
         for state in partitions:
@@ -140,9 +148,9 @@ class _Gathering:
         self._collect_until(settle)
         self._groups.wait(settle)
         while self._awaited() and not self._over:
-            began = time.monotonic()
+            began = self._clock()
             yield self._evidence()
-            spent = time.monotonic() - began
+            spent = self._clock() - began
             self._wait_for_news()
             # Judging thousands of partitions again for each of many late brokers takes longer
             # than waiting for them: brokers that answer in that time are taken in together.
@@ -167,7 +175,7 @@ class _Gathering:
         """Take answers until all brokers are done or *moment* has come."""
         while self._running:
             try:
-                self._take(self._finished.get(timeout=max(moment.remaining(), 0.001)))
+                self._take(self._wait(self._finished, moment))
             except queue.Empty:
                 return
 
@@ -176,7 +184,7 @@ class _Gathering:
         while not self._over:
             moment = self._deadline.sooner(patience.RECHECK)
             try:
-                self._take(self._finished.get(timeout=max(moment.remaining(), 0.001)))
+                self._take(self._wait(self._finished, moment))
                 return
             except queue.Empty:
                 before = self._awaited()

@@ -21,6 +21,7 @@ from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.snapshot import ClusterSnapshot
 
 
@@ -34,8 +35,10 @@ class GroupBounds:
         wanted: Collection[TopicPartition],
         deadline: Deadline,
         unasked: Container[int] = (),
+        wait: Wait = next_report,
     ) -> None:
         self._client, self._snapshot, self._deadline = client, snapshot, deadline
+        self._wait = wait
         self._wanted = frozenset(wanted)
         self._running = {broker for broker in snapshot.live if broker not in unasked}
         self._finished: queue.SimpleQueue[tuple[int, CommittedOffsets]] = queue.SimpleQueue()
@@ -52,7 +55,7 @@ class GroupBounds:
         """Take answers until all coordinators have answered, or *moment* has come."""
         while self._running:
             try:
-                broker, answer = self._finished.get(timeout=max(moment.remaining(), 0.001))
+                broker, answer = self._wait(self._finished, moment)
             except queue.Empty:
                 return
             self._running.discard(broker)

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import EpochHistory, Role, TopicPartition, Unknown, known
+from breakglass.services.model import EpochHistory, ReplicaLog, Role, TopicPartition, known
 from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
-from tests.kit.fake_broker import Body
+from tests.kit.clock import Clock
+from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster
-from tests.kit.waiting import within
+from tests.kit.patience import HOURS, DeadlineByHand
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.unit.recovery.evidence.conftest import AfterAnswers, soon
 
-SETTLE, RECHECK = 0.8, 0.2
-PATIENT = 10.0
-"""A settling time for tests in which nobody is waited for."""
-SLACK = 2.0
-"""What a busy machine may add to a wait."""
+T = TypeVar("T")
 ORDERS, LEDGER = TopicPartition("orders", 0), TopicPartition("ledger", 0)
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+def cluster() -> Iterator[FakeCluster]:
     """Three brokers; `orders-0` on all of them, `ledger-0` on b1 and b2 alone."""
-    monkeypatch.setattr(patience, "SETTLE", SETTLE)
-    monkeypatch.setattr(patience, "RECHECK", RECHECK)
     with FakeCluster(3) as cluster:
         cluster.story.offline(ORDERS, (3, 1, 2), elr=(3,), last=(3,))
         cluster.story.offline(LEDGER, (2, 1))
@@ -52,57 +48,51 @@ def client(cluster: FakeCluster) -> Iterator[ReadClient]:
         yield client
 
 
-class Gathered:
-    """What was yielded, and after how many seconds."""
+def gathering(
+    client: ReadClient, deadline: Deadline | None = None, **more: Any
+) -> Iterator[Evidence]:
+    """What is gathered of all that is offline; without *more* no silence ends a wait."""
+    snapshot = client.snapshot(soon())
+    return gather(client, snapshot, snapshot.offline, deadline or soon(), **more)
 
-    def __init__(self, client: ReadClient, seconds: float) -> None:
-        snapshot = client.snapshot(Deadline.after(10.0))
-        began = time.monotonic()
-        self.yielded: list[tuple[float, Evidence]] = []
-        for evidence in gather(client, snapshot, snapshot.offline, Deadline.after(seconds)):
-            self.yielded.append((time.monotonic() - began, evidence))
 
-    @property
-    def first(self) -> Evidence:
-        return self.yielded[0][1]
+def only(client: ReadClient, **more: Any) -> Evidence:
+    """What is gathered where all is yielded at once."""
+    (found,) = gathering(client, **more)
+    return found
 
-    @property
-    def last(self) -> Evidence:
-        return self.yielded[-1][1]
 
-    @property
-    def seconds(self) -> list[float]:
-        return [after for after, _ in self.yielded]
+def replicas(evidence: Evidence, partition: TopicPartition) -> tuple[ReplicaLog, ...]:
+    (found,) = [one for one in evidence.partitions if one.partition == partition]
+    return found.replicas
 
 
 def ends(evidence: Evidence, partition: TopicPartition) -> list[int | None]:
     """The log ends of one partition, in the order of its assignment; None for unknown."""
-    (found,) = [one for one in evidence.partitions if one.partition == partition]
-    return [log.log_end if known(log.log_end) else None for log in found.replicas]
+    return [log.log_end if known(log.log_end) else None for log in replicas(evidence, partition)]
 
 
-@pytest.fixture
-def patient(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "SETTLE", PATIENT)
+def hold_back(cluster: FakeCluster, broker: int) -> threading.Event:
+    """Let *broker* tell no offset before the event is set."""
+    told, answer = threading.Event(), cluster.apis(broker)[ListOffsetsRequest]
+
+    def late(request: Any) -> Any:
+        assert told.wait(DEADLINE_SECONDS)
+        return answer(request)
+
+    cluster.brokers[broker].serve(ListOffsetsRequest, late)
+    return told
 
 
-@pytest.mark.usefixtures("patient")
 class TestAllAnswer:
-    def test_everything_is_yielded_once_and_at_once(self, client: ReadClient) -> None:
-        found = Gathered(client, 2 * PATIENT)
-        assert len(found.yielded) == 1
-        assert found.seconds[0] < PATIENT / 2
-        assert ends(found.last, ORDERS) == [110, 100, 70]
-        assert ends(found.last, LEDGER) == [5, 5]
-        assert (found.last.silent, found.last.awaited) == ({}, frozenset())
-        assert len(found.last.complete) == 2
-
-    def test_each_replica_has_its_role_and_its_directory(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        (ledger, orders) = Gathered(client, 5.0).last.partitions
-        assert [log.role for log in orders.replicas] == [Role.ELR, Role.STALE, Role.STALE]
-        assert [log.log_dir_online for log in ledger.replicas] == [True, True]
+    def test_everything_is_yielded_once_and_no_time_is_waited_out(self, client: ReadClient) -> None:
+        found = only(client)
+        assert ends(found, ORDERS) == [110, 100, 70]
+        assert ends(found, LEDGER) == [5, 5]
+        assert (found.silent, found.awaited) == ({}, frozenset())
+        assert len(found.complete) == 2
+        assert [log.role for log in replicas(found, ORDERS)] == [Role.ELR, Role.STALE, Role.STALE]
+        assert [log.log_dir_online for log in replicas(found, LEDGER)] == [True, True]
 
     @pytest.mark.parametrize(
         ("fenced", "listed", "online"),
@@ -124,47 +114,16 @@ class TestAllAnswer:
         del cluster.replicas[2, LEDGER]
         state = cluster.story.states[LEDGER]
         cluster.story.states[LEDGER] = replace(state, offline_replicas=listed)
-        (ledger, _) = Gathered(client, 5.0).last.partitions
-        found = ledger.replicas[0].log_dir_online
+        found = replicas(only(client), LEDGER)[0].log_dir_online
         assert (found if known(found) else None) is online
 
     def test_r11_the_highest_offset_known_from_elsewhere_bounds_the_unread(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.story.groups = {"billing": {ORDERS: 130}, "audit": {ORDERS: 20}}
-        (_, orders) = Gathered(client, 5.0).last.partitions
+        (_, orders) = only(client).partitions
         assert (orders.unread_floor, orders.unread_floor_source) == (130, "group billing")
         assert orders.group_offsets == {"billing": 130, "audit": 20}
-
-
-def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    """Each would have every partition judged anew."""
-    late = {broker: threading.Event() for broker in (1, 2, 3)}
-    for broker, told in late.items():
-        hold_back(cluster, broker, told)
-    snapshot = client.snapshot(Deadline.after(10.0))
-    silent = []
-    for evidence in gather(client, snapshot, snapshot.offline, Deadline.after(10.0)):
-        silent.append(set(evidence.silent))
-        if len(silent) == 1:
-            late[1].set()
-            time.sleep(SETTLE)
-            threading.Timer(SETTLE / 8, late[2].set).start()
-            threading.Timer(SETTLE / 4, late[3].set).start()
-    assert silent == [{1, 2, 3}, set()]
-
-
-def hold_back(cluster: FakeCluster, broker: int, told: threading.Event) -> None:
-    """Let *broker* tell no offset before *told* is set."""
-    answer = cluster.apis(broker)[ListOffsetsRequest]
-
-    def late(request: Any) -> Any:
-        assert told.wait(PATIENT)
-        return answer(request)
-
-    cluster.brokers[broker].serve(ListOffsetsRequest, late)
 
 
 class TestSilence:
@@ -172,95 +131,122 @@ class TestSilence:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[2].hung = True
-        found = Gathered(client, 1.5)
-        assert found.seconds[0] < SETTLE + within(SLACK)
-        assert ends(found.first, ORDERS) == [110, 100, None]
-        assert found.first.awaited == {2}
-        assert found.seconds[-1] < 1.5 + within(SLACK)
-        assert found.last.awaited == frozenset()
-        assert found.last.silent[2].startswith("b2 does not answer")
-        (ledger, _) = found.last.partitions
-        log_end = ledger.replicas[0].log_end
-        assert isinstance(log_end, Unknown)
-        assert log_end.reason == found.last.silent[2]
-        assert not ledger.replicas[0].reachable
+        deadline = DeadlineByHand.after(HOURS)
+        assert isinstance(deadline, DeadlineByHand)
+        evidence = gathering(client, deadline, wait=AfterAnswers(2))
+        first = next(evidence)
+        assert ends(first, ORDERS) == [110, 100, None]
+        assert first.awaited == {2}
+        deadline.up.set()
+        (last,) = evidence
+        assert (last.awaited, last.silent.keys()) == (frozenset(), {2})
+        hung = replicas(last, LEDGER)[0]
+        assert (hung.log_end.reason, hung.reachable) == (last.silent[2], False)  # type: ignore[union-attr]
 
     def test_r15_what_waits_for_nobody_is_complete_while_others_wait(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[3].hung = True
-        found = Gathered(client, 1.0)
-        assert [evidence.partition for evidence in found.first.complete] == [LEDGER]
-        assert len(found.last.complete) == 2
+        first, last = gathering(client, wait=AfterAnswers(2), stop=iter([False, True, True]).__next__)
+        assert [evidence.partition for evidence in first.complete] == [LEDGER]
+        assert len(last.complete) == 2
 
-    @pytest.mark.usefixtures("patient")
     def test_a_dead_broker_that_is_fenced_is_not_waited_for(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.story.fenced = {3}
         cluster.brokers[3].stop()
-        found = Gathered(client, 2 * PATIENT)
-        assert len(found.yielded) == 1
-        assert found.seconds[0] < PATIENT / 2
-        assert found.last.silent == {3: "b3 does not answer (connection refused)"}
+        assert only(client).silent.keys() == {3}
 
     def test_a_hung_broker_that_is_fenced_costs_the_settling_time(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.story.fenced = {3}
         cluster.brokers[3].hung = True
-        found = Gathered(client, 10.0)
-        assert found.seconds[-1] < SETTLE + within(SLACK)
-        assert ends(found.last, ORDERS) == [None, 100, 70]
+        assert ends(only(client, wait=AfterAnswers(2)), ORDERS) == [None, 100, 70]
 
-    def test_a_broker_fenced_meanwhile_is_waited_for_no_longer(
+    def test_a_broker_fenced_meanwhile_is_not_waited_for_from_then_on(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[3].hung = True
-        snapshot = client.snapshot(Deadline.after(10.0))
-        began = time.monotonic()
-        evidence = gather(client, snapshot, snapshot.offline, Deadline.after(20.0))
+        evidence = gathering(client, wait=AfterAnswers(2))
         assert next(evidence).awaited == {3}
         cluster.story.fenced = {3}
-        (last,) = list(evidence)
+        (last,) = evidence
         assert last.awaited == frozenset()
-        assert time.monotonic() - began < SETTLE + RECHECK + within(2 * SLACK)
-        orders = last.partitions[1]
-        assert orders.replicas[0].fenced is True
+        assert replicas(last, ORDERS)[0].fenced is True
 
-    def test_r16_a_broker_that_is_dead_but_unfenced_is_tried_until_time_is_up(
+    def test_r16_a_broker_that_fails_but_is_unfenced_is_tried_until_time_is_up(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
-        cluster.brokers[3].stop()
-        found = Gathered(client, within(1.0))
-        assert found.seconds[-1] >= 0.8
-        (_, orders) = found.last.partitions
-        assert (orders.replicas[0].reachable, orders.replicas[0].fenced) == (False, False)
-        assert "connection refused" in found.last.silent[3]
+        def hang_up(_: Any) -> None:
+            raise HangUp
+
+        cluster.brokers[3].serve(ListOffsetsRequest, hang_up)
+        deadline = DeadlineByHand.after(HOURS)
+        assert isinstance(deadline, DeadlineByHand)
+        evidence = gathering(client, deadline, wait=AfterAnswers(2))
+        assert next(evidence).awaited == {3}
+        asked = cluster.brokers[3].requests
+        wait_until(lambda: len(asked(ListOffsetsRequest)) > 1, "another try")
+        deadline.up.set()
+        (last,) = evidence
+        failed = replicas(last, ORDERS)[0]
+        assert (failed.reachable, failed.fenced, last.silent.keys()) == (False, False, {3})
 
     def test_a_broker_that_answers_late_is_yielded_when_it_does(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
-        ready = Deadline.after(SETTLE + 0.5)
-        answer = cluster.apis(2)[ListOffsetsRequest]
-        cluster.brokers[2].serve(ListOffsetsRequest, late(answer, ready))
-        found = Gathered(client, 10.0)
-        assert ends(found.first, LEDGER) == [None, 5]
-        assert ends(found.last, LEDGER) == [5, 5]
-        assert found.last.silent == {}
-        assert found.seconds[-1] < SETTLE + 0.5 + within(SLACK)
+        late, wait = hold_back(cluster, 2), AfterAnswers(2)
+        evidence = gathering(client, wait=wait)
+        assert ends(next(evidence), LEDGER) == [None, 5]
+        late.set()
+        wait.count = 3
+        (last,) = evidence
+        assert (ends(last, LEDGER), last.silent) == ([5, 5], {})
+
+    def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        """Each would have every partition judged anew."""
+        late = [hold_back(cluster, broker) for broker in (1, 2, 3)]
+        clock, settled = Clock(), False
+
+        def one_more(reports: queue.SimpleQueue[T], moment: Deadline, /) -> T:
+            """One broker answers in each wait after the first evidence."""
+            if not settled or moment.passed:
+                raise queue.Empty
+            late.pop().set()
+            return reports.get(timeout=DEADLINE_SECONDS)
+
+        groups = GroupBounds(client, client.snapshot(soon()), [], soon(), wait=AfterAnswers(0))
+        evidence = gathering(client, wait=one_more, clock=clock, groups=groups)
+        assert next(evidence).silent.keys() == {1, 2, 3}
+        settled = True
+        clock.advance(HOURS)
+        (last,) = evidence
+        assert last.silent == {}
 
     @pytest.mark.parametrize("body", [b"\xff" * 40, b"", b"\0\0\0\0\0\0\0\x09"])
     def test_a_broker_that_answers_nonsense_hides_nobody(
         self, cluster: FakeCluster, client: ReadClient, body: bytes
     ) -> None:
         cluster.brokers[2].serve(ListOffsetsRequest, lambda _: Body(body))
-        found = Gathered(client, 1.0)
-        assert ends(found.last, ORDERS)[:2] == [110, 100]
-        assert set(found.last.silent) == {2}
+        found = only(client)
+        assert ends(found, ORDERS)[:2] == [110, 100]
+        assert found.silent.keys() == {2}
+
+    def test_a_broker_that_was_silent_in_an_earlier_go_is_not_asked_nor_waited_for(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.brokers[3].hung = True
+        asked, reason = cluster.brokers[3].frames, "timed out"
+        found = only(client, unasked={3: reason})
+        assert ends(found, ORDERS) == [None, 100, 70]
+        assert (found.silent, found.awaited) == ({3: reason}, frozenset())
+        assert cluster.brokers[3].frames == asked
 
 
-@pytest.mark.usefixtures("patient")
 class TestHistories:
     def test_histories_are_read_back_until_neighbours_share_an_epoch(
         self, cluster: FakeCluster, client: ReadClient
@@ -268,65 +254,34 @@ class TestHistories:
         """Each alone wrote more epochs than are read at first; they parted in epoch 0."""
         cluster.hold(1, LEDGER, (0, 10), *((epoch, 1) for epoch in range(1, 41, 2)))
         cluster.hold(2, LEDGER, (0, 10), *((epoch, 1) for epoch in range(2, 42, 2)))
-        (ledger, _) = Gathered(client, 5.0).last.partitions
-        first_epochs = [history(log.epochs).ranges[0].epoch for log in ledger.replicas]
-        assert first_epochs == [0, 0]
+        told = histories(only(client))
+        assert [history.ranges[0].epoch for history in told] == [0, 0]
 
     def test_they_are_not_read_back_where_the_newest_are_shared(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         for broker in (1, 2):
             cluster.hold(broker, LEDGER, *((epoch, 1) for epoch in range(40)))
-        (ledger, _) = Gathered(client, 5.0).last.partitions
-        assert [len(history(log.epochs).ranges) for log in ledger.replicas] == [8, 8]
+        assert [len(history.ranges) for history in histories(only(client))] == [8, 8]
         assert len(cluster.brokers[2].requests(FetchRequest)) == 9
 
 
-def history(epochs: EpochHistory | Unknown) -> EpochHistory:
-    assert known(epochs)
-    return epochs
-
-
-def late(answer: Callable[[object], object], ready: Deadline) -> Callable[[object], object]:
-    """*answer*, not before *ready*."""
-
-    def respond(request: object) -> object:
-        time.sleep(ready.remaining())
-        return answer(request)
-
-    return respond
-
-
-def test_a_broker_that_was_silent_in_an_earlier_go_is_not_asked_nor_waited_for(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    cluster.brokers[3].hung = True
-    snapshot = client.snapshot(Deadline.after(10.0))
-    before, asked = time.monotonic(), cluster.brokers[3].frames
-    reason = "b3 does not answer (timed out)"
-    (only,) = gather(
-        client, snapshot, snapshot.offline, Deadline.after(PATIENT), unasked={3: reason}
-    )
-    assert time.monotonic() - before < SETTLE
-    assert ends(only, ORDERS) == [None, 100, 70]
-    assert (only.silent, only.awaited) == ({3: reason}, frozenset())
-    assert cluster.brokers[3].frames == asked
+def histories(evidence: Evidence) -> list[EpochHistory]:
+    """Those of the replicas of `ledger-0`."""
+    epochs = [log.epochs for log in replicas(evidence, LEDGER)]
+    return [history for history in epochs if known(history)]
 
 
 def test_groups_are_asked_once_for_several_goes(cluster: FakeCluster, client: ReadClient) -> None:
     cluster.story.groups = {"billing": {ORDERS: 90, LEDGER: 4}}
-    snapshot = client.snapshot(Deadline.after(10.0))
-    soon = Deadline.after(PATIENT)
-    groups = GroupBounds(client, snapshot, [ORDERS, LEDGER], soon)
+    snapshot = client.snapshot(soon())
+    groups = GroupBounds(client, snapshot, [ORDERS, LEDGER], soon())
     groups.start()
-    groups.wait(soon)
-    committed = []
-    for state in snapshot.offline:
-        *_, last = gather(client, snapshot, [state], soon, groups=groups)
-        committed += [
-            dict(partition.group_offsets)
-            for partition in last.partitions
-            if known(partition.group_offsets)
-        ]
+    groups.wait(soon())
+    committed = [
+        evidence.partitions[0].group_offsets
+        for state in snapshot.offline
+        for evidence in gather(client, snapshot, [state], soon(), groups=groups)
+    ]
     assert committed == [{"billing": 4}, {"billing": 90}]
     assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeTopicPartitionsRequest
 
-from breakglass.services import patience
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import merged
+from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import COORDINATOR
+from tests.unit.recovery.evidence.conftest import AfterAnswers, soon
 
 LEDGER, OFFSETS = TopicPartition("ledger", 0), TopicPartition("__consumer_offsets", 3)
-SETTLE = 1.5
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+def cluster() -> Iterator[FakeCluster]:
     """`ledger-0` on b2 and b3; b1, which coordinates the groups, has no replica of it."""
-    monkeypatch.setattr(patience, "SETTLE", SETTLE)
     with FakeCluster(3) as cluster:
         cluster.story.offline(LEDGER, (2, 3))
         cluster.hold(2, LEDGER, (0, 100))
@@ -41,10 +39,10 @@ def client(cluster: FakeCluster) -> Iterator[ReadClient]:
         yield client
 
 
-def gathered(client: ReadClient, *topics: str) -> Evidence:
-    snapshot = client.snapshot(Deadline.after(10.0), topics)
+def gathered(client: ReadClient, *topics: str, **more: Any) -> Evidence:
+    snapshot = client.snapshot(soon(), topics)
     wanted = [state for state in snapshot.offline if state.partition == LEDGER]
-    *_, found = gather(client, snapshot, wanted, Deadline.after(10.0))
+    (found,) = gather(client, snapshot, wanted, soon(), **more)
     return found
 
 
@@ -62,9 +60,7 @@ def test_a_coordinator_without_a_replica_that_hangs_costs_the_settling_time_alon
     cluster: FakeCluster, client: ReadClient
 ) -> None:
     cluster.brokers[COORDINATOR].hung = True
-    began = time.monotonic()
-    found = gathered(client)
-    assert SETTLE <= time.monotonic() - began < SETTLE + 3.0
+    found = gathered(client, wait=AfterAnswers(2))
     assert (found.silent, found.awaited) == ({}, frozenset())
     assert ledger(found).unread_floor_source == "high watermark of b2"
 
@@ -75,8 +71,7 @@ def test_r17_while_the_offsets_topic_is_offline_nothing_is_said_of_groups(
 ) -> None:
     cluster.story.offline(OFFSETS, (2, 3))
     found = ledger(gathered(client, *topics))
-    reason = "__consumer_offsets-3 is offline, so not all groups can be asked"
-    assert found.group_offsets == Unknown(reason)
+    assert isinstance(found.group_offsets, Unknown)
     assert found.unread_floor_source == "high watermark of b2"
 
 
@@ -90,10 +85,14 @@ def test_an_offsets_topic_that_is_online_hides_nothing(
 def test_an_offsets_topic_that_may_not_be_described_hides_nothing(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
-    snapshot = client.snapshot(Deadline.after(10.0), ["ledger"])
+    snapshot = client.snapshot(soon(), ["ledger"])
+
+    def hang_up(_: Any) -> None:
+        raise HangUp
+
     for fake in cluster.brokers.values():
-        fake.serve(DescribeTopicPartitionsRequest, lambda _: None)
-    *_, found = gather(client, snapshot, snapshot.offline, Deadline.after(10.0))
+        fake.serve(DescribeTopicPartitionsRequest, hang_up)
+    (found,) = gather(client, snapshot, snapshot.offline, soon())
     assert ledger(found).group_offsets == {"billing": 130}
 
 
@@ -102,9 +101,7 @@ def test_r12_an_unregistered_broker_is_not_waited_for(
 ) -> None:
     cluster.brokers[3].stop()
     del cluster.story.addresses[3]
-    began = time.monotonic()
     found = gathered(client)
-    assert time.monotonic() - began < SETTLE + 3.0
     assert set(found.silent) == {3}
     assert ledger(found).unregistered == (3,)
 
