@@ -84,9 +84,10 @@ def gather(
 
     Yields once when all brokers answered. Where some stay silent, yields what the others
     said after `patience.SETTLE`, again whenever one more answers, and finally when every
-    broker has answered, failed for good or been fenced, or *deadline* has passed. Never
-    raises for a broker: its replicas are Unknown with the reason. *stop* is asked every
-    `patience.RECHECK`: true ends the waiting.
+    broker has answered, failed for good or been fenced, or *deadline* has passed. Every broker is
+    asked again until then: one that is fenced is not waited for, but is as soon as it is unfenced,
+    and what it answers is taken in (R25). Never raises for a broker: its replicas are Unknown with
+    the reason. *stop* is asked every `patience.RECHECK`: true ends the waiting.
 
     Where partitions are gathered in several goes, brokers that stayed silent in an earlier one
     are *unasked*, with the reason, and *groups* have been asked for all of them.
@@ -98,11 +99,17 @@ def gather(
 
 
 @dataclass(frozen=True, slots=True)
-class _Finished:
-    """The result of a broker's thread."""
+class _Report:
+    """What a broker's thread came to."""
 
     broker: int
     answer: BrokerAnswer | Exception
+    asks_again: bool = False
+    """The broker failed to answer and is asked again, as long as others are waited for."""
+
+
+class _Over(BreakglassError):
+    """The gathering has ended: no broker is asked again."""
 
 
 class _Gathering:
@@ -136,7 +143,10 @@ class _Gathering:
         self._readers: dict[int, ReplicaReader] = {}
         """Readers keep their epoch walks, to read histories further back."""
         self._failures = dict(unasked)
-        self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
+        self._tried: set[int] = set()
+        """Fenced brokers that failed to answer once, and are not waited for."""
+        self._ended = threading.Event()
+        self._finished: queue.SimpleQueue[_Report] = queue.SimpleQueue()
         self._brokers = snapshot.description
 
     def run(self) -> Iterator[Evidence]:
@@ -155,7 +165,8 @@ class _Gathering:
             # Judging thousands of partitions again for each of many late brokers takes longer
             # than waiting for them: brokers that answer in that time are taken in together.
             self._collect_until(self._deadline.sooner(min(spent, patience.SETTLE)))
-        self._collect_until(Deadline.after(0))
+        self._ended.set()
+        self._collect_until(Deadline.after(0), last=True)
         yield self._evidence(final=True)
 
     @property
@@ -166,14 +177,18 @@ class _Gathering:
         """Brokers that are still being asked and may answer yet."""
         return frozenset(broker for broker in self._running if self._may_answer(broker))
 
+    def _expected(self) -> frozenset[int]:
+        """Brokers that are waited for, and fenced ones whose first try has not ended."""
+        return self._awaited() | (self._running - self._tried)
+
     def _may_answer(self, broker: int) -> bool:
         """Whether *broker* is neither fenced nor unregistered: those are not waited for."""
         unregistered = self._brokers.unregistered((broker,))
         return not unregistered and self._brokers.fenced(broker) is not True
 
-    def _collect_until(self, moment: Deadline) -> None:
-        """Take answers until all brokers are done or *moment* has come."""
-        while self._running:
+    def _collect_until(self, moment: Deadline, *, last: bool = False) -> None:
+        """Take answers until *moment* or until none is expected; at *last*, all there are."""
+        while self._running if last else self._expected():
             try:
                 self._take(self._wait(self._finished, moment))
             except queue.Empty:
@@ -192,12 +207,16 @@ class _Gathering:
                 if self._awaited() != before:
                     return
 
-    def _take(self, finished: _Finished) -> None:
-        self._running.discard(finished.broker)
-        if isinstance(finished.answer, Exception):
-            self._failures[finished.broker] = why_silent(finished.broker, finished.answer)
+    def _take(self, report: _Report) -> None:
+        if report.asks_again:
+            self._tried.add(report.broker)
         else:
-            self._answers[finished.broker] = finished.answer
+            self._running.discard(report.broker)
+        if isinstance(report.answer, Exception):
+            if not isinstance(report.answer, _Over):
+                self._failures[report.broker] = why_silent(report.broker, report.answer)
+        else:
+            self._answers[report.broker] = report.answer
 
     def _recheck(self) -> None:
         """Ask again who is fenced; while nobody answers, the last answer stands."""
@@ -208,28 +227,31 @@ class _Gathering:
 
     def _read(self, broker: int) -> None:
         """A broker's thread: everything it knows, or the error it ended with."""
-        limit = self._deadline if self._may_answer(broker) else None
+        first = True
+
+        def ask() -> BrokerAnswer:
+            nonlocal first
+            again, first = not first, False
+            return self._ask(broker, again=again)
+
         try:
-            answer = self._ask(broker, limit)
+            answer = until(self._deadline, ask)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` reports it
-            self._finished.put(_Finished(broker, error))
+            self._finished.put(_Report(broker, error))
         else:
-            self._finished.put(_Finished(broker, answer))
+            self._finished.put(_Report(broker, answer))
 
-    def _ask(self, broker: int, limit: Deadline | None) -> BrokerAnswer:
-        """Read *broker*, again and again until *limit*; once where there is none."""
-        if limit is None:
+    def _ask(self, broker: int, *, again: bool) -> BrokerAnswer:
+        if self._ended.is_set():
+            raise _Over
+        try:
             return self._attempt(broker)
-
-        def attempt() -> BrokerAnswer:
-            try:
-                return self._attempt(broker)
-            except BreakglassError as error:
-                # Time may be up before the next attempt fails, too.
-                self._failures[broker] = why_silent(broker, error)
-                raise
-
-        return until(limit, attempt)
+        except BreakglassError as error:
+            # Time may be up before the next attempt fails, too.
+            self._failures[broker] = why_silent(broker, error)
+            if not again and not self._may_answer(broker):
+                self._finished.put(_Report(broker, error, asks_again=True))
+            raise
 
     def _attempt(self, broker: int) -> BrokerAnswer:
         partitions = self._held[broker]

@@ -147,7 +147,9 @@ class TestSilence:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[3].hung = True
-        first, last = gathering(client, wait=AfterAnswers(2), stop=iter([False, True, True]).__next__)
+        first, last = gathering(
+            client, wait=AfterAnswers(2), stop=iter([False, True, True]).__next__
+        )
         assert [evidence.partition for evidence in first.complete] == [LEDGER]
         assert len(last.complete) == 2
 
@@ -204,6 +206,24 @@ class TestSilence:
         wait.count = 3
         (last,) = evidence
         assert (ends(last, LEDGER), last.silent) == ([5, 5], {})
+
+    def test_r25_a_broker_that_is_unfenced_while_another_is_awaited_is_asked_again(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        def hang_up(_: Any) -> None:
+            raise HangUp
+
+        back, answer = cluster.brokers[3], cluster.apis(3)[ListOffsetsRequest]
+        back.serve(ListOffsetsRequest, hang_up)
+        cluster.story.fenced, cluster.brokers[2].hung = {3}, True
+        wait = AfterAnswers(2)
+        evidence = gathering(client, wait=wait)
+        assert ends(next(evidence), ORDERS) == [None, 100, None]
+        cluster.story.fenced = set()
+        back.serve(ListOffsetsRequest, answer)
+        wait.count = 3
+        found = next(one for one in evidence if ends(one, ORDERS)[0] is not None)
+        assert (ends(found, ORDERS), found.awaited) == ([110, 100, None], {2})
 
     def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
         self, cluster: FakeCluster, client: ReadClient
