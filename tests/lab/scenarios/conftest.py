@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,17 +20,3 @@ def three_losses(
     folder = tmp_path_factory.mktemp("three-losses")
     with damaged(folder, *names, kafka_version=request.param) as lab:
         yield lab
-
-
-MEMORY = Path("/dev/shm")
-ROOM_BYTES = 1 << 30
-
-
-@pytest.fixture(scope="module")
-def fast_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder in memory where there is room: brokers fsync several times for each log."""
-    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM_BYTES:
-        yield tmp_path_factory.mktemp("lab")
-        return
-    with tempfile.TemporaryDirectory(prefix="breakglass-lab-", dir=MEMORY) as folder:
-        yield Path(folder)

@@ -38,7 +38,7 @@ def client(three_losses: Damaged) -> Iterator[ReadClient]:
 
 @pytest.fixture(scope="module")
 def found(client: ReadClient) -> Triage:
-    return judged(client, seconds=5.0)
+    return judged(client)
 
 
 def pairs_of(
