@@ -223,7 +223,7 @@ class TestSilence:
         back.serve(ListOffsetsRequest, answer)
         wait.count = 3
         found = next(one for one in evidence if ends(one, ORDERS)[0] is not None)
-        assert (ends(found, ORDERS), found.awaited) == ([110, 100, None], {2})
+        assert (ends(found, ORDERS), found.awaited) == ([110, 100, None], frozenset({2}))
 
     def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
         self, cluster: FakeCluster, client: ReadClient
