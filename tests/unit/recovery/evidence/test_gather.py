@@ -147,7 +147,9 @@ class TestSilence:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[3].hung = True
-        first, last = gathering(client, wait=AfterAnswers(2), stop=iter([False, True, True]).__next__)
+        first, last = gathering(
+            client, wait=AfterAnswers(2), stop=iter([False, True, True]).__next__
+        )
         assert [evidence.partition for evidence in first.complete] == [LEDGER]
         assert len(last.complete) == 2
 
