@@ -126,7 +126,7 @@ def test_a_reserve_leaves_the_journal_as_it_is(tmp_path: Path) -> None:
 
 def test_a_reserve_that_cannot_be_had_leaves_a_journal_that_can_be_written(tmp_path: Path) -> None:
     with Journal.open("cluster", tmp_path) as journal:
-        with pytest.raises(StorageError, match=r"needs [0-9,]+ bytes in "):
+        with pytest.raises(StorageError):
             journal.reserve(2**60)
         journal.note("still open")
     assert len(read(journal.path).entries) == 2
