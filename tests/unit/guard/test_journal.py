@@ -196,7 +196,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_no_trace(
 
 def test_an_outcome_needs_a_result_for_each_partition(journal: Journal) -> None:
     request = journal.request("elect", {ORDERS_0: {}})
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="result"):
         journal.outcome(request, {ORDERS_0: {"reason": "?"}})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from breakglass.services.errors import MalformedInput, UnsupportedSchema, UsageError
 from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan import file

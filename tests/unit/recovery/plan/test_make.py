@@ -167,9 +167,9 @@ def test_an_approval_holds_for_one_digest_only() -> None:
 
 def test_a_bare_plan_has_nothing_to_approve_or_consent_to() -> None:
     bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="evidence"):
         approve(bare, "ada", 5)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="evidence"):
         consent_groups(bare)
 
 

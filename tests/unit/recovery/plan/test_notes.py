@@ -98,5 +98,5 @@ def test_a_name_is_one_that_can_be_read(name: str) -> None:
 def test_a_bare_plan_has_nothing_to_approve() -> None:
     bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
     assert voided(bare) == ()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="evidence"):
         approve(bare, "ada", 5)

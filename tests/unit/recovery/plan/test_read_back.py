@@ -193,69 +193,44 @@ def _leader(value: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "messages"),
+    ("change", "words"),
     [
-        pytest.param(_leader(3), ["b3 cannot lead orders-3: b3 is fenced"], id="fenced"),
+        pytest.param(_leader(3), ["fenced"], id="fenced"),
+        pytest.param(_leader(7), ["assignment 2, 1, 3"], id="not assigned"),
+        pytest.param(_leader("2"), ["whole number"], id="a text"),
+        pytest.param(_leader(True), ["whole number"], id="a bool"),
         pytest.param(
-            _leader(7),
-            ["b7 cannot lead orders-3: b7 is not in the assignment 2, 1, 3"],
-            id="not assigned",
-        ),
-        pytest.param(
-            _leader("2"), ['"designatedLeader" must be a whole number, not "2"'], id="a text"
-        ),
-        pytest.param(
-            _leader(True), ['"designatedLeader" must be a whole number, not true'], id="a bool"
-        ),
-        pytest.param(
-            lambda it: it["partitions"][1].pop("designatedLeader"),
-            ['"designatedLeader" is missing'],
-            id="no leader",
+            lambda it: it["partitions"][1].pop("designatedLeader"), ["missing"], id="no leader"
         ),
         pytest.param(
             lambda it: it["partitions"][0].update(topic="carts"),
-            ["the plan has no evidence for carts-1: make a plan that includes it"],
+            ["carts-1"],
             id="unknown partition",
         ),
+        pytest.param(lambda it: it["partitions"].append("orders-3"), ["an object"], id="no object"),
+        pytest.param(lambda it: it.update(leftOut={}), ['"leftOut"'], id="no list"),
+        pytest.param(lambda it: it.update(notes="x"), ['"notes"'], id="one note"),
         pytest.param(
-            lambda it: it["partitions"].append("orders-3"),
-            ['this must be an object {"topic": ...}'],
-            id="no object",
+            lambda it: it.update(notes=["x", 5, " "]), ["text", "no words"], id="no notes"
         ),
-        pytest.param(lambda it: it.update(leftOut={}), ['"leftOut" must be a list'], id="no list"),
+        pytest.param(lambda it: it.update(notes=["x"] * (NOTES + 1)), ["101"], id="too many notes"),
         pytest.param(
-            lambda it: it.update(notes="x"), ['"notes" must be a list of texts'], id="one note"
+            lambda it: it["leftOut"][0].update(why="x" * 1001), ["1,001"], id="long reason"
         ),
-        pytest.param(
-            lambda it: it.update(notes=["x", 5, " "]),
-            ["a note must be a text", "a note has no words: write some or drop it"],
-            id="no notes",
-        ),
-        pytest.param(
-            lambda it: it.update(notes=["x"] * (NOTES + 1)),
-            ["there are 101 notes and 100 are kept: remove some"],
-            id="too many notes",
-        ),
-        pytest.param(
-            lambda it: it["leftOut"][0].update(why="x" * 1001),
-            ["the reason has 1,001 characters and may have 1,000: shorten it"],
-            id="long reason",
-        ),
-        pytest.param(
-            lambda it: it.pop("partitions"), ['there is no list "partitions"'], id="no partitions"
-        ),
+        pytest.param(lambda it: it.pop("partitions"), ['"partitions"'], id="no partitions"),
         pytest.param(
             lambda it: it.update(digest="lusab-babad-gutih"),
-            [f"this is another plan: the one being edited is {PLAN.spoken_digest}"],
+            [PLAN.spoken_digest],
             id="another plan",
         ),
     ],
 )
-def test_each_fault_is_named_with_its_line(change: Any, messages: list[str]) -> None:
+def test_each_fault_is_named_with_its_line(change: Any, words: list[str]) -> None:
     text = form(change)
     found = read_back(text, PLAN)
     assert not isinstance(found, Plan)
-    assert [problem.what for problem in found] == messages
+    for problem, word in zip(found, words, strict=True):
+        assert word in problem.what
     for problem in found:
         line = text.splitlines()[problem.line - 1]
         assert line[problem.column - 1 :].strip(), "it points at something"
