@@ -428,6 +428,9 @@ class TestLookingAgain:
         assert "quorum" in self.refused(bench, bench.offline()).reason
 
     def test_r20_while_the_controllers_are_silent_nothing_is_sent(self, bench: Bench) -> None:
+        bench.read.snapshot(
+            Deadline.after(HOURS)
+        )  # Its connection is there before they fall silent.
         bench.allow(CONTROLLER=MOMENT, ROLL_CALL=MOMENT)
         for broker in bench.cluster.brokers.values():
             broker.serve(DescribeQuorumRequest, lambda _: None)
