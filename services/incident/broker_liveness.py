@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from breakglass.services import patience
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.recovery.evidence.silence import why_silent
 from breakglass.services.snapshot import ClusterDescription
 
@@ -42,9 +43,14 @@ class Presence:
     """Brokers that answer and brokers that do not, by the questions of one thread."""
 
     def __init__(
-        self, sender: Sender, duration: float, clock: Callable[[], float] = time.monotonic
+        self,
+        sender: Sender,
+        duration: float,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Wait = next_report,
     ) -> None:
-        self._sender, self._duration, self._clock = sender, duration, clock
+        self._sender, self._duration = sender, duration
+        self._clock, self._wait = clock, wait
         self._absent: dict[int, _Absence] = {}
         self._since: dict[int, float] = {}
         """When a broker first failed to report its replicas; it has not reported them since."""
@@ -75,7 +81,7 @@ class Presence:
             self._ask(broker)
         while asked and not until.passed:
             try:
-                asked.discard(self._take(self._heard.get(timeout=max(until.remaining(), 0.001))))
+                asked.discard(self._take(self._wait(self._heard, until)))
             except queue.Empty:
                 break
         for broker in asked:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from breakglass.services.kafka.wire.native_rpc import NativeRpc
 from breakglass.services.kafka.wire.sender import ANY_BROKER
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence
+from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
@@ -62,14 +63,17 @@ class IncidentWatch:
         duration: float = patience.LOGS,
         gone: Collection[int] = (),
         state_folder: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Wait = next_report,
     ) -> None:
         self._client = access.client()
         self._native_choice = access.native_rpc
         self._gone = tuple(sorted(set(gone)))
         self._memory = SnapshotMemory()
-        self._presence = Presence(self._client.sender, duration)
+        self._clock = clock
+        self._presence = Presence(self._client.sender, duration, clock, wait)
         self._native: NativeRpc | None = None
-        self._pending = Pending()
+        self._pending = Pending(clock)
         self._forfeits = Forfeits()
         self._effort = access.contents
         self._contents = ContentsMemory()
@@ -93,7 +97,7 @@ class IncidentWatch:
                 the next reading tries again.
         """
         afresh = everything or before is None or self._last is None
-        if self._closed or not (afresh or self._pending or time.monotonic() >= self._rest_until):
+        if self._closed or not (afresh or self._pending or self._clock() >= self._rest_until):
             return
         try:
             yield from self._steps(afresh)
@@ -154,7 +158,7 @@ class IncidentWatch:
         if self._last is not None:
             require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
         spent = time.thread_time() - began
-        self._rest_until = time.monotonic() + spent * (1 / METADATA_SHARE - 1)
+        self._rest_until = self._clock() + spent * (1 / METADATA_SHARE - 1)
         return snapshot
 
     def _incident(
@@ -219,7 +223,7 @@ class IncidentWatch:
         self._presence.roll_call(asked if afresh else asked - self._presence.silent.keys())
         native = self._native_rpc(rows)
         reading = self._contents_reading(len(places))
-        began = time.monotonic()
+        began = self._clock()
         reported = began if incident.judged else 0.0  # Report the first conclusions at once.
         for go in read_replicas(
             self._client,
@@ -235,7 +239,7 @@ class IncidentWatch:
                 return
             self._take(rows, places, go)
             self._pending.found(go)
-            now = time.monotonic()
+            now = self._clock()
             if now - reported >= TELL_SECONDS or not go.final:
                 reported = now
                 yield self._told(snapshot, rows, go)
@@ -243,7 +247,7 @@ class IncidentWatch:
                 del places[: len(go.states)]
                 if now - began >= READING_SECONDS:
                     break
-        self._pending.spent(time.monotonic() - began)
+        self._pending.spent(self._clock() - began)
         yield self._told(snapshot, rows)
 
     def _contents_reading(self, logs: int) -> ContinuedReading:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import attrgetter
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Unreachable
@@ -40,10 +41,11 @@ States = Mapping[TopicPartition, PartitionState]
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads who leads; the waits between looks go through *pause*."""
+    """Reads who leads; the waits between looks go through *pause*, until *passed* ends them."""
 
     client: ReadClient
     pause: Callable[[float], None] = time.sleep
+    passed: Callable[[Deadline], bool] = attrgetter("passed")
 
     def states(self, targets: Sequence[ElectionTarget], deadline: Deadline) -> States:
         """The partitions of *targets* as brokers know them now.
@@ -89,7 +91,7 @@ class Observer:
             # Without an answer the last look stands, and another broker is asked.
             with contextlib.suppress(BreakglassError):
                 states = self.states(targets, deadline.sooner(patience.LOOK))
-            if deadline.passed or all(_led(states, target, any_leader) for target in targets):
+            if self.passed(deadline) or all(_led(states, target, any_leader) for target in targets):
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
 
@@ -150,7 +152,7 @@ class Observer:
     ) -> dict[TopicPartition, str]:
         answers = dict.fromkeys(asked, f"b{broker} was elected but does not answer as leader")
         limit = Deadline.after(patience.LEADER)
-        while not limit.passed:
+        while not self.passed(limit):
             silent = [partition for partition in asked if answers[partition]]
             if not silent:
                 break

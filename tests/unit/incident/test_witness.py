@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.incident import broker_liveness, watch, witness
 from breakglass.services.incident.election_words import alarm_lines
@@ -19,6 +18,7 @@ from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
 from tests.kit.fake_cluster import FakeCluster
+from tests.kit.patience import endless
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -26,9 +26,8 @@ ORDERS = TopicPartition("orders", 0)
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """`orders-0` waits for b3, which is dead; b1 holds 103 records and b2 70."""
-    monkeypatch.setattr(patience, "ROLL_CALL", 0.3)
+    endless(monkeypatch)
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(patience, "SETTLE", 0.3)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
     monkeypatch.setattr(witness, "REST_SECONDS", 0.0)

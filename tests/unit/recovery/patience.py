@@ -1,11 +1,10 @@
-"""How long an execution waits in tests where somebody is hung."""
+"""How long an execution waits in tests where a broker is hung."""
 
 from __future__ import annotations
 
 from breakglass.services.recovery.execution.batches import ExecutionLimits
-from tests.kit.waiting import within
 
 
 def patient() -> ExecutionLimits:
-    """Short, and longer while much else runs: what answers at all is waited for."""
-    return ExecutionLimits(read=within(2.0), election=within(0.5), confirmation=within(0.5))
+    """Short enough for a broker that stays silent to be given up within a test."""
+    return ExecutionLimits(read=10.0, election=3.0, confirmation=2.0)

@@ -405,14 +405,14 @@ class TestGuards:
     ) -> None:
         targets = bench.offline()
         killed(bench, targets, "elect", announced=False)
-        bench.cluster.brokers[1].hung = True
+        bench.hang(1)
         bench.elect = bench.electing_through(2)
         for _ in range(2):
             with resumed(bench) as journal:
                 assert [one.result for one in journal.finish()] == [RecoveryResult.UNKNOWN]
             assert [step.name for step in bench.written().unsettled] == ["elect"]
         assert bench.assignment(targets[0]) == WRITTEN
-        bench.cluster.brokers[1].hung = False
+        bench.revive(1)
         with resumed(bench) as journal:
             assert all(one.succeeded for one in journal.finish())
         assert bench.assignment(targets[0]) == ORIGINAL

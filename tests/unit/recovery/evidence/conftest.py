@@ -29,10 +29,11 @@ class AfterAnswers:
     """A `Wait` for *count* reports of each kind: then the moment has come, whatever the clock."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.count, self.calls = count, 0
         self._taken: Counter[int] = Counter()
 
     def __call__(self, reports: queue.SimpleQueue[T], _: Deadline, /) -> T:
+        self.calls += 1
         if self._taken[id(reports)] >= self.count:
             raise queue.Empty
         self._taken[id(reports)] += 1

@@ -130,7 +130,7 @@ def test_who_was_chosen_otherwise_is_read_as_well(cluster: FakeCluster, client: 
 def test_nothing_is_read_where_contents_are_off(cluster: FakeCluster, client: ReadClient) -> None:
     found = judged(client, Effort.OFF)
     told = of(found, ORDERS, 2)
-    assert told is OFF
+    assert told == OFF
     assert fetched(cluster, 2) == fetched(cluster, 3) == []
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.routes import RouteChoice, stock_route
-from breakglass.services.recovery.execution.run import Recovery
+from breakglass.services.recovery.execution.run import Recovery, Rescue
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -29,14 +30,16 @@ from breakglass.services.recovery.execution.target import (
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_controller import FakeController
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.kit.waiting import within
+from tests.kit.patience import HOURS, MOMENT, endless
 from tests.unit.recovery.execution.targets import target
-from tests.unit.recovery.patience import patient
 
 LAST_LEADER = 3
 """Of every partition; it is dead."""
 RECORDS = {1: 100, 2: 70}
 """By broker, what its replicas hold: b1 is the one to elect."""
+LOOKS = 5
+"""After so many, a wait for leaders is over."""
+UNHURRIED = ExecutionLimits(read=HOURS, election=HOURS, confirmation=HOURS)
 
 
 @dataclass
@@ -50,10 +53,13 @@ class Bench:
     journal: Journal
     opened: ExitStack
     """Closed at the end."""
+    monkeypatch: pytest.MonkeyPatch
     pauses: list[float] = field(default_factory=list)
-    limits: ExecutionLimits = field(default_factory=patient)
+    limits: ExecutionLimits = UNHURRIED
     choose_route: RouteChoice = stock_route
     stop: Callable[[], bool] = lambda: False
+    between_looks: Callable[[], object] = str
+    _looks: Counter[Deadline] = field(default_factory=Counter)
 
     def offline(self, topic: str = "orders", count: int = 1) -> list[ElectionTarget]:
         """Targets for partitions that b3 led last; b1 is to lead, b2 holds less."""
@@ -72,21 +78,48 @@ class Bench:
         self.opened.callback(sender.close)
         return ElectionClient(sender)
 
-    def recovery(self) -> Recovery:
+    def change(self, wanted: ElectionTarget, **fields: Any) -> None:
+        """The partition of *wanted* is another in the metadata."""
+        states = self.cluster.story.states
+        states[wanted.partition] = replace(states[wanted.partition], **fields)
+
+    def allow(self, **seconds: float) -> None:
+        """Give the limits of `services.patience` named by *seconds* other values."""
+        for name, value in seconds.items():
+            self.monkeypatch.setattr(patience, name, value)
+
+    def hang(self, broker: int, limit: str = "LEADER") -> None:
+        """*broker* stops answering, the controller does not notice, and *limit* ends waits."""
+        self.cluster.brokers[broker].hung = True
+        self.allow(**{limit: MOMENT})
+
+    def revive(self, broker: int) -> None:
+        """*broker* answers again, and is waited for however long that takes."""
+        self.cluster.brokers[broker].hung = False
+        self.allow(LEADER=HOURS)
+
+    def recovery(self, rescue: Rescue | None = None) -> Recovery:
         recovery = Recovery(
             self.elect,
             self.journal,
             self.choose_route,
+            rescue,
             limits=self.limits,
             stop=self.stop,
             pause=self.pauses.append,
         )
-        recovery.observer = Observer(self.read)
+        recovery.observer = Observer(self.read, lambda _: self.between_looks(), self._passed)
         return recovery
 
-    def run(self, targets: Sequence[ElectionTarget]) -> list[PartitionOutcome]:
+    def _passed(self, deadline: Deadline) -> bool:
+        self._looks[deadline] += 1
+        return self._looks[deadline] > LOOKS
+
+    def run(
+        self, targets: Sequence[ElectionTarget], rescue: Rescue | None = None
+    ) -> list[PartitionOutcome]:
         """Elect *targets*; the outcomes of all batches."""
-        return [outcome for batch in self.recovery().run(targets) for outcome in batch]
+        return [outcome for batch in self.recovery(rescue).run(targets) for outcome in batch]
 
     def one(self, targets: Sequence[ElectionTarget]) -> PartitionOutcome:
         (outcome,) = self.run(targets)
@@ -119,14 +152,14 @@ def _counts(outcomes: Any) -> dict[str, int]:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """Three brokers, of which b3 is fenced; reads go through b2, elections through b1."""
-    monkeypatch.setattr(patience, "LEADER", within(0.4))
-    monkeypatch.setattr(patience, "LOOK", within(0.5))
+    endless(monkeypatch)
     with ExitStack() as stack:
         cluster = stack.enter_context(FakeCluster(3))
         controller = FakeController(cluster)
         cluster.story.fenced = {LAST_LEADER}
         read = stack.enter_context(closing(cluster.client(2, 1)))
         armed = stack.enter_context(closing(cluster.sender(api_keys.READ | api_keys.ELECT, 1, 2)))
-        ReadClient(armed).describe(Deadline.after(2.0))
+        ReadClient(armed).describe(Deadline.after(HOURS))
         journal = stack.enter_context(Journal.open(CLUSTER_ID, tmp_path / "state"))
-        yield Bench(cluster, controller, read, ElectionClient(armed), journal, stack)
+        client = ElectionClient(armed)
+        yield Bench(cluster, controller, read, client, journal, stack, monkeypatch)

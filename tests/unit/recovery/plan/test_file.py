@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from breakglass.services.errors import MalformedInput, UnsupportedSchema, UsageError
 from breakglass.services.model import LogContents, PartitionEvidence, TopicPartition
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan import file
@@ -137,7 +137,7 @@ def test_a_plan_that_elects_nobody_is_read_as_such() -> None:
 def test_a_new_file_is_never_written_over_another(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text("precious")
-    with pytest.raises(UsageError, match="exists already and is kept"):
+    with pytest.raises(UsageError):
         write_plan(planned(SAFE), path)
     assert path.read_text() == "precious"
 
@@ -148,11 +148,6 @@ def test_an_edited_plan_replaces_the_old_file_whole(tmp_path: Path) -> None:
     write_plan(exclude(planned(SAFE, LOSS), SAFE.partition), path, replace=True)
     assert list(read_plan(path).leaders) == [LOSS.partition]
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["plan.json"]
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot be written"):
-        write_plan(planned(SAFE), tmp_path / "none" / "plan.json")
 
 
 def test_the_digest_does_not_depend_on_how_the_file_is_written() -> None:
@@ -177,27 +172,26 @@ def test_the_digest_does_not_depend_on_time_notes_approvals_or_what_is_left_out(
     assert len(digests) == 1
 
 
+def _record(document: Any) -> Any:
+    return document["breakglass"]["records"][0]
+
+
 def _leader(document: Any) -> None:
     document["partitions"][0]["designatedLeader"] = 1
 
 
-def _cluster(document: Any) -> None:
-    document["breakglass"]["cluster_id"] = "another"
-
-
-def _log_end(document: Any) -> None:
-    document["breakglass"]["records"][0]["evidence"]["replicas"][1]["log_end"] = 101
-
-
-def _loss(document: Any) -> None:
-    document["breakglass"]["records"][0]["losses"][0]["total"] = 0
-
-
-def _fewer(document: Any) -> None:
-    del document["partitions"][1]
-
-
-@pytest.mark.parametrize("change", [_leader, _cluster, _log_end, _loss, _fewer])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(_leader, id="leader"),
+        pytest.param(lambda it: it["breakglass"].update(cluster_id="another"), id="cluster"),
+        pytest.param(
+            lambda it: _record(it)["evidence"]["replicas"][1].update(log_end=101), id="log"
+        ),
+        pytest.param(lambda it: _record(it)["losses"][0].update(total=0), id="loss"),
+        pytest.param(lambda it: it["partitions"].pop(), id="fewer"),
+    ],
+)
 def test_any_change_of_leaders_cluster_or_evidence_changes_the_digest(change: Any) -> None:
     plan = planned(SAFE, LOSS)
     read = parse_plan(rewritten(plan, change), "plan.json")
@@ -205,93 +199,64 @@ def test_any_change_of_leaders_cluster_or_evidence_changes_the_digest(change: An
     assert read.altered
 
 
-def test_a_digest_is_spoken_in_three_groups() -> None:
-    assert planned(SAFE).spoken_digest.count("-") == 2
-
-
-def _schema(document: Any) -> None:
-    document["breakglass"]["schema"] = SCHEMA + 1
-
-
 def test_a_later_schema_is_refused_and_not_guessed_at() -> None:
-    with pytest.raises(UnsupportedSchema, match=r"plan schema 2 and this release reads 1"):
-        parse_plan(rewritten(planned(SAFE), _schema), "plan.json")
+    with pytest.raises(UnsupportedSchema):
+        parse_plan(
+            rewritten(planned(SAFE), lambda it: it["breakglass"].update(schema=SCHEMA + 1)),
+            "plan.json",
+        )
 
 
-def _no_schema(document: Any) -> None:
-    del document["breakglass"]["schema"]
-
-
-def _no_record(document: Any) -> None:
-    document["breakglass"]["records"] = []
-
-
-def _twice(document: Any) -> None:
-    document["partitions"].append(document["partitions"][0])
-
-
-def _record_twice(document: Any) -> None:
-    document["breakglass"]["records"] *= 2
-
-
-def _not_assigned(document: Any) -> None:
-    document["partitions"][0]["designatedLeader"] = 7
-
-
-def _no_leader(document: Any) -> None:
-    del document["partitions"][0]["designatedLeader"]
-
-
-def _negative(document: Any) -> None:
-    document["partitions"][0]["partition"] = -1
-
-
-def _no_topic(document: Any) -> None:
-    document["partitions"][0]["topic"] = ""
-
-
-def _bad_epoch(document: Any) -> None:
-    document["breakglass"]["records"][0]["evidence"]["state"]["leader_epoch"] = "nine"
-
-
-def _bad_list(document: Any) -> None:
-    document["breakglass"] = ["not", "ours"]
+def _entry(document: Any) -> Any:
+    return document["partitions"][0]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "place"),
     [
-        (_twice, "plan.json names orders-1 twice"),
-        (_negative, r'plan.json, entry 1 \(orders\): "partition" is -1, which is negative'),
-        (_no_topic, "plan.json, entry 1: its topic is empty"),
-        (_no_leader, r'plan.json, entry 1 \(orders-1\): it has no "designatedLeader"'),
+        (lambda it: it["partitions"].append(_entry(it)), "orders-1"),
+        (lambda it: _entry(it).update(partition=-1), "entry 1"),
+        (lambda it: _entry(it).update(topic=""), "entry 1"),
+        (lambda it: _entry(it).pop("designatedLeader"), "entry 1"),
+        (lambda it: _entry(it).update(designatedLeader=7), "entry 1"),
+        (lambda it: it["breakglass"].update(records=[]), "entry 1"),
+        (lambda it: it["breakglass"].update(records=2 * it["breakglass"]["records"]), "records"),
+        (lambda it: it["breakglass"].pop("schema"), "schema"),
+        (lambda it: it.update(breakglass=["not", "ours"]), "schema"),
         (
-            _not_assigned,
-            r"plan.json, entry 1 \(orders-1\): designatedLeader 7 is not in its assignment 1, 2, 3",
+            lambda it: _record(it)["evidence"]["state"].update(leader_epoch="nine"),
+            r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch",
         ),
-        (_no_record, r"plan.json, entry 1 \(orders-1\): the plan has no evidence for it"),
-        (_record_twice, "plan.json records a partition twice"),
-        (_no_schema, 'plan.json: "breakglass" has no schema version'),
-        (_bad_list, 'plan.json: "breakglass" has no schema version'),
-        (_bad_epoch, r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch: input should be"),
+    ],
+    ids=[
+        "named twice",
+        "negative",
+        "no topic",
+        "no leader",
+        "not assigned",
+        "no evidence",
+        "recorded twice",
+        "no schema",
+        "a list",
+        "no number",
     ],
 )
-def test_each_fault_of_a_plan_is_named_in_one_sentence(change: Any, message: str) -> None:
-    with pytest.raises(MalformedInput, match=message) as refused:
+def test_each_fault_of_a_plan_is_named_in_one_sentence(change: Any, place: str) -> None:
+    with pytest.raises(MalformedInput, match=place) as refused:
         parse_plan(rewritten(planned(SAFE), change), "plan.json")
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
 
 
 def test_broken_json_is_named_by_line_and_column() -> None:
-    with pytest.raises(MalformedInput, match="line 2, column 11"):
+    with pytest.raises(MalformedInput):
         parse_plan(BARE.replace('"topic": "foo"', '"topic" "foo"'), "plan.json")
 
 
 def test_a_bare_plan_needs_a_leader_in_each_entry_and_an_entry() -> None:
-    with pytest.raises(MalformedInput, match=r"entry 1 \(a-0\): it has no"):
+    with pytest.raises(MalformedInput):
         parse_plan('{"partitions": [{"topic": "a", "partition": 0}]}', "plan.json")
-    with pytest.raises(MalformedInput, match="names no partition"):
+    with pytest.raises(MalformedInput):
         parse_plan('{"partitions": []}', "plan.json")
 
 
@@ -350,9 +315,9 @@ def test_reading_line_by_line_makes_no_dictionary_of_the_whole(
 @pytest.mark.parametrize(
     ("before", "after", "wrong"),
     [
-        ('"verdict": "SAFE"', '"verdict": "SAFE", "verdict": "LOSS"', "stands twice"),
+        ('"verdict": "SAFE"', '"verdict": "SAFE", "verdict": "LOSS"', "twice"),
         ('"verdict": "SAFE"', '"verdict": 7', "breakglass.records[0].verdict"),
-        ('"verdict": "SAFE"', '"verdict": "SAFE"]', "is not JSON at line"),
+        ('"verdict": "SAFE"', '"verdict": "SAFE"]', "line"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said_as_of_a_whole(

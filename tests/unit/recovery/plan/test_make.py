@@ -9,7 +9,13 @@ from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
-from breakglass.services.recovery.plan.make import adopt, consent_groups, make_plan, plan_price
+from breakglass.services.recovery.plan.make import (
+    adopt,
+    consent_groups,
+    make_plan,
+    plan_price,
+    totals_of,
+)
 from breakglass.services.recovery.plan.notes import approve
 from tests.unit.recovery.plans import (
     BOMB,
@@ -161,7 +167,36 @@ def test_an_approval_holds_for_one_digest_only() -> None:
 
 def test_a_bare_plan_has_nothing_to_approve_or_consent_to() -> None:
     bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
-    with pytest.raises(ValueError, match="no evidence"):
+    with pytest.raises(ValueError, match="evidence"):
         approve(bare, "ada", 5)
-    with pytest.raises(ValueError, match="needs evidence"):
+    with pytest.raises(ValueError, match="evidence"):
         consent_groups(bare)
+
+
+def test_elections_losses_and_what_only_unread_replicas_may_hold_are_summed_up() -> None:
+    bounded = offline(log(1, (0, 90)), silent(2), number=1, floor=115)
+    assert (
+        str(totals_of(planned(bounded))) == "elects 1 partition, loses 0, b2 unread (at least 25)"
+    )
+    assert (
+        str(totals_of(planned(bounded, LOSS)))
+        == "elects 2 partitions, loses 50, b2,b3 unread (at least 25)"
+    )
+
+
+def test_one_unknown_loss_makes_the_whole_unknown() -> None:
+    totals = totals_of(set_leader(planned(SAFE, HALF_READ), HALF_READ.partition, 2))
+    assert totals.price is not None
+    assert isinstance(totals.price.records, Unknown)
+    assert str(totals).startswith("elects 2 partitions, loses unknown")
+
+
+def test_what_is_left_out_is_counted_apart() -> None:
+    totals = totals_of(planned(SAFE, FORK))
+    assert (totals.elected, totals.left_out) == (1, 1)
+
+
+def test_what_a_bare_plan_loses_is_not_known() -> None:
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
+    assert str(totals_of(bare)) == "elects 1 partition"
+    assert totals_of(bare).price is None

@@ -165,5 +165,5 @@ def test_a_timeline_is_written_for_its_owner_alone_in_place_of_an_older_one(tmp_
         path = save_timeline(text, folder, "20231114T221320.000000Z")
     assert path.read_text() == "text\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(StorageError, match="cannot be written"):
+    with pytest.raises(StorageError):
         save_timeline("text", path, "below a file")

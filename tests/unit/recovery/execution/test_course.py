@@ -17,7 +17,6 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersResponse,
 )
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.run import Recovery
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -26,9 +25,9 @@ from breakglass.services.recovery.execution.target import (
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_controller import Act, Answer, failing, unheard
 from tests.unit.recovery.execution.conftest import Bench
-from tests.unit.recovery.execution.test_recover import ScriptedRescue
+from tests.unit.recovery.execution.test_run import ScriptedRescue, well
 
-INVALID_REQUEST, UNKNOWN_SERVER_ERROR, NOT_ALLOWED = 42, -1, 31
+INVALID_REQUEST, UNKNOWN_SERVER_ERROR, NOT_ALLOWED, NOT_LEADER = 42, -1, 31, 6
 REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
 PARTITIONS = 14
 """Batches of 1, 10 and 3 when the first one goes well, else of 1, 1, 10 and 2."""
@@ -60,8 +59,7 @@ def failed(bench: Bench, bad: ElectionTarget) -> None:
 
 
 def refused(bench: Bench, bad: ElectionTarget) -> None:
-    state = bench.cluster.story.states[bad.partition]
-    bench.cluster.story.states[bad.partition] = replace(state, leader_epoch=9)
+    bench.change(bad, leader_epoch=9)
 
 
 def unknown(bench: Bench, bad: ElectionTarget) -> None:
@@ -72,9 +70,8 @@ def unknown(bench: Bench, bad: ElectionTarget) -> None:
 def results(
     bench: Bench, targets: list[ElectionTarget], rescue: ScriptedRescue
 ) -> list[PartitionOutcome]:
-    recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
-    told = {outcome.partition: outcome for batch in recovery.run(targets) for outcome in batch}
-    return [told[target.partition] for target in targets]
+    ended = {outcome.target: outcome for outcome in bench.run(targets, rescue)}
+    return [ended[target] for target in targets]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -118,7 +115,7 @@ class TestNoAnswer:
     """An answer that was lost: the controller is asked whether it is there."""
 
     def test_once_it_keeps_only_its_own_batch(self, bench: Bench) -> None:
-        bench.controller.next(ELECT, lambda request, answer: answer(request), unheard)
+        bench.controller.next(ELECT, well, unheard)
         found = bench.results(bench.offline(count=PARTITIONS))
         assert (
             found
@@ -132,7 +129,6 @@ class TestNoAnswer:
         first, second, *rest = bench.run(bench.offline(count=PARTITIONS))
         assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.UNKNOWN)
         assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
-        assert "the outcome of orders-1 is unknown, and of one before it" in rest[0].reason
 
     def test_from_a_controller_that_is_gone_it_ends_the_run(self, bench: Bench) -> None:
         def dies(_: Any, __: Answer) -> Any:
@@ -142,9 +138,8 @@ class TestNoAnswer:
         bench.controller.next(ELECT, dies)
         first, second, *rest = bench.run(bench.offline(count=4))
         assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.REFUSED)
-        assert "the controller quorum has no leader" in second.reason
         assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
-        assert all("the controller quorum has no leader" in outcome.reason for outcome in rest)
+        assert all(second.reason in outcome.reason for outcome in rest)
         assert bench.controller.partitions == [1, 1]
 
     def test_what_it_may_have_changed_is_never_sent_again(self, bench: Bench) -> None:
@@ -158,12 +153,18 @@ class TestASilentDesignee:
 
     @pytest.fixture
     def targets(self, bench: Bench) -> list[ElectionTarget]:
-        """b2 is to lead every third one, from the first on, and does not answer as a leader."""
+        """b2 is to lead every third one, from the first on, and does not say that it does."""
         answer = bench.cluster.apis(2)[ListOffsetsRequest]
-        bench.cluster.brokers[2].serve(
-            ListOffsetsRequest,
-            lambda request: None if request.replica_id == -1 else answer(request),
-        )
+
+        def unaware(request: Any) -> Any:
+            told = answer(request)
+            if request.replica_id == -1:
+                for topic in told.topics:
+                    for partition in topic.partitions:
+                        partition.error_code = NOT_LEADER
+            return told
+
+        bench.cluster.brokers[2].serve(ListOffsetsRequest, unaware)
         return [
             replace(one, designee=2, order=(2, 1, 3), log_end=70, live=(1,))
             if not place % 3
@@ -178,49 +179,37 @@ class TestASilentDesignee:
         first, *others = [outcomes[target.partition] for target in targets if target.designee == 2]
         assert (first.result, first.order_restored) == (RecoveryResult.UNKNOWN, False)
         assert {other.result for other in others} == {RecoveryResult.NOT_ATTEMPTED}
-        assert {other.reason for other in others} == {
-            "b2 was elected for orders-0 and does not answer: check broker 2, then resume"
-        }
+        assert {bench.assignment(other.target) for other in others} == {(3, 2, 1)}
         rest = [outcomes[target.partition].result for target in targets if target.designee == 1]
         assert set(rest) == {RecoveryResult.ELECTED}
-
-    def test_nothing_is_written_for_those_that_wait(
-        self, bench: Bench, targets: list[ElectionTarget]
-    ) -> None:
-        bench.run(targets)
-        waiting = [target for target in targets[1:] if target.designee == 2]
-        assert {bench.assignment(target) for target in waiting} == {(3, 2, 1)}
 
 
 class TestACommonCause:
     """What every other election would meet alike is said once, and all that is left is named."""
 
-    def ends(self, bench: Bench, cause: str) -> list[PartitionOutcome]:
+    def first_of_all(self, bench: Bench) -> PartitionOutcome:
         first, *rest = bench.run(bench.offline(count=PARTITIONS))
         assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
-        assert {outcome.reason for outcome in rest} == {
-            f"stopped because every other election would fail alike: {first.reason}"
-        }
-        assert cause in first.reason
-        return [first, *rest]
+        assert all(first.reason in outcome.reason for outcome in rest)
+        return first
 
     def test_r20_no_quorum(self, bench: Bench) -> None:
         bench.cluster.story.quorum_leader = -1
-        assert self.ends(bench, "quorum has no leader")[0].result is RecoveryResult.REFUSED
+        assert self.first_of_all(bench).result is RecoveryResult.REFUSED
         assert bench.controller.steps == []
 
     def test_another_cluster(self, bench: Bench) -> None:
-        bench.offline()
         bench.cluster.story.cluster_id = "another"
-        assert self.ends(bench, "another")[0].result is RecoveryResult.REFUSED
+        assert self.first_of_all(bench).result is RecoveryResult.REFUSED
 
     def test_r22_a_missing_acl(self, bench: Bench) -> None:
         def denied(_: Any, __: Answer) -> Any:
             return ElectLeadersResponse(error_code=NOT_ALLOWED, replica_election_results=[])
 
         bench.controller.next(ELECT, denied)
-        first = self.ends(bench, "ALTER on CLUSTER")[0]
+        first = self.first_of_all(bench)
         assert (first.result, first.order_restored) == (RecoveryResult.FAILED, False)
+        assert "ALTER on CLUSTER" in first.reason
 
     def test_a_journal_that_takes_no_more(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -229,15 +218,16 @@ class TestACommonCause:
             raise StorageError("the journal is full")
 
         monkeypatch.setattr(Journal, "request", full)
-        assert self.ends(bench, "the journal is full")[0].result is RecoveryResult.REFUSED
+        assert self.first_of_all(bench).result is RecoveryResult.REFUSED
         assert bench.controller.steps == []
 
 
 class TestTheJournalFillsInTheMiddle:
     """Between an order and its election: what was changed is not called refused."""
 
-    @pytest.fixture
-    def full_before_the_second_election(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_its_batch_is_reordered_and_the_rest_not_attempted(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         announce, announced = Journal.request, list[str]()
 
         def request(self: Journal, step: str, items: Any, **details: Any) -> int:
@@ -247,16 +237,10 @@ class TestTheJournalFillsInTheMiddle:
             return announce(self, step, items, **details)
 
         monkeypatch.setattr(Journal, "request", request)
-
-    @pytest.mark.usefixtures("full_before_the_second_election")
-    def test_its_batch_is_told_as_reordered_and_the_rest_as_not_attempted(
-        self, bench: Bench
-    ) -> None:
         found = bench.run(bench.offline(count=PARTITIONS))
         assert found[0].result is RecoveryResult.ELECTED
         for outcome in found[1:11]:
             assert (outcome.result, outcome.order_restored) == (RecoveryResult.REORDERED, False)
-            assert "no election was held; `breakglass recover resume --write`" in outcome.reason
             assert bench.assignment(outcome.target) == (1, 2, 3)
         for outcome in found[11:]:
             assert (outcome.result, outcome.order_restored) == (RecoveryResult.NOT_ATTEMPTED, None)
