@@ -80,6 +80,11 @@ class SimulatedCluster:
         disk.epochs += led.epochs[disk.end : disk.end + count]
         disk.hw = max(disk.start, min(led.hw, disk.end))
 
+    def lost_without(self, chosen: Disk) -> set[Record]:
+        """What is lost if *chosen* leads: records that only other disks hold."""
+        others = (disk.records for disk in self.disks if disk is not chosen)
+        return set().union(*others) - chosen.records
+
     def evidence(self) -> PartitionEvidence:
         return offline(*(disk.replica() for disk in self.disks))
 

@@ -227,26 +227,18 @@ def test_r11_the_bound_is_never_part_of_the_loss() -> None:
     assert loss_of(evidence, 1).records == NO_RECORDS
 
 
-def lost_records(disks: list[Disk], chosen: Disk) -> set[Record]:
-    others = (disk.records for disk in disks if disk is not chosen)
-    return set().union(*others) - chosen.records
-
-
-def committed_records(disks: list[Disk], chosen: Disk) -> set[Record]:
-    below = [
-        {(epoch, offset) for epoch, offset in disk.records if offset < disk.hw}
-        for disk in disks
-        if disk is not chosen
-    ]
-    return lost_records(disks, chosen) & set().union(*below)
+def committed_records(cluster: SimulatedCluster, chosen: Disk) -> set[Record]:
+    others = [disk for disk in cluster.disks if disk is not chosen]
+    below = [{record for record in disk.records if record[1] < disk.hw} for disk in others]
+    return cluster.lost_without(chosen) & set().union(*below)
 
 
 @given(simulated_clusters())
 def test_loss_agrees_with_counting_every_record(cluster: SimulatedCluster) -> None:
     evidence = cluster.evidence()
     for chosen in cluster.disks:
-        lost = lost_records(cluster.disks, chosen)
-        committed = committed_records(cluster.disks, chosen)
+        lost = cluster.lost_without(chosen)
+        committed = committed_records(cluster, chosen)
         loss = loss_of(evidence, chosen.broker)
         if isinstance(loss.total, Unknown):
             assert out_of_order(cluster.disks)
@@ -260,14 +252,11 @@ def test_shorter_histories_never_give_a_wrong_loss(
     cluster: SimulatedCluster, counts: list[int]
 ) -> None:
     whole = cluster.evidence()
-    partly = replace(
-        whole,
-        replicas=tuple(map(with_recent_epochs, whole.replicas, counts)),
-    )
+    partly = replace(whole, replicas=tuple(map(with_recent_epochs, whole.replicas, counts)))
     for chosen in cluster.disks:
         total = loss_of(partly, chosen.broker).total
         if isinstance(total, int):
-            assert total == len(lost_records(cluster.disks, chosen))
+            assert total == len(cluster.lost_without(chosen))
 
 
 @given(simulated_clusters(), st.permutations([0, 1, 2, 3]))
