@@ -258,7 +258,7 @@ class TestAPartitionThatFails:
         assert hole in result.reason
 
     def test_does_not_touch_what_another_broker_gives(self, bench: Bench) -> None:
-        bench.cluster.brokers[2].stop()
+        bench.hold(2, HeldLog(ORDERS, [], end=150))
         bench.hold(3, HeldLog(BILLS, batches(0, 110, 0)))
         bills = offline(log(1, (0, 100)), log(3, (0, 110)), topic="bills", number=0)
         orders_result, bills_result = bench.rescue(forked(), bills)
