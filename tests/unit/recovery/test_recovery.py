@@ -60,11 +60,11 @@ from breakglass.services.recovery.timeline.shelf import account_of
 from breakglass.services.words.contents import contents_text
 from tests.kit.large_cluster import LargeCluster, generated
 from tests.kit.work import calls_of
+from tests.unit.recovery.histories import Record
 from tests.unit.recovery.random_histories import (
     BROKERS,
     MEANWHILE,
     Life,
-    Record,
     Step,
     live_through,
     lives_with_brokers_gone,

@@ -1,16 +1,18 @@
 """What is concluded from an incident: one word, one action, who should lead, at which price.
 
-Each incident is two lines: what is known of it, as tests/unit/recovery/notation.py reads it, and
-then what follows. ``whole`` are brokers whose start brings the partition back, ``more`` those that
-may hold more, ``hazard`` those that a reorder would elect instead, ``next`` whom the controller
-elects by itself, ``cuts`` what a return cuts from others. ``automatable`` needs no decision beside
-the consent, and ``alone`` a consent of its own. The sentences are in the golden file, once.
+``incidents.txt`` has two lines of each incident: what is known of it, as
+tests/unit/recovery/notation.py reads it, and then what follows. ``whole`` are brokers whose start
+brings the partition back, ``more`` those that may hold more, ``hazard`` those that a reorder would
+elect instead, ``next`` whom the controller elects by itself, ``cuts`` what a return cuts from
+others. ``automatable`` needs no decision beside the consent, and ``alone`` a consent of its own.
+``headlines.txt`` has many incidents at once. The sentences are in the golden file, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,322 +47,11 @@ from tests.unit.recovery.notation import NO_QUORUM, QUORUMS, ROLES, Incident, in
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, HEALTHY, log, offline, silent
 
-INCIDENTS = """
-the last leader is dead
-    b1 last down, b2 0:100, b3 0:90
-    WAIT start b1; whole b1; b2 loses 0; cuts >= 0 of b2 b3; automatable; alone
-a member of the ELR is dead
-    b1 elr down, b2 0:100
-    WAIT start b1; whole b1; b2 loses 0; cuts >= 0 of b2; automatable; alone
-a stale replica that is down may hold more
-    b1 down, b2 0:100, b3 0:90
-    WAIT start b1; more b1; b2 loses 0; automatable; alone
-every replica was read and nothing is lost
-    b2 0:100, b3 0:90
-    SAFE elect b2; b2 loses 0; automatable
-the shorter log of the later epoch wins and cuts off a tail that was never committed
-    b2 0:100 1:150 hw100, b1 0:100 2:125 hw100
-    LOSS elect b1; b1 loses 50; automatable
-an earlier unclean election forked the log
-    b1 0:1000, b2 0:1000, b3 0:10 5:12
-    FORK decide; best b3; alone
-no replica answers
-    b1 down, b2 down
-    STUCK no answer
-every member of the ELR brings it back, the first of the assignment is started
-    b1 down, b2 elr down, b3 elr down, b4 0:9
-    WAIT start b2; whole b2 b3; more b1; b4 loses 0; cuts >= 0 of b4; automatable; alone
-a fenced broker that runs is reconnected
-    b1 elr 0:100 fenced, b2 0:90
-    WAIT reconnect b1; whole b1; b2 loses 10; alone
-of several last known leaders the controller elects none
-    b1 last down, b2 last down, b3 0:9
-    WAIT start b1; more b1 b2; b3 loses 0; automatable; alone
-of several last known leaders that are back EMPTY the controller elects none either
-    b1 last empty, b2 last empty, b3 0:9
-    SAFE elect b3; hazard b1 b2; b3 loses 0
-a member of the ELR comes before the last leader
-    b1 last down, b2 elr down, b3 0:9
-    WAIT start b2; whole b2; more b1; b3 loses 0; cuts >= 0 of b3; automatable; alone
-waiting comes before what would stop an election
-    b1 elr down, b2 0:9 | moving
-    WAIT start b1; whole b1; best b2; cuts >= 0 of b2; alone
 
-r01 a live member of ISR, ELR or last known ELR bars every other election
-    b1 2:90, b2 last 1:100
-    BOMB stop b2 NOW; hazard b2; next b2; b1 loses 100; alone
-r01 the designee itself is no hazard
-    b1 last 0:90 2:110, b2 0:90 1:100 hw90
-    WAIT await b1; whole b1; next b1; b1 loses 10; cuts 10 of b2; automatable
-r01 a clean successor is awaited though another log has a longer uncommitted tail
-    b1 isr 0:100, b2 0:150 hw100
-    WAIT await b1; whole b1; hazard b1; next b1; best b2; cuts 50 of b2; alone
-r01 a member whose fencing is unknown is a hazard
-    b1 isr down fenced?, b2 0:9
-    WAIT start b1; whole b1; hazard b1; b2 loses 0; cuts >= 0 of b2; alone
-r01 a member on an offline directory cannot be elected and is no hazard
-    b1 last hung no-dir, b2 0:9
-    LOSS elect b2; b2 loses 0; automatable; alone
-r02 a member of the ISR that is back EMPTY is a bomb
-    b1 isr empty, b2 0:100, b3 down
-    BOMB stop b1 NOW; hazard b1; next b1; b2 loses 0; alone
-r02 a member of the ELR that is back EMPTY is a bomb
-    b1 elr empty, b2 0:100, b3 down
-    BOMB stop b1 NOW; hazard b1; next b1; b2 loses 0; alone
-r02 the last leader that is back EMPTY is a bomb
-    b1 last empty, b2 0:100, b3 down
-    BOMB stop b1 NOW; hazard b1; next b1; b2 loses 0; alone
-r02 a last leader below another replica is a bomb
-    b1 last 0:100, b2 0:150 hw100
-    BOMB stop b1 NOW; hazard b1; next b1; b2 loses 0; alone
-r02 a member of the ISR without records known as committed is a bomb
-    b1 isr 0:100, b2 0:150 hw120
-    BOMB stop b1 NOW; hazard b1; next b1; b2 loses 0; alone
-r02 a last leader of a later epoch on a committed fork is a bomb
-    b1 last 0:10 5:12, b2 0:1000
-    BOMB stop b1 NOW; hazard b1; next b1; best b1; alone
-r02 a bomb that is still fenced goes off when it is unfenced
-    b1 last empty fenced, b2 0:100
-    BOMB stop b1 NOW; b2 loses 0; alone
-r02 EMPTY while no other replica can be read is a bomb
-    b1 last empty, b2 down, b3 down
-    BOMB stop b1 NOW; hazard b1; next b1; best b1; alone
-r02 EMPTY where offsets were committed is a bomb
-    b1 last empty | floor 9
-    BOMB stop b1 NOW; hazard b1; next b1; best b1
-r02 a partition that was never written is none
-    b1 last empty, b2 empty, b3 empty
-    WAIT await b1; whole b1; next b1; b1 loses 0; automatable
-r02 a bomb that was stopped is not waited for once it is declared gone
-    b1 last down, b2 0:100 | gone 1
-    SAFE elect b2; b2 loses 0; automatable; alone
-r02 a broker declared gone that runs is still a bomb
-    b1 last empty, b2 0:100 | gone 1
-    BOMB stop b1 NOW; hazard b1; next b1; b2 loses 0
-
-r08 an unproven order is shown and needs a consent of its own
-    b1 5:100, b2 end150
-    LOSS elect b1; b1 loses ?; alone
-r08 unknown epochs with equal ends leave the loss unknown
-    b1 end100, b2 end100
-    LOSS elect b1; b1 loses ?; automatable; alone
-r08 a whole log is proposed at the price of what only the corrupt one holds
-    b2 0:120 corrupt40, b3 0:100 whole
-    LOSS elect b3; b3 loses 20; alone
-r08 a whole log that holds everything is safe beside a corrupt one
-    b2 0:120 corrupt40, b3 0:120 whole
-    SAFE elect b3; b3 loses 0; automatable
-r08 a corrupt winner loses what consumers cannot read, and needs a consent of its own
-    b2 0:120 corrupt40, b3 0:30
-    LOSS elect b2; b2 loses 80; alone
-r08 a live successor that is corrupt is awaited
-    b2 isr 0:120 corrupt40, b3 0:100
-    WAIT await b2; whole b2; hazard b2; next b2; best b3; alone
-r09 a fork is shown with its price and decided by the operator
-    b1 0:1000 hw990, b3 0:10 5:12
-    FORK decide; best b3; alone
-r09 an unknown high watermark on a tail that is cut needs a consent of its own
-    b2 0:100 1:150 hw?, b1 0:100 2:125 hw100
-    LOSS elect b1; b1 loses 50; alone
-r09 an unknown high watermark matters not where nothing is cut
-    b1 0:100 hw?, b2 0:90 hw?
-    SAFE elect b1; b1 loses 0; automatable
-r09 committed records on a fenced replica are lost by a consent of its own
-    b1 0:100, b2 0:150 fenced
-    LOSS elect b1; b1 loses 50; alone
-r09 a fork beside an unread replica is decided by the operator
-    b2 down, b1 0:1000 hw990, b3 0:10 5:12
-    WAIT start b2; more b2; best b3; alone
-r11 records known to be in no readable replica make a loss
-    b1 0:100, b2 down | gone 2, floor 125
-    LOSS elect b1; b1 loses 0; automatable
-r11 an unread log of which nothing is known is given up by a consent of its own
-    b1 down, b3 0:10 | gone 1
-    SAFE elect b3; b3 loses 0; automatable; alone
-r12 a reassignment stops every election
-    b1 0:9, b2 0:9 | moving
-    STUCK reassignment; best b1
-r12 a reassignment that is not known needs a consent of its own
-    b1 0:9 | moving?
-    SAFE elect b1; b1 loses 0
-r12 an unregistered broker in the assignment stops every election
-    b1 0:9, b2 down | unregistered 2
-    STUCK unregistered; best b1; alone
-r12 an unregistered last leader is not waited for
-    b1 0:9, b3 last down | unregistered 3
-    STUCK unregistered; best b1; alone
-r14 where unclean election is on the controller may elect the first live replica
-    b1 0:50, b2 0:90 | unclean
-    SAFE elect b2; next b1; b2 loses 0; automatable
-r14 a setting that was not read leaves open whom the controller elects
-    b1 0:9 | unclean?
-    SAFE elect b1; b1 loses 0; automatable
-r15 until the deadline an unfenced replica may still answer
-    b1 0:9, b2 hung | early
-    WAIT await b2; more b2; b1 loses 0; alone
-r15 after the deadline an unfenced replica that hangs is restarted
-    b1 0:9, b2 hung
-    WAIT start b2; more b2; b1 loses 0; automatable; alone
-r15 a partition whose live replicas all answered waits for no deadline
-    b1 0:9, b2 down | early
-    WAIT start b2; more b2; b1 loses 0; automatable; alone
-r15 a partition that was read whole waits for no deadline
-    b1 0:9, b2 0:5 | early
-    SAFE elect b1; b1 loses 0; automatable
-r16 replicas that cannot be chosen leave none
-    b1 0:9 fenced, b2 hung, b3 0:9 no-dir
-    STUCK none eligible
-r16 a winner whose fencing is unknown needs a consent of its own
-    b1 0:9 fenced?
-    SAFE elect b1; b1 loses 0; alone
-r17 an internal topic is agreed to alone
-    b1 0:9 | internal
-    SAFE elect b1; b1 loses 0; automatable; alone
-r20 without a quorum no election can work
-    b1 last down, b2 0:9 | no quorum
-    STUCK no quorum; best b2; alone
-r20 a quorum that does not answer is none
-    b1 0:9 | silent quorum
-    STUCK no quorum; best b1
-r20 a bomb is stopped before the quorum is restored
-    b1 last empty, b2 0:9 | no quorum
-    STUCK no quorum; hazard b1; best b2; alone
-r20 a quorum that could not be read bars nothing
-    b1 0:9 | unread quorum
-    SAFE elect b1; b1 loses 0; automatable
-r21 an EMPTY log is remarked where others hold records
-    b1 empty, b2 0:9, b3 down
-    WAIT start b3; more b3; b2 loses 0; automatable; alone
-
-the example of KIP-966: an EMPTY replica is all that can be read
-    b1 down, b2 down, b4 empty
-    WAIT start b1; more b1 b2; b4 loses 0; alone
-the same with the others declared gone
-    b1 down, b2 down, b4 empty | gone 1, gone 2
-    LOSS elect b4; b4 loses 0; alone
-an EMPTY log is no better than others beside an unread one
-    b2 down, b3 empty | floor 0
-    WAIT start b2; more b2; b3 loses 0; alone
-what was stopped before the last leader may hold more than what missed it
-    b1 last down, b2 down, b3 0:10 | gone 1, floor 0
-    WAIT start b2; more b2; b3 loses 0; automatable; alone
-a replica declared gone is waited for no more
-    b1 down, b2 down, b3 0:10 | gone 1, gone 2, floor 0
-    SAFE elect b3; b3 loses 0; automatable
-what makes a partition whole is started before what may hold more
-    b1 last down, b2 down, b3 0:10 | floor 0
-    WAIT start b1; whole b1; more b2; b3 loses 0; cuts >= 0 of b3; automatable; alone
-what runs without a way to the controllers is reconnected
-    b2 down cut-off, b3 0:10 | floor 0
-    WAIT reconnect b2; more b2; b3 loses 0; automatable; alone
-a forfeited log is not started and makes nothing safe
-    b2 down forfeited, b3 0:10 | floor 0
-    LOSS elect b3; b3 loses 0; automatable
-a forfeited log that is declared gone is none
-    b2 down forfeited, b3 0:10 | floor 0, gone 2
-    SAFE elect b3; b3 loses 0; automatable
-a log that was reported before is proved to hold no more
-    b2 down 0:5, b3 0:10 | floor 0
-    SAFE elect b3; b3 loses 0; automatable
-
-a replica that followed the returning leader loses nothing
-    b1 last down, b2 3:100 4:120 | epoch 5
-    WAIT start b1; whole b1; b2 loses 0; automatable; alone
-a replica that followed the last member of the ISR loses nothing
-    b1 isr down, b2 3:100 4:120 | epoch 5
-    WAIT start b1; whole b1; b2 loses 0; automatable; alone
-a log of an earlier epoch may hold what the returning leader lacks
-    b1 last down, b2 0:100 1:150 hw100 | epoch 5
-    WAIT start b1; whole b1; b2 loses 0; cuts >= 0 of b2; automatable; alone
-of two members of the ELR either may have led last
-    b1 elr down, b3 elr down, b2 4:150 | epoch 5
-    WAIT start b1; whole b1 b3; b2 loses 0; cuts >= 0 of b2; automatable; alone
-a member of the ELR that led last cuts nothing from its followers
-    b1 elr down, b3 elr down, b2 4:150 | epoch 5, noted 1
-    WAIT start b1; whole b1 b3; b2 loses 0; automatable; alone
-a member of the ELR beside whom no leader was noted may cut
-    b1 elr down, b2 4:150 | epoch 5
-    WAIT start b1; whole b1; b2 loses 0; cuts >= 0 of b2; automatable; alone
-a member of the ELR that did not lead last may cut
-    b1 elr down, b2 4:150 | epoch 5, noted 3
-    WAIT start b1; whole b1; b2 loses 0; cuts >= 0 of b2; automatable; alone
-logs that diverge give a lower bound of what is cut
-    b1 last down, b2 0:100 1:150 hw100, b3 0:100 2:125 hw100 | epoch 5
-    WAIT start b1; whole b1; b3 loses 50; cuts >= 25 of b2 b3; automatable; alone
-a follower of the returning leader says which side is cut
-    b1 last down, b2 0:100 1:150 hw100, b3 0:100 4:103 | epoch 5
-    WAIT start b1; whole b1; b3 loses 50; cuts >= 50 of b2; automatable; alone
-a clean successor cuts the uncommitted tail of another
-    b1 isr 0:100, b2 0:100 1:110 hw100 | epoch 5
-    WAIT await b1; whole b1; hazard b1; next b1; best b2; cuts 10 of b2; alone
-a clean successor with the longer log cuts nothing
-    b1 isr 0:100, b2 0:90 | epoch 5
-    WAIT await b1; whole b1; next b1; b1 loses 0; automatable
-a replica to be started that would not lead cuts nothing
-    b1 down, b2 0:100 1:150 hw100 | epoch 5
-    WAIT start b1; more b1; b2 loses 0; automatable; alone
-"""
-HEADLINES = """
-the broker that brings back most is started, after a rescue where others brought some back
-    b1 elr down, b2 elr down, b9 8:5 | noted 1
-    b2 elr down, b9 8:5 | noted 2
-    b3 elr down, b9 8:5 | noted 3
-    b1 0:9, b2 0:5
-a broker that runs fenced is reconnected
-    b1 elr 0:9 fenced, b2 0:5
-a broker whose return cuts nothing is started
-    b1 last down, b2 4:150 | epoch 5
-what may be cut is rescued before a broker is started
-    b1 last down, b2 0:100 1:150 hw100 | epoch 5
-a live successor is awaited
-    b1 last 0:9
-    b1 0:9, b2 0:5
-the broker that may hold more of most is started
-    b2 down, b3 0:10 | floor 0
-    b2 down, b3 0:10 | floor 0
-a broker that may still answer is awaited
-    b2 hung, b3 0:10 | floor 0, early
-what comes back whole comes before what may hold more
-    b2 down, b3 0:10 | floor 0
-    b1 last down, b3 8:10
-elections lose nothing
-    b1 0:9, b2 0:5
-    b1 0:9, b2 0:5
-an election loses records
-    b2 0:100 1:150 hw100, b1 0:100 2:125 hw100
-an election loses one record
-    b1 0:9 2:10, b2 0:9 1:10 hw9
-an election of a compacted topic loses about so many
-    b2 0:100 1:150 hw100, b1 0:100 2:125 hw100 | compacted
-some lose nothing, some records, some an unknown number
-    b1 0:9, b2 0:5
-    b2 0:100 1:150 hw100, b1 0:100 2:125 hw100
-    b1 5:100, b2 end90
-an election loses an unknown number
-    b1 5:100, b2 end90
-a fork is decided
-    b1 0:900, b2 0:9 5:12
-    b1 0:9 | moving
-all are stuck
-    b1 0:9 | moving
-r02 bombs come first, whatever else helps, also those that are still fenced
-    b4 last empty, b2 0:9
-    b3 elr down, b9 8:5 | noted 3
-    b1 0:9, b2 0:5
-    b4 last empty fenced, b2 0:9
-r02 nothing is left to be done after a bomb
-    b4 last empty, b2 0:9
-r20 a lost quorum comes before all else
-    b1 elr down, b9 8:5 | noted 1, no quorum
-r20 a quorum that was not read is no lost one
-    b1 0:9, b2 0:5 | unread quorum
-"""
-
-
-def blocks(text: str) -> dict[str, list[str]]:
-    """The indented lines below each sentence."""
+def blocks(name: str) -> dict[str, list[str]]:
+    """The indented lines of a file, below each sentence."""
     found: dict[str, list[str]] = {}
-    for line in filter(None, text.splitlines()):
+    for line in filter(None, Path(__file__).with_name(name).read_text().splitlines()):
         if line.startswith(" "):
             found[list(found)[-1]].append(line.strip())
         else:
@@ -368,7 +59,7 @@ def blocks(text: str) -> dict[str, list[str]]:
     return found
 
 
-VERDICTS = blocks(INCIDENTS)
+VERDICTS = blocks("incidents.txt")
 
 
 def conclusion(one: Incident) -> str:
@@ -460,7 +151,7 @@ def test_what_an_operator_reads(snapshot: SnapshotAssertion) -> None:
     told = []
     for name, one in (usual | UNUSUAL).items():
         told += [name, *sentences(one)]
-    for name, texts in blocks(HEADLINES).items():
+    for name, texts in blocks("headlines.txt").items():
         found = summed(texts)
         told += [name, *(f"  {text}" for text in (found.alarm, found.headline) if text)]
     for name, quorum in QUORUMS.items():
