@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from breakglass.services.model import (
@@ -123,3 +124,15 @@ def incident(text: str, **more: Any) -> Incident:
     if noted:
         evidence = replace(evidence, state=replace(evidence.state, last_known_elr=noted))
     return Incident(evidence, replace(circumstances, ruled_out=gone))
+
+
+def blocks(name: str) -> dict[str, list[str]]:
+    """The indented lines of a file beside this one, below each sentence."""
+    found: dict[str, list[str]] = {}
+    for line in filter(None, Path(__file__).with_name(name).read_text().splitlines()):
+        if line.startswith(" "):
+            found[list(found)[-1]].append(line.strip())
+        else:
+            assert line not in found, line
+            found[line] = []
+    return found

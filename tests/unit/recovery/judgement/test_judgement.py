@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,21 +42,9 @@ from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.rescue.spans import Span, at_risk_of_return, shares_of
 from breakglass.services.snapshot import Quorum
-from tests.unit.recovery.notation import NO_QUORUM, QUORUMS, ROLES, Incident, incident
+from tests.unit.recovery.notation import NO_QUORUM, QUORUMS, ROLES, Incident, blocks, incident
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, HEALTHY, log, offline, silent
-
-
-def blocks(name: str) -> dict[str, list[str]]:
-    """The indented lines of a file, below each sentence."""
-    found: dict[str, list[str]] = {}
-    for line in filter(None, Path(__file__).with_name(name).read_text().splitlines()):
-        if line.startswith(" "):
-            found[list(found)[-1]].append(line.strip())
-        else:
-            found[line] = []
-    return found
-
 
 VERDICTS = blocks("incidents.txt")
 

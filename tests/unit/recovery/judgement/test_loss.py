@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.model import EpochHistory, TopicSettings, Unknown
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from breakglass.services.recovery.judgement.records import NO_RECORDS, RecordCounts
+from breakglass.services.recovery.judgement.records import NO_RECORDS, Count, RecordCounts
 from tests.unit.recovery.histories import (
     Disk,
     Record,
@@ -18,84 +18,30 @@ from tests.unit.recovery.histories import (
     simulated_clusters,
     with_recent_epochs,
 )
-from tests.unit.recovery.notation import MARK_LOST, incident
+from tests.unit.recovery.notation import MARK_LOST, blocks, incident
 from tests.unit.recovery.replicas import PLAIN, log, offline
 
+LOSSES = blocks("losses.txt")
 
-def counted(loss: Loss) -> tuple[object, object, object]:
+
+def counted(loss: Loss) -> tuple[Count, Count, Count]:
     return loss.records.total, loss.records.committed, loss.records.uncommitted
 
 
-@pytest.mark.parametrize(
-    ("given", "chosen", "expected"),
-    [
-        pytest.param("b1 0:100, b2 0:100", 1, (0, 0, 0), id="nothing"),
-        pytest.param("b1 0:100", 1, (0, 0, 0), id="the only replica loses nothing"),
-        pytest.param("b1 0:100, b2 0:150 hw120", 1, (50, 20, 30), id="a tail"),
-        pytest.param(
-            "b1 0:100 2:125, b2 0:100 1:150 hw100", 1, (50, 0, 50), id="a fork, uncommitted"
-        ),
-        pytest.param(
-            "b1 0:1000 hw990, b3 0:10 5:12 hw12", 3, (990, 980, 10), id="a fork, committed"
-        ),
-        pytest.param(
-            "b1 0:100, b2 0:150 hw100, b3 0:130 hw110",
-            1,
-            (50, 10, 40),
-            id="two losers share their tail: counted once, committed by either",
-        ),
-        pytest.param(
-            "b1 0:9 5:12, b2 0:9 1:20, b3 0:9 2:30",
-            1,
-            (32, 32, 0),
-            id="two losers of different lineages: both counted",
-        ),
-        pytest.param(
-            "b1 empty, b2 1:10, b3 1:4 2:6 from2, b4 1:10",
-            1,
-            (12, 12, 0),
-            id="three losers, one overlap within another",
-        ),
-        pytest.param("b1 empty, b2 0:80, b3 0:60", 1, (80, 80, 0), id="an EMPTY one"),
-        pytest.param("b1 0:80, b2 empty, b3 down", 1, (0, 0, 0), id="EMPTY losers"),
-        pytest.param("b1 5:3, b2 0:1000 hw900", 1, (1000, 900, 100), id="no common epoch"),
-        pytest.param(
-            "b1 0:9, b2 0:20 hw?, b3 0:20",
-            1,
-            (11, 11, 0),
-            id="another holder knows what is committed",
-        ),
-        pytest.param(
-            "b1 0:40, b2 0:110 from60", 1, (50, 50, 0), id="no earlier than the losing log begins"
-        ),
-        pytest.param(
-            "b2 0:120 corrupt40, b3 0:100", 2, (80, 80, 0), id="what a corrupt one cannot serve"
-        ),
-        pytest.param("b2 0:120 corrupt40", 2, (80, 80, 0), id="its own records included"),
-        pytest.param(
-            "b2 0:120 corrupt40, b3 0:100", 3, (20, 20, 0), id="as a loser it counts whole"
-        ),
-        pytest.param(
-            "b2 0:60 1:120 corrupt40, b3 0:60 2:70",
-            2,
-            (90, 90, 0),
-            id="what others hold past the corrupt batch counts once",
-        ),
-        pytest.param(
-            "b2 0:120 hw100 corrupt40, b3 0:100 hw90", 2, (80, 60, 20), id="committed past it"
-        ),
-        pytest.param(
-            "b2 0:120 corrupt120, b3 0:100", 2, (0, 0, 0), id="corrupt at its end is whole"
-        ),
-        pytest.param("b1 0:100, b2 down | floor 125", 1, (0, 0, 0), id="R11: unread logs apart"),
-    ],
-)
-def test_r09_loss_counts_the_distinct_records_that_only_others_hold(
-    given: str, chosen: int, expected: tuple[int, int, int]
-) -> None:
-    loss = loss_of(incident(given).evidence, chosen)
-    assert counted(loss) == expected
-    assert (loss.committed_elsewhere is True) is (expected[1] > 0 and loss.against != ())
+def said(count: Count) -> str:
+    return "?" if isinstance(count, Unknown) else str(count)
+
+
+@pytest.mark.parametrize(("given", "loss"), [rows[:2] for rows in LOSSES.values()], ids=LOSSES)
+def test_r09_loss_counts_the_distinct_records_that_only_others_hold(given: str, loss: str) -> None:
+    """Their number, then how many of them are committed."""
+    evidence = incident(given).evidence
+    found = loss_of(evidence, int(loss.split()[0].removeprefix("b")))
+    total, committed, uncommitted = counted(found)
+    assert loss == f"b{found.candidate} loses {said(total)}, {said(committed)} of them committed"
+    if isinstance(total, int) and isinstance(committed, int):
+        assert uncommitted == total - committed
+        assert (found.committed_elsewhere is True) is (committed > 0 and found.against != ())
 
 
 def test_r09_an_unknown_high_watermark_leaves_the_total_known_and_the_split_unknown() -> None:

@@ -19,12 +19,15 @@ from tests.unit.recovery.histories import (
     simulated_clusters,
     with_recent_epochs,
 )
-from tests.unit.recovery.notation import incident
+from tests.unit.recovery.notation import blocks, incident
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import PLAIN, log, offline, without_epochs
 
 Spans = dict[int, list[tuple[int, int]]]
 """By broker."""
+
+
+LOSSES = blocks("losses.txt")
 
 
 def shares(evidence: PartitionEvidence, designee: int) -> tuple[Share, ...]:
@@ -40,60 +43,13 @@ def spans(evidence: PartitionEvidence, designee: int) -> Spans:
     }
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        pytest.param("b1 0:100, b2 0:100", {}, id="nothing is cut off"),
-        pytest.param("b1 0:100, b2 0:150", {2: [(100, 150)]}, id="a tail"),
-        pytest.param(
-            "b1 0:100 2:125, b2 0:100 1:150, b3 down",
-            {2: [(100, 150)]},
-            id="the tail past the divergence, though the log is longer by less",
-        ),
-        pytest.param("b1 0:100 from40, b2 0:100 from10", {2: [(10, 40)]}, id="a head"),
-        pytest.param(
-            "b1 0:100 from40, b2 0:120 from10", {2: [(10, 40), (100, 120)]}, id="head and tail"
-        ),
-        pytest.param(
-            "b1 0:100 from60, b2 0:50 from5",
-            {2: [(5, 50)]},
-            id="a log that ends before the chosen one starts",
-        ),
-        pytest.param("b1 empty, b2 0:80, b3 0:60", {2: [(0, 80)]}, id="the chosen is EMPTY"),
-        pytest.param(
-            "b1 0:100, b2 0:130, b3 0:150",
-            {3: [(100, 150)]},
-            id="what a longer replica holds too is taken once",
-        ),
-        pytest.param(
-            "b1 0:9 5:12, b2 0:9 1:20, b3 0:9 2:30",
-            {2: [(9, 20)], 3: [(9, 30)]},
-            id="tails of different lineages are both taken",
-        ),
-        pytest.param(
-            "b1 0:9, b2 0:20 1:30, b3 0:20 2:40",
-            {2: [(20, 30)], 3: [(9, 40)]},
-            id="the common part of two tails once, then each its own",
-        ),
-        pytest.param("b1 hung, b2 0:9", {2: [(0, 9)]}, id="the chosen is unread"),
-        pytest.param("b1 0:9, b2 down", {}, id="an unread replica has no share"),
-        pytest.param(
-            "b1 0:9, b2 0:20, b3 0:30 | compacted",
-            {2: [(9, 20)], 3: [(9, 30)]},
-            id="replicas of a compacted topic clean for themselves, so each is taken",
-        ),
-        pytest.param(
-            "b1 0:100, b2 end90", {2: [(0, 90)]}, id="the whole log where it parts unknown"
-        ),
-        pytest.param(
-            "b1 0:120 corrupt40, b3 0:100", {3: [(40, 100)]}, id="what a corrupt one cannot serve"
-        ),
-    ],
-)
-def test_each_losing_replica_gives_what_the_election_of_b1_cuts_off(
-    given: str, expected: Spans
+@pytest.mark.parametrize(("given", "loss", "saved"), LOSSES.values(), ids=LOSSES)
+def test_each_losing_replica_gives_what_the_election_cuts_off(
+    given: str, loss: str, saved: str
 ) -> None:
-    assert spans(incident(given).evidence, 1) == expected
+    found = spans(incident(given).evidence, int(loss.split()[0].removeprefix("b")))
+    taken = [f"b{broker} {start}-{end}" for broker in found for start, end in found[broker]]
+    assert saved == f"saved: {', '.join(taken) or 'nothing'}"
 
 
 @pytest.mark.parametrize(
