@@ -42,8 +42,6 @@ from tests.unit.recovery.execution.targets import ANOTHER_TOPIC_ID
 REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
 ORIGINAL, WRITTEN = (3, 2, 1), (1, 2, 3)
 STEPS = ("reorder", "elect", "restore order")
-
-
 ELECTED, REFUSED = RecoveryResult.ELECTED, RecoveryResult.REFUSED
 UNHURRIED = 300.0
 """Ends a hang: no broker that answers at all is this slow."""
@@ -72,9 +70,8 @@ class Killed:
     """Right after the announcement, before it is sent; else after it was sent and answered."""
     _requests: dict[int, str] = field(default_factory=dict)
 
-    @property
-    def cluster_id(self) -> str:
-        return self.journal.cluster_id
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.journal, name)
 
     def request(self, step: str, items: Any, **details: Any) -> int:
         number = self.journal.request(step, items, **details)
@@ -87,16 +84,6 @@ class Killed:
         if not self.announced and self._requests[request] == self.step:
             raise Crash
         return self.journal.outcome(request, items, **details)
-
-    def note(self, text: str, **details: Any) -> int:
-        return self.journal.note(text, **details)
-
-    @property
-    def path(self) -> Path:
-        return self.journal.path
-
-    def reserve(self, size: int) -> None:
-        self.journal.reserve(size)
 
 
 AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}

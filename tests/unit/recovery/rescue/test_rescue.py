@@ -222,62 +222,65 @@ def test_where_nothing_is_to_be_saved_no_broker_is_asked_and_nothing_written(
     assert (bench.opened, bench.to.exists()) == (0, False)
 
 
-class TestAPartitionThatFails:
-    def test_is_named_with_the_reason_and_the_others_go_on(self, bench: Bench) -> None:
-        gone = b2_holds(BILLS)
-        gone.start = 120
-        bench.hold(2, gone, b2_holds())
-        bills, orders = bench.rescue(forked(BILLS), forked(ORDERS))
-        assert (bool(bills.reason), bills.saved, orders.whole) == (True, (), True)
-        assert records_in(saved_of(orders)) == run(100, 150)
+def damaged() -> HeldLog:
+    """A bit of the batch from 120 on is wrong."""
+    held = b2_holds()
+    broken = bytearray(held.batches[12])
+    broken[-1] ^= 1
+    held.batches[12] = bytes(broken)
+    return held
 
-    def test_keeps_what_was_read_before(self, bench: Bench) -> None:
-        damaged = b2_holds()
-        broken = bytearray(damaged.batches[12])
-        broken[-1] ^= 1
-        damaged.batches[12] = bytes(broken)
-        bench.hold(2, damaged)
-        result = bench.one(forked())
-        assert not result.whole
-        assert records_in(saved_of(result)) == run(100, 120)
 
-    @pytest.mark.parametrize(
-        ("held", "hole"),
-        [
-            (batches(0, 110, 1) + batches(130, 150, 1), "offsets 110 to 129"),
-            (batches(0, 110, 1), "offsets 110 to 149"),
-            ([], "offsets 100 to 149"),
-        ],
-    )
-    def test_is_held_where_its_log_tells_of_records_that_the_broker_does_not_give(
-        self, bench: Bench, held: list[bytes], hole: str
-    ) -> None:
-        bench.hold(2, HeldLog(ORDERS, held, end=150))
-        result = bench.one(forked())
-        assert not result.whole
-        assert hole in result.reason
+def cut_at_its_start() -> HeldLog:
+    held = b2_holds()
+    held.start = 120
+    return held
 
-    def test_does_not_touch_what_another_broker_gives(self, bench: Bench) -> None:
-        bench.hold(2, HeldLog(ORDERS, [], end=150))
-        bench.hold(3, HeldLog(BILLS, batches(0, 110, 0)))
-        bills = offline(log(1, (0, 100)), log(3, (0, 110)), topic="bills", number=0)
-        orders_result, bills_result = bench.rescue(forked(), bills)
-        assert not orders_result.whole
-        assert records_in(saved_of(bills_result)) == run(100, 110)
 
-    def test_a_log_that_was_written_anew_under_a_later_epoch_is_not_taken_for_the_old_one(
-        self, bench: Bench
-    ) -> None:
-        bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + batches(100, 150, 7)))
-        result = bench.one(forked())
-        assert ("epoch 7" in result.reason, result.saved) == (True, ())
+def held(*of: list[bytes]) -> HeldLog:
+    return HeldLog(ORDERS, [one for some in of for one in some], end=150)
 
-    def test_a_log_that_does_not_tell_its_start_is_held(self, bench: Bench) -> None:
-        why = Unknown("b2 did not tell its log start")
-        unread = replace(log(2, (0, 150)), log_start=why, epochs=why)
-        result = bench.one(offline(log(1, (0, 100)), unread))
-        assert result.reason == why.reason
-        assert bench.opened == 0
+
+@pytest.mark.parametrize(
+    ("log_of_b2", "kept"),
+    [
+        pytest.param(damaged(), range(100, 120), id="a batch is damaged"),
+        pytest.param(cut_at_its_start(), (), id="it begins later by now"),
+        pytest.param(
+            held(batches(0, 110, 1), batches(130, 150, 1)), range(100, 110), id="it has a hole"
+        ),
+        pytest.param(held(batches(0, 110, 1)), range(100, 110), id="its end is not given"),
+        pytest.param(held(), (), id="nothing of it is given"),
+        pytest.param(
+            held(batches(0, 100, 0), batches(100, 150, 7)), (), id="it was written anew since"
+        ),
+    ],
+)
+def test_a_log_that_is_not_what_was_reported_is_saved_up_to_there_and_the_others_go_on(
+    bench: Bench, log_of_b2: HeldLog, kept: Sequence[int]
+) -> None:
+    bench.hold(2, log_of_b2, b2_holds(BILLS))
+    orders, bills = bench.rescue(forked(), forked(BILLS))
+    assert (orders.whole, bool(orders.reason), bills.whole) == (False, True, True)
+    saved = [record.offset for one in orders.saved for record in records_in(one)]
+    assert saved == list(kept)
+    assert records_in(saved_of(bills)) == run(100, 150)
+
+
+def test_a_broker_that_gives_nothing_does_not_touch_what_another_gives(bench: Bench) -> None:
+    bench.hold(2, held())
+    bench.hold(3, HeldLog(BILLS, batches(0, 110, 0)))
+    bills = offline(log(1, (0, 100)), log(3, (0, 110)), topic="bills", number=0)
+    orders_result, bills_result = bench.rescue(forked(), bills)
+    assert not orders_result.whole
+    assert records_in(saved_of(bills_result)) == run(100, 110)
+
+
+def test_a_log_that_does_not_tell_its_start_is_held(bench: Bench) -> None:
+    why = Unknown("b2 did not tell its log start")
+    unread = replace(log(2, (0, 150)), log_start=why, epochs=why)
+    result = bench.one(offline(log(1, (0, 100)), unread))
+    assert (result.reason, bench.opened) == (why.reason, 0)
 
 
 def test_a_broker_that_is_gone_is_waited_for_once_and_not_by_each_partition(
