@@ -102,7 +102,9 @@ class Incident:
 def incident(text: str, **more: Any) -> Incident:
     """The partition that *text* describes; *more* as `offline` takes it."""
     replicas, _, words = text.partition(" | ")
-    gone, circumstances, noted = {}, HEALTHY, None
+    gone: dict[int, str] = {}
+    noted: tuple[int, ...] = ()
+    circumstances = HEALTHY
     for word in filter(None, words.split(", ")):
         name, _, number = word.rpartition(" ")
         if name == "gone":
