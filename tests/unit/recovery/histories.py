@@ -42,6 +42,21 @@ class Disk:
         ]
         return log(self.broker, *ends, start=self.start, hw=self.hw, end=self.end)
 
+    def follow(self, led: Disk, count: int) -> None:
+        """Truncate to the leader's lineage, raise the log start, copy up to *count* records."""
+        common = first_difference(led.epochs, self.epochs)
+        if common < led.start:
+            self.epochs, self.start = led.epochs[: led.start], led.start
+        else:
+            self.start = min(max(self.start, led.start), common)
+            self.epochs = self.epochs[:common]
+        self.epochs += led.epochs[self.end : self.end + count]
+        self.hw = max(self.start, min(led.hw, self.end))
+
+    def expire(self, count: int) -> None:
+        """Retention: each broker deletes for itself, never above its high watermark."""
+        self.start = max(self.start, min(self.hw, self.start + count))
+
 
 @dataclass
 class SimulatedCluster:
@@ -62,23 +77,20 @@ class SimulatedCluster:
         led.hw = min(led.end, led.hw + count)
 
     def expire(self, place: int, count: int) -> None:
-        """Retention: each broker deletes for itself, never above its high watermark."""
-        disk = self.disks[place]
-        disk.start = max(disk.start, min(disk.hw, disk.start + count))
+        self.disks[place].expire(count)
 
     def follow(self, place: int, count: int) -> None:
-        """Truncate to the leader's lineage, raise the log start, copy up to *count* records."""
-        led, disk = self.disks[self.leader], self.disks[place]
-        if led is disk:
-            return
-        common = first_difference(led.epochs, disk.epochs)
-        if common < led.start:
-            disk.epochs, disk.start = led.epochs[: led.start], led.start
-        else:
-            disk.start = min(max(disk.start, led.start), common)
-            disk.epochs = disk.epochs[:common]
-        disk.epochs += led.epochs[disk.end : disk.end + count]
-        disk.hw = max(disk.start, min(led.hw, disk.end))
+        if place != self.leader:
+            self.disks[place].follow(self.disks[self.leader], count)
+
+    @property
+    def records(self) -> set[Record]:
+        return set().union(*(disk.records for disk in self.disks))
+
+    def lost_without(self, chosen: Disk) -> set[Record]:
+        """What is lost if *chosen* leads: records that only other disks hold."""
+        others = (disk.records for disk in self.disks if disk is not chosen)
+        return set().union(*others) - chosen.records
 
     def evidence(self) -> PartitionEvidence:
         return offline(*(disk.replica() for disk in self.disks))

@@ -10,28 +10,20 @@ some replicas unread. Nothing of the product counts here: records are sets of (e
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 from hypothesis import strategies as st
 
 from breakglass.services.model import PartitionEvidence, ReplicaLog, Role, Unknown
-from tests.unit.recovery.replicas import PLAIN, log, offline, silent
-
-Record = tuple[int, int]
-"""(epoch, offset); a leader gives an offset to one record only, so this names it."""
+from tests.unit.recovery.histories import Disk, Record
+from tests.unit.recovery.replicas import PLAIN, offline, silent
 
 BROKERS = (1, 2, 3, 4)
 
 
 @dataclass
-class LivedDisk:
-    """One replica on disk; *epochs* has the epoch of every offset from 0, deleted or not."""
+class LivedDisk(Disk):
+    """One replica on disk, and what its broker knows; its high watermark as it last heard it."""
 
-    broker: int
-    epochs: list[int] = field(default_factory=list)
-    start: int = 0
-    mark: int = 0
-    """The high watermark as this replica last heard it."""
     up: bool = True
     """The process runs."""
     fenced: bool = False
@@ -40,22 +32,10 @@ class LivedDisk:
     leads: int | None = None
     """The epoch in which it takes itself for the leader, rightly or not."""
 
-    @property
-    def end(self) -> int:
-        return len(self.epochs)
-
-    @property
-    def records(self) -> frozenset[Record]:
-        return frozenset((self.epochs[at], at) for at in range(self.start, self.end))
-
     def told(self, role: Role) -> ReplicaLog:
         """What the broker says of it when it is asked."""
-        ends = [
-            (epoch, max(at for _, at in group) + 1)
-            for epoch, group in groupby(sorted(self.records), key=lambda record: record[0])
-        ]
-        said = log(self.broker, *ends, start=self.start, hw=self.mark, end=self.end, role=role)
-        return replace(said, fenced=self.fenced, leader_epoch=self.knows_epoch)
+        said = replace(self.replica(), role=role, fenced=self.fenced)
+        return replace(said, leader_epoch=self.knows_epoch)
 
 
 @dataclass
@@ -95,14 +75,7 @@ class Life:
         if self.leader is None or broker == self.leader or not self._live(broker):
             return
         led, disk = self.disks[self.leader], self.disks[broker]
-        common = _agreed(led.epochs, disk.epochs)
-        if common < led.start:
-            disk.epochs, disk.start = led.epochs[: led.start], led.start
-        else:
-            disk.start = min(max(disk.start, led.start), common)
-            disk.epochs = disk.epochs[:common]
-        disk.epochs += led.epochs[disk.end : disk.end + count]
-        disk.mark = max(disk.start, min(led.mark, disk.end))
+        disk.follow(led, count)
         if disk.end == led.end:
             self._isr_becomes(self.isr | {broker})
         self._commit()
@@ -143,7 +116,7 @@ class Life:
         """A broker that is down gets a new disk."""
         disk = self.disks[broker]
         if not disk.up:
-            disk.epochs, disk.start, disk.mark = [], 0, 0
+            disk.epochs, disk.start, disk.hw = [], 0, 0
 
     def elect_uncleanly(self, broker: int) -> None:
         """Somebody made a live replica lead though nothing says that it is whole."""
@@ -155,7 +128,7 @@ class Life:
         """Retention: each broker deletes for itself, never above its high watermark."""
         disk = self.disks[broker]
         if disk.up:
-            disk.start = max(disk.start, min(disk.mark, disk.start + count))
+            disk.expire(count)
 
     def forget(self) -> None:
         """min.insync.replicas was changed, which wipes what is known of eligible replicas (R3)."""
@@ -188,14 +161,14 @@ class Life:
 
     def holds_beyond(self, broker: int, designee: int) -> frozenset[Record]:
         """What *broker* truly holds and *designee* does not: cut off if that one leads."""
-        return self.disks[broker].records - self.disks[designee].records
+        return frozenset(self.disks[broker].records - self.disks[designee].records)
 
     def _replica(self, disk: LivedDisk, unheard: bool) -> ReplicaLog:
         role = Role.ELR if disk.broker in self.elr else Role.STALE
         role = Role.ISR if disk.broker in self.isr else role
         if disk.up and not unheard:
             told = disk.told(role)
-            if disk.mark == 0 and disk.end > 0:
+            if disk.hw == 0 and disk.end > 0:
                 return replace(told, high_watermark=Unknown("high watermark 0 after kill -9"))
             return told
         return silent(disk.broker, role=role, fenced=disk.fenced, log_dir_online=True)
@@ -245,17 +218,9 @@ class Life:
         if self.leader is None or len(self.isr) < self.minimum:
             return
         led = self.disks[self.leader]
-        led.mark = max(led.mark, min(self.disks[number].end for number in self.isr))
-        self.ever_marked = max(self.ever_marked, led.mark)
-        self.ever_committed |= {(led.epochs[at], at) for at in range(led.mark)}
-
-
-def _agreed(one: list[int], other: list[int]) -> int:
-    """How far two logs are the same."""
-    for at, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return at
-    return min(len(one), len(other))
+        led.hw = max(led.hw, min(self.disks[number].end for number in self.isr))
+        self.ever_marked = max(self.ever_marked, led.hw)
+        self.ever_committed |= {(led.epochs[at], at) for at in range(led.hw)}
 
 
 _brokers = st.sampled_from(BROKERS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from kafka.protocol.consumer import ListOffsetsRequest
 
 from breakglass.services import patience
 from breakglass.services.connection.settings import ConnectionSettings
@@ -19,6 +20,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.resume import ResumeJournal
+from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.routes import stock_route
 from breakglass.services.recovery.execution.target import PartitionOutcome
 from breakglass.services.recovery.guarded.election_quote import Priced, frozen
@@ -26,13 +28,23 @@ from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.triage import triage
 from breakglass.services.session import Power, ReadAccess
+from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_controller import FakeController
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.kit.waiting import within
-from tests.unit.recovery.patience import patient
 
+UNHURRIED = 300.0
+"""Ends a hang: no broker that answers at all is this slow."""
+ANSWERS = (
+    *("CHUNK", "CONTROLLER", "GREETING", "GROUPS", "GROUP_BOUNDS", "LEADER", "LOOK"),
+    *("ONE_BROKER", "REQUEST", "ROLL_CALL", "SNAPSHOT"),
+)
+"""Kinds of answers that `breakglass.services.patience` waits for."""
 RECORDS = {1: 100, 2: 70}
+
+
+def limits(confirmation: float = UNHURRIED) -> ExecutionLimits:
+    return ExecutionLimits(read=UNHURRIED, election=UNHURRIED, confirmation=confirmation)
 
 
 @dataclass
@@ -62,26 +74,43 @@ class Session:
 
     def wanted(self, designee: int = 1) -> tuple[Priced, ...]:
         """The election of *designee* wherever nobody leads, on evidence read now."""
-        *_, found = triage(self.read, 30.0)
+        *_, found = triage(self.read, UNHURRIED)
         return tuple(
             frozen(assessment.evidence, designee, self.gone) for assessment in found.assessments
         )
 
     def election(self, wanted: tuple[Priced, ...], digest: str = "", **more: Any) -> AgreedRun:
-        given = {"rescue": RescueChoice(without=True), "limits": patient(), **more}
+        given = {"rescue": RescueChoice(without=True), "limits": limits(), **more}
         subject = ElectionSubject(CLUSTER_ID, wanted, digest=digest)
         return AgreedRun(self, Elect(lambda _: subject, stock_route, **given))
 
     def resumed(self, path: Path, *, undo: bool = False) -> AgreedRun:
-        act = ResumeJournal(path, undo, RescueChoice(without=True), seconds=2.0)
+        act = ResumeJournal(path, undo, RescueChoice(without=True), seconds=UNHURRIED)
         return AgreedRun(self, act)
 
     def journals(self) -> list[JournalView]:
         found = list_journals(CLUSTER_ID, self.state)
         return [view for view in found if isinstance(view, JournalView)]
 
+    def mute(self, broker: int) -> None:
+        """Let *broker* say nothing of its logs, and so not that it leads."""
+        self.cluster.brokers[broker].serve(ListOffsetsRequest, hang_up)
+
+    def speak(self, broker: int) -> None:
+        answers = self.cluster.apis(broker)
+        self.cluster.brokers[broker].serve(ListOffsetsRequest, answers[ListOffsetsRequest])
+
+    def change(self, partition: TopicPartition, **changed: Any) -> None:
+        """Change what the controller knows of *partition*."""
+        state = self.cluster.story.states[partition]
+        self.cluster.story.states[partition] = replace(state, **changed)
+
     def leaders(self) -> set[int | None]:
         return {state.leader for state in self.cluster.story.states.values()}
+
+
+def hang_up(_: object) -> NoReturn:
+    raise HangUp
 
 
 class AgreedRun:
@@ -106,10 +135,15 @@ class AgreedRun:
         return outcomes
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No healthy broker is judged by a clock."""
+    for kind in ANSWERS:
+        monkeypatch.setattr(patience, kind, UNHURRIED)
+
+
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setattr(patience, "LEADER", within(0.4))
-    monkeypatch.setattr(patience, "LOOK", within(0.5))
+def session(tmp_path: Path) -> Iterator[Session]:
     with ExitStack() as stack:
         cluster = stack.enter_context(FakeCluster(3))
         cluster.story.fenced = {3}

@@ -50,20 +50,23 @@ def test_replicas_diverge_where_their_highest_common_epoch_ends_first(
     assert divergence(other, one) == expected
 
 
-def test_logs_out_of_order_without_a_common_offset_have_no_known_divergence() -> None:
-    assert isinstance(divergence(log(1, (7, 40)), log(2, (3, 90), start=60)), Unknown)
+ANCIENT = replace(log(1, (0, 50)), epochs=EpochHistory((), 0))
+RECENT = with_recent_epochs(log(1, (0, 50), (4, 90)), 1)
 
 
-def test_an_unread_history_makes_the_divergence_unknown_with_its_reason() -> None:
-    found = divergence(log(1, (0, 100)), silent(2))
-    assert found == Unknown("b2 does not answer (connection refused)")
-
-
-def test_a_history_that_does_not_reach_a_common_epoch_says_from_where_it_was_read() -> None:
-    recent = with_recent_epochs(log(1, (0, 50), (4, 90)), 1)
-    found = divergence(recent, log(2, (0, 60)))
-    assert isinstance(found, Unknown)
-    assert "before offset 50" in found.reason
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(log(1, (7, 40)), log(2, (3, 90), start=60), id="out of order, no overlap"),
+        pytest.param(log(1, (0, 100)), silent(2), id="an unread history"),
+        pytest.param(RECENT, log(2, (0, 60)), id="a history that does not reach a common epoch"),
+        pytest.param(ANCIENT, log(2, (0, 50)), id="records without epochs"),
+    ],
+)
+def test_what_was_not_read_leaves_the_divergence_unknown(
+    one: ReplicaLog, other: ReplicaLog
+) -> None:
+    assert isinstance(divergence(one, other), Unknown)
 
 
 def test_a_third_replica_settles_what_two_histories_do_not_reach() -> None:
@@ -107,17 +110,6 @@ def test_a_follower_truncates_as_brokers_compute_it(
     follower: ReplicaLog, leader: ReplicaLog, expected: Truncation
 ) -> None:
     assert truncation(follower, leader) == expected
-
-
-def test_truncation_is_unknown_while_a_history_was_not_read_to_the_log_start() -> None:
-    recent = with_recent_epochs(log(1, (0, 50), (4, 90)), 1)
-    assert isinstance(truncation(recent, log(2, (0, 90))), Unknown)
-    assert isinstance(truncation(log(1, (0, 9)), silent(2)), Unknown)
-
-
-def test_records_without_epochs_have_no_history() -> None:
-    ancient = replace(log(1, (0, 50)), epochs=EpochHistory((), 0))
-    assert isinstance(divergence(ancient, log(2, (0, 50))), Unknown)
 
 
 def test_an_epoch_range_that_begins_below_the_log_start_reaches_it() -> None:

@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import (
-    EpochHistory,
-    PartitionEvidence,
-    ReplicaLog,
-    TopicSettings,
-    Unknown,
-)
+from breakglass.services.model import EpochHistory, TopicSettings, Unknown
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from breakglass.services.recovery.judgement.records import NO_RECORDS, RecordCounts
+from breakglass.services.recovery.judgement.records import NO_RECORDS, Count, RecordCounts
 from tests.unit.recovery.histories import (
     Disk,
     Record,
@@ -24,97 +18,72 @@ from tests.unit.recovery.histories import (
     simulated_clusters,
     with_recent_epochs,
 )
-from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
+from tests.unit.recovery.notation import MARK_LOST, blocks, incident
+from tests.unit.recovery.replicas import PLAIN, log, offline
+
+LOSSES = blocks("losses.txt")
 
 
-def counted(loss: Loss) -> tuple[object, object, object]:
+def counted(loss: Loss) -> tuple[Count, Count, Count]:
     return loss.records.total, loss.records.committed, loss.records.uncommitted
 
 
-@pytest.mark.parametrize(
-    ("replicas", "chosen", "expected"),
-    [
-        pytest.param([log(1, (0, 100)), log(2, (0, 100))], 1, (0, 0, 0), id="nothing"),
-        pytest.param([log(1, (0, 100)), log(2, (0, 150), hw=120)], 1, (50, 20, 30), id="a tail"),
-        pytest.param(
-            [log(1, (0, 100), (2, 125)), log(2, (0, 100), (1, 150), hw=100)],
-            1,
-            (50, 0, 50),
-            id="a fork, uncommitted",
-        ),
-        pytest.param(
-            [log(1, (0, 100)), log(2, (0, 150), hw=100), log(3, (0, 130), hw=110)],
-            1,
-            (50, 10, 40),
-            id="two losers share their tail: counted once, committed by either",
-        ),
-        pytest.param(
-            [log(1, (0, 9), (5, 12)), log(2, (0, 9), (1, 20)), log(3, (0, 9), (2, 30))],
-            1,
-            (32, 32, 0),
-            id="two losers of different lineages: both counted",
-        ),
-        pytest.param(
-            [log(1), log(2, (1, 10)), log(3, (1, 4), (2, 6), start=2), log(4, (1, 10))],
-            1,
-            (12, 12, 0),
-            id="three losers, one overlap within another",
-        ),
-        pytest.param([log(1), log(2, (0, 80)), log(3, (0, 60))], 1, (80, 80, 0), id="an EMPTY one"),
-        pytest.param([log(1, (0, 80)), log(2), silent(3)], 1, (0, 0, 0), id="EMPTY losers"),
-    ],
-)
-def test_loss_counts_the_distinct_records_that_only_others_hold(
-    replicas: list[ReplicaLog], chosen: int, expected: tuple[int, int, int]
-) -> None:
-    assert counted(loss_of(offline(*replicas), chosen)) == expected
+def said(count: Count) -> str:
+    return "?" if isinstance(count, Unknown) else str(count)
 
 
-def test_r09_loss_is_split_at_the_losers_high_watermark() -> None:
-    loss = loss_of(offline(log(1, (5, 3)), log(2, (0, 1000), hw=900)), 1)
-    assert counted(loss) == (1000, 900, 100)
-    assert loss.committed_elsewhere is True
+@pytest.mark.parametrize(("given", "loss"), [rows[:2] for rows in LOSSES.values()], ids=LOSSES)
+def test_r09_loss_counts_the_distinct_records_that_only_others_hold(given: str, loss: str) -> None:
+    """Their number, then how many of them are committed."""
+    evidence = incident(given).evidence
+    found = loss_of(evidence, int(loss.split()[0].removeprefix("b")))
+    total, committed, uncommitted = counted(found)
+    assert loss == f"b{found.candidate} loses {said(total)}, {said(committed)} of them committed"
+    if isinstance(total, int) and isinstance(committed, int):
+        assert uncommitted == total - committed
+        in_others_tails = found.tail.committed != 0 and found.against != ()
+        assert (found.committed_elsewhere is True) is in_others_tails
 
 
 def test_r09_an_unknown_high_watermark_leaves_the_total_known_and_the_split_unknown() -> None:
-    why = Unknown("b2 came back from kill -9 with high watermark 0")
-    loss = loss_of(offline(log(1, (0, 100), (2, 110)), log(2, (0, 100), (1, 150), hw=why)), 1)
-    assert counted(loss) == (50, why, why)
-    assert loss.committed_elsewhere == why
+    loss = loss_of(incident("b1 0:100 2:110, b2 0:100 1:150 hw?").evidence, 1)
+    assert counted(loss) == (50, MARK_LOST, MARK_LOST)
+    assert loss.committed_elsewhere == MARK_LOST
 
 
-def test_r09_another_holder_settles_what_an_unknown_high_watermark_leaves_open() -> None:
-    why = Unknown("high watermark 0 after kill -9")
-    loss = loss_of(offline(log(1, (0, 9)), log(2, (0, 20), hw=why), log(3, (0, 20), hw=20)), 1)
-    assert counted(loss) == (11, 11, 0)
+@pytest.mark.parametrize(
+    ("given", "chosen", "head", "tail"),
+    [
+        pytest.param(
+            "b1 0:100 from40, b2 0:110 from10 hw105", 1, (30, 30, 0), (10, 5, 5), id="both"
+        ),
+        pytest.param(
+            "b1 0:100 from60, b2 0:50 from5", 1, (45, 45, 0), (0, 0, 0), id="it ends before"
+        ),
+        pytest.param(
+            "b1 0:100 from60, b2 0:60 from5", 1, (55, 55, 0), (0, 0, 0), id="it ends there"
+        ),
+        pytest.param(
+            "b2 0:120 from20 corrupt40, b3 0:100", 2, (20, 20, 0), (80, 80, 0), id="a corrupt tail"
+        ),
+    ],
+)
+def test_r10_the_head_before_the_chosen_log_start_is_lost_too(
+    given: str, chosen: int, head: tuple[int, int, int], tail: tuple[int, int, int]
+) -> None:
+    loss = loss_of(incident(given).evidence, chosen)
+    assert (loss.head, loss.tail) == (RecordCounts(*head), RecordCounts(*tail))
+    assert loss.total == head[0] + tail[0]
 
 
-def test_r10_the_head_before_the_chosen_log_start_is_lost_too() -> None:
-    loss = loss_of(offline(log(1, (0, 100), start=40), log(2, (0, 110), start=10, hw=105)), 1)
-    assert loss.tail == RecordCounts(10, 5, 5)
-    assert loss.head == RecordCounts(30, 30, 0)
-    assert loss.total == 40
-
-
-def test_r10_a_log_that_ends_before_the_chosen_one_starts_is_lost_whole() -> None:
-    loss = loss_of(offline(log(1, (0, 100), start=60), log(2, (0, 50), start=5)), 1)
-    against = loss.of(2)
+@pytest.mark.parametrize(("end", "whole"), [(50, True), (60, False)])
+def test_r10_a_log_that_ends_before_the_chosen_one_starts_is_lost_whole(
+    end: int, whole: bool
+) -> None:
+    """One that ends where it starts fetches on; its records go when it raises its log start."""
+    against = loss_of(offline(log(1, (0, 100), start=60), log(2, (0, end), start=5)), 1).of(2)
     assert against is not None
-    assert against.whole_log
-    assert (loss.head.total, loss.tail.total) == (45, 0)
-
-
-def test_r10_a_log_that_ends_where_the_chosen_one_starts_is_within_its_range() -> None:
-    """The follower fetches on from there; its records go when it raises its log start."""
-    loss = loss_of(offline(log(1, (0, 100), start=60), log(2, (0, 60), start=5)), 1)
-    against = loss.of(2)
-    assert against is not None
-    assert not against.whole_log
-    assert loss.head.total == 55
-
-
-def test_a_tail_begins_no_earlier_than_the_losing_log() -> None:
-    assert loss_of(offline(log(1, (0, 40)), log(2, (0, 110), start=60)), 1).total == 50
+    assert against.whole_log is whole
 
 
 def test_r10_the_head_needs_no_epochs_where_one_replica_holds_it() -> None:
@@ -131,13 +100,10 @@ def test_r10_remote_storage_keeps_the_head_of_a_tiered_topic() -> None:
 
 
 def test_r10_an_unknown_log_start_makes_the_head_unknown_and_not_the_tail() -> None:
-    why = Unknown("b2 did not tell its log start")
-    loss = loss_of(
-        offline(log(1, (0, 100), start=40), replace(log(2, (0, 110), start=10), log_start=why)), 1
-    )
-    assert loss.head.total == why
-    assert loss.tail.total == 10
-    assert loss.total == why
+    why = Unknown("not told")
+    other = replace(log(2, (0, 110), start=10), log_start=why)
+    loss = loss_of(offline(log(1, (0, 100), start=40), other), 1)
+    assert (loss.head.total, loss.tail.total, loss.total) == (why, 10, why)
 
 
 @pytest.mark.parametrize("compacted", [True, Unknown("settings were not read")])
@@ -149,74 +115,77 @@ def test_r10_offsets_of_compacted_topics_count_records_only_about(
     assert not loss_of(offline(log(1, (0, 9))), 1).approximate
 
 
-def test_unknown_epochs_make_the_loss_unknown_with_the_reason() -> None:
-    loss = loss_of(offline(log(1, (0, 100)), without_epochs(2, 90)), 1)
-    assert loss.total == Unknown("b2: READ on the topic is missing")
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        pytest.param("b1 0:100, b2 end90", 1, id="epochs of another were not read"),
+        pytest.param("b1 end50, b2 end50", 1, id="no epochs were read"),
+        pytest.param("b1 0:9, b2 down", 2, id="the chosen one was not read"),
+        pytest.param("b1 0:9, b2 down", 7, id="the chosen one is not assigned"),
+    ],
+)
+def test_what_was_not_read_makes_the_loss_unknown(given: str, chosen: int) -> None:
+    assert isinstance(loss_of(incident(given).evidence, chosen).total, Unknown)
 
 
-def test_choosing_an_unread_or_unassigned_replica_has_an_unknown_loss() -> None:
-    evidence = offline(log(1, (0, 9)), silent(2))
-    assert loss_of(evidence, 2).total == Unknown("b2 does not answer (connection refused)")
-    assert loss_of(evidence, 7).total == Unknown("b7 is not assigned")
+def test_a_log_of_records_without_epochs_has_an_unknown_loss() -> None:
+    ancient = replace(log(2, (0, 50)), epochs=EpochHistory((), 0))
+    assert isinstance(loss_of(offline(log(1, (0, 40)), ancient), 1).total, Unknown)
+
+
+def test_losers_whose_common_records_are_not_known_are_never_counted_once() -> None:
+    """b1, the third, parts from b3 where its own log begins; b2 and b3 parted before."""
+    longer = with_recent_epochs(log(2, (0, 1), (1, 2)), 1)
+    evidence = offline(log(1, (1, 2), start=1), longer, log(3, (2, 2)), log(4))
+    assert isinstance(loss_of(evidence, 1).total, Unknown)
+    assert isinstance(loss_of(evidence, 4).total, Unknown)
 
 
 def test_each_other_replica_has_its_own_column_in_the_order_of_the_assignment() -> None:
-    evidence = offline(log(2, (0, 100), (1, 150), hw=100), log(1, (0, 100), (2, 125)), silent(3))
+    evidence = incident("b2 0:100 1:150 hw100, b1 0:100 2:125, b3 down").evidence
     (only,) = loss_of(evidence, 1).against
     assert (only.broker, only.divergence, only.tail, only.both_sides) == (2, 100, 50, True)
 
 
-def test_r11_unread_replicas_give_a_lower_bound_past_everything_readable() -> None:
-    unread = unread_bound(offline(log(1, (0, 100)), log(2, (0, 90)), silent(3), floor=125))
-    assert (unread.replicas, unread.at_least, unread.source) == ((3,), 25, "group billing")
+@pytest.mark.parametrize(
+    ("given", "unread", "at_least"),
+    [
+        pytest.param("b1 0:100, b2 0:90, b3 down | floor 125", (3,), 25, id="a group read on"),
+        pytest.param("b1 0:100, b3 hung no-dir | floor 125", (3,), 25, id="on a failed disk"),
+        pytest.param("b1 0:100, b2 0:90", (), 0, id="every replica has answered"),
+        pytest.param("b1 0:100, b2 0:90 | floor 103", (), 3, id="past all, though all answered"),
+    ],
+)
+def test_r11_unread_replicas_give_a_lower_bound_past_everything_readable(
+    given: str, unread: tuple[int, ...], at_least: int
+) -> None:
+    found = unread_bound(incident(given).evidence)
+    assert (found.replicas, found.at_least) == (unread, at_least)
 
 
-def test_r11_records_on_a_failed_disk_are_unread() -> None:
-    failed = silent(3, fenced=False, log_dir_online=False)
-    unread = unread_bound(offline(log(1, (0, 100)), failed, floor=125))
-    assert (unread.replicas, unread.at_least) == ((3,), 25)
-    assert isinstance(unread_bound(offline(log(1, (0, 100)), failed)).at_least, Unknown)
+@pytest.mark.parametrize("unread", ["b2 down", "b2 hung no-dir"])
+def test_r11_without_any_known_offset_the_bound_is_unknown_not_zero(unread: str) -> None:
+    found = unread_bound(incident(f"b1 0:100, {unread}").evidence)
+    assert isinstance(found.at_least, Unknown)
 
 
 def test_r11_the_bound_is_never_part_of_the_loss() -> None:
-    evidence = offline(log(1, (0, 100)), silent(2), floor=125)
+    evidence = incident("b1 0:100, b2 down | floor 125").evidence
     assert loss_of(evidence, 1).records == NO_RECORDS
 
 
-def test_r11_without_any_known_offset_the_bound_is_unknown_not_zero() -> None:
-    unread = unread_bound(offline(log(1, (0, 100)), silent(2)))
-    assert unread.at_least == Unknown("consumer groups were not read")
-
-
-def test_r11_nothing_is_unread_when_every_replica_has_answered() -> None:
-    assert unread_bound(offline(log(1, (0, 100)), log(2, (0, 90)))).at_least == 0
-
-
-def test_r11_offsets_committed_past_every_replica_are_told_even_if_all_have_answered() -> None:
-    unread = unread_bound(offline(log(1, (0, 100)), log(2, (0, 90)), floor=103))
-    assert (unread.replicas, unread.at_least) == ((), 3)
-
-
-def lost_records(disks: list[Disk], chosen: Disk) -> set[Record]:
-    others = (disk.records for disk in disks if disk is not chosen)
-    return set().union(*others) - chosen.records
-
-
-def committed_records(disks: list[Disk], chosen: Disk) -> set[Record]:
-    below = [
-        {(epoch, offset) for epoch, offset in disk.records if offset < disk.hw}
-        for disk in disks
-        if disk is not chosen
-    ]
-    return lost_records(disks, chosen) & set().union(*below)
+def committed_records(cluster: SimulatedCluster, chosen: Disk) -> set[Record]:
+    others = [disk for disk in cluster.disks if disk is not chosen]
+    below = [{record for record in disk.records if record[1] < disk.hw} for disk in others]
+    return cluster.lost_without(chosen) & set().union(*below)
 
 
 @given(simulated_clusters())
 def test_loss_agrees_with_counting_every_record(cluster: SimulatedCluster) -> None:
     evidence = cluster.evidence()
     for chosen in cluster.disks:
-        lost = lost_records(cluster.disks, chosen)
-        committed = committed_records(cluster.disks, chosen)
+        lost = cluster.lost_without(chosen)
+        committed = committed_records(cluster, chosen)
         loss = loss_of(evidence, chosen.broker)
         if isinstance(loss.total, Unknown):
             assert out_of_order(cluster.disks)
@@ -230,14 +199,11 @@ def test_shorter_histories_never_give_a_wrong_loss(
     cluster: SimulatedCluster, counts: list[int]
 ) -> None:
     whole = cluster.evidence()
-    partly = replace(
-        whole,
-        replicas=tuple(map(with_recent_epochs, whole.replicas, counts)),
-    )
+    partly = replace(whole, replicas=tuple(map(with_recent_epochs, whole.replicas, counts)))
     for chosen in cluster.disks:
         total = loss_of(partly, chosen.broker).total
         if isinstance(total, int):
-            assert total == len(lost_records(cluster.disks, chosen))
+            assert total == len(cluster.lost_without(chosen))
 
 
 @given(simulated_clusters(), st.permutations([0, 1, 2, 3]))
@@ -266,27 +232,3 @@ def out_of_order(disks: list[Disk]) -> bool:
         for low in held
         for high in held
     )
-
-
-def test_evidence_of_one_replica_loses_nothing() -> None:
-    assert loss_of(offline(log(1, (0, 9))), 1).against == ()
-
-
-def test_losers_whose_common_records_are_not_known_are_never_counted_once() -> None:
-    """b1, the third, parts from b3 where its own log begins; b2 and b3 parted before."""
-    longer = with_recent_epochs(log(2, (0, 1), (1, 2)), 1)
-    evidence = offline(log(1, (1, 2), start=1), longer, log(3, (2, 2)), log(4))
-    assert isinstance(loss_of(evidence, 1).total, Unknown)
-    assert isinstance(loss_of(evidence, 4).total, Unknown)
-
-
-def test_histories_unread_on_all_sides_leave_equal_ends_unforked_but_the_loss_unknown() -> None:
-    evidence: PartitionEvidence = offline(without_epochs(1, 50), without_epochs(2, 50))
-    loss = loss_of(evidence, 1)
-    assert isinstance(loss.total, Unknown)
-    assert loss.committed_elsewhere is False
-
-
-def test_a_log_of_records_without_epochs_has_an_unknown_loss() -> None:
-    ancient = replace(log(2, (0, 50)), epochs=EpochHistory((), 0))
-    assert isinstance(loss_of(offline(log(1, (0, 40)), ancient), 1).total, Unknown)

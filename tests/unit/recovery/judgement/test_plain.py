@@ -5,37 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.model import (
-    Forfeited,
-    LogContents,
-    PartitionEvidence,
-    Reassignment,
-    ReplicaLog,
-    Role,
-    Unknown,
-)
+from breakglass.services.model import PartitionEvidence
 from breakglass.services.recovery.evidence.assemble import assemble
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.plain import assess_plainly
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess, assess_in_full
-from breakglass.services.snapshot import Quorum
 from tests.kit.large_cluster import generated
+from tests.unit.recovery.notation import NO_QUORUM, blocks, incident
+from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.random_histories import (
     Life,
     lives_with_brokers_gone,
     offline_lives,
     silences,
 )
-from tests.unit.recovery.replicas import HEALTHY, PLAIN, log, offline, silent
+from tests.unit.recovery.replicas import HEALTHY
 
+INCIDENTS = blocks("incidents.txt")
 BROKERS = (1, 2, 3, 4)
-WAITING = (silent(1, role=Role.ELR), log(2, (0, 10), (4, 15)), log(3, (0, 10), (6, 12)))
-"""Plain: b1 would bring it back whole."""
-WITHOUT_QUORUM = replace(HEALTHY, quorum=Quorum(None, 1, 9, ()))
+WITHOUT_QUORUM = replace(HEALTHY, quorum=NO_QUORUM)
 EARLY = replace(HEALTHY, deadline_passed=False)
 UNASKED = Circumstances()
 
@@ -52,74 +44,6 @@ def judged_alike(evidence: PartitionEvidence, circumstances: Circumstances = HEA
     assert found.barred == full.barred
 
 
-def mostly(usual: bool, *others: bool | Unknown) -> st.SearchStrategy[bool | Unknown]:
-    values: list[bool | Unknown] = [*[usual] * 6, *others]
-    return st.sampled_from(values)
-
-
-@st.composite
-def read_logs(draw: st.DrawFn, broker: int) -> ReplicaLog:
-    """Plain in most fields, unusual in a few."""
-    start = draw(st.sampled_from((0, 0, 0, 2, 5)))
-    epochs, end = [], start
-    for epoch in sorted(draw(st.sets(st.sampled_from((1, 4, 6, 8)), max_size=3))):
-        end += draw(st.integers(1, 4))
-        epochs.append((epoch, end))
-    mark = draw(st.one_of(st.integers(0, end + 1), st.just(end), st.just(Unknown("mark unread"))))
-    role = draw(st.sampled_from((*[Role.STALE] * 6, Role.ELR)))
-    fenced = draw(mostly(False, True, Unknown("not listed")))
-    made = log(broker, *epochs, start=start, hw=mark, role=role, fenced=fenced, end=end)
-    if draw(st.integers(0, 7)) == 0:
-        made = replace(made, epochs=Unknown("READ on the topic is missing"))
-    if draw(st.integers(0, 5)) == 0:
-        corrupt_at = draw(st.sampled_from((None, max(start, end - 1))))
-        made = replace(
-            made, contents=LogContents(start, end, corrupt_at, "torn" * bool(corrupt_at))
-        )
-    return made
-
-
-@st.composite
-def silent_logs(draw: st.DrawFn, broker: int) -> ReplicaLog:
-    role = draw(st.sampled_from((*[Role.STALE] * 3, Role.ISR, Role.ELR, Role.LAST_KNOWN_ELR)))
-    fenced = draw(mostly(True, False, Unknown("not listed")))
-    online = draw(st.sampled_from((*[None] * 6, True, False)))
-    heard = draw(st.one_of(*[st.none()] * 5, read_logs(broker)))
-    made = silent(broker, role=role, fenced=fenced, log_dir_online=online, last_heard=heard)
-    made = replace(made, reachable=draw(st.booleans()))
-    if draw(st.integers(0, 7)) == 0:
-        made = replace(made, log_end=Forfeited("b9 came back EMPTY"))
-    return made
-
-
-@st.composite
-def evidences(draw: st.DrawFn) -> PartitionEvidence:
-    count = draw(st.sampled_from((1, 2, 2, 3, 3, 4)))
-    brokers = draw(st.permutations(BROKERS))[:count]
-    replicas = [
-        draw(st.one_of(read_logs(broker), read_logs(broker), silent_logs(broker)))
-        for broker in brokers
-    ]
-    unknown = Unknown("the topic's settings were not read")
-    settings = replace(
-        PLAIN,
-        unclean_election=draw(mostly(False, True, unknown)),
-        compacted=draw(mostly(False, True, unknown)),
-        tiered=draw(mostly(False, True, unknown)),
-    )
-    made = offline(
-        *replicas,
-        leader_epoch=draw(st.sampled_from((5, 9))),
-        settings=settings,
-        floor=draw(st.one_of(st.none(), st.integers(0, 20))),
-        reassignment=draw(st.sampled_from((*[None] * 8, Reassignment((7,), ()), unknown))),
-        unregistered=draw(st.sampled_from((*[()] * 8, (brokers[0],)))),
-    )
-    if draw(st.integers(0, 9)) == 0:
-        made = replace(made, replicas=tuple(reversed(made.replicas)))
-    return made
-
-
 CIRCUMSTANCES = st.sampled_from((*[HEALTHY] * 6, WITHOUT_QUORUM, EARLY, UNASKED)).flatmap(
     lambda found: st.sets(st.sampled_from(BROKERS), max_size=2).map(
         lambda gone: replace(found, ruled_out=dict.fromkeys(sorted(gone), "declared gone"))
@@ -127,11 +51,18 @@ CIRCUMSTANCES = st.sampled_from((*[HEALTHY] * 6, WITHOUT_QUORUM, EARLY, UNASKED)
 )
 
 
-@given(evidence=evidences(), circumstances=CIRCUMSTANCES)
+@settings(max_examples=300)
+@given(evidence=partitions(), circumstances=CIRCUMSTANCES)
 def test_any_partition_is_judged_alike(
     evidence: PartitionEvidence, circumstances: Circumstances
 ) -> None:
     judged_alike(evidence, circumstances)
+
+
+@pytest.mark.parametrize("given", [rows[0] for rows in INCIDENTS.values()], ids=INCIDENTS)
+def test_every_incident_that_is_written_down_is_judged_alike(given: str) -> None:
+    found = incident(given)
+    judged_alike(found.evidence, found.circumstances)
 
 
 @given(life=offline_lives(), unheard=silences(), floor=st.integers(0, 20))
@@ -173,58 +104,49 @@ def test_a_large_cluster_is_judged_at_once_and_alike() -> None:
         judged_alike(partition, circumstances)
 
 
-@pytest.mark.parametrize(
-    "evidence",
-    [
-        pytest.param(offline(*WAITING), id="a member of the ELR is down"),
-        pytest.param(offline(silent(1), *WAITING[1:]), id="a stale replica is down"),
-        pytest.param(offline(silent(1, role=Role.ISR), WAITING[1]), id="one replica is heard"),
-        pytest.param(
-            offline(silent(1, role=Role.ISR), log(2, (4, 9)), leader_epoch=5), id="it followed"
-        ),
-        pytest.param(offline(*WAITING, log(4, (0, 10), (6, 12))), id="four replicas"),
-        pytest.param(offline(*WAITING[1:]), id="both are heard"),
-        pytest.param(offline(log(2, (0, 10)), floor=30), id="more was committed"),
-    ],
-)
-def test_what_is_plain_is_judged_at_once_and_alike(evidence: PartitionEvidence) -> None:
-    assert plainly(evidence)
-    judged_alike(evidence)
+WAITING = "b1 elr down, b2 0:10 4:15, b3 0:10 6:12"
+"""Plain: b1 would bring it back whole."""
 
 
 @pytest.mark.parametrize(
-    "evidence",
+    "given",
     [
-        pytest.param(offline(silent(1), silent(2)), id="nobody is heard"),
-        pytest.param(offline(*WAITING, unregistered=(1,)), id="a broker is not registered"),
-        pytest.param(offline(*WAITING, reassignment=Reassignment((7,), ())), id="it is moved"),
-        pytest.param(offline(silent(1, fenced=False), *WAITING[1:]), id="a live broker is silent"),
-        pytest.param(
-            offline(silent(1, last_heard=log(1, (0, 10))), *WAITING[1:]), id="it was heard before"
-        ),
-        pytest.param(offline(silent(1), log(2, (0, 10), fenced=True)), id="a fenced one is heard"),
-        pytest.param(offline(silent(1), log(2, (0, 10), role=Role.ELR)), id="an heir is live"),
-        pytest.param(offline(silent(1), log(2)), id="a log is empty"),
-        pytest.param(
-            offline(replace(log(2, (0, 9)), contents=LogContents(0, 9, 5, "torn"))), id="corrupt"
-        ),
-        pytest.param(offline(log(2, (0, 9), start=5), log(3, (0, 9))), id="a head is lost"),
-        pytest.param(offline(log(2, (4, 9)), log(3, (1, 9))), id="no epoch in common"),
+        pytest.param(WAITING, id="a member of the ELR is down"),
+        pytest.param("b1 down, b2 0:10 4:15, b3 0:10 6:12", id="a stale replica is down"),
+        pytest.param("b1 isr down, b2 0:10 4:15", id="one replica is heard"),
+        pytest.param("b1 isr down, b2 4:9 | epoch 5", id="it followed"),
+        pytest.param(f"{WAITING}, b4 0:10 6:12", id="four replicas"),
+        pytest.param("b2 0:10 4:15, b3 0:10 6:12", id="both are heard"),
+        pytest.param("b2 0:10 | floor 30", id="more was committed"),
+        pytest.param(f"{WAITING} | gone 4", id="another broker was declared gone"),
     ],
 )
-def test_what_is_unusual_is_judged_in_full(evidence: PartitionEvidence) -> None:
-    assert not plainly(evidence)
-    judged_alike(evidence)
+def test_what_is_plain_is_judged_at_once_and_alike(given: str) -> None:
+    found = incident(given)
+    assert plainly(found.evidence, found.circumstances)
+    judged_alike(found.evidence, found.circumstances)
 
 
-@pytest.mark.parametrize("circumstances", [WITHOUT_QUORUM, EARLY])
-def test_nothing_is_plain_in_unusual_circumstances(circumstances: Circumstances) -> None:
-    assert not plainly(offline(*WAITING), circumstances)
-    judged_alike(offline(*WAITING), circumstances)
-
-
-def test_a_broker_that_was_declared_gone_is_no_plain_matter() -> None:
-    assert plainly(offline(*WAITING), replace(HEALTHY, ruled_out={4: "declared gone"}))
-    gone = replace(HEALTHY, ruled_out={1: "declared gone"})
-    assert not plainly(offline(*WAITING), gone)
-    judged_alike(offline(*WAITING), gone)
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("b1 down, b2 down", id="no replica is heard"),
+        pytest.param(f"{WAITING} | unregistered 1", id="a broker is not registered"),
+        pytest.param(f"{WAITING} | moving", id="it is moved"),
+        pytest.param("b1 hung, b2 0:10 4:15, b3 0:10 6:12", id="a live broker is silent"),
+        pytest.param("b1 down 0:10, b2 0:10 4:15, b3 0:10 6:12", id="it was heard before"),
+        pytest.param("b1 down, b2 0:10 fenced", id="a fenced one is heard"),
+        pytest.param("b1 down, b2 elr 0:10", id="an heir is live"),
+        pytest.param("b1 down, b2 empty", id="a log is empty"),
+        pytest.param("b2 0:9 corrupt5", id="corrupt"),
+        pytest.param("b2 0:9 from5, b3 0:9", id="a head is lost"),
+        pytest.param("b2 4:9, b3 1:9", id="no epoch in common"),
+        pytest.param(f"{WAITING} | no quorum", id="there is no quorum"),
+        pytest.param(f"{WAITING} | early", id="brokers may still answer"),
+        pytest.param(f"{WAITING} | gone 1", id="its broker was declared gone"),
+    ],
+)
+def test_what_is_unusual_is_judged_in_full(given: str) -> None:
+    found = incident(given)
+    assert not plainly(found.evidence, found.circumstances)
+    judged_alike(found.evidence, found.circumstances)

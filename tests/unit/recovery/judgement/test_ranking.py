@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.ranking import (
     election_order,
@@ -18,28 +18,45 @@ from breakglass.services.recovery.judgement.ranking import (
     rank,
     readable,
 )
+from tests.unit.recovery.notation import incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import log, offline, silent, without_epochs
+from tests.unit.recovery.replicas import log, offline
 
 
 @pytest.mark.parametrize(
-    ("replicas", "expected"),
+    ("given", "expected"),
     [
+        pytest.param("b1 0:100 1:150, b2 0:100 2:125", (2, 1), id="epoch over length"),
+        pytest.param("b1 3:70, b2 3:103", (2, 1), id="length within an epoch"),
+        pytest.param("b3 1:9, b1 1:9, b2 1:9", (3, 1, 2), id="assignment"),
+        pytest.param("b1 empty, b2 0:1", (2, 1), id="without records last"),
+        pytest.param("b1 empty from900, b2 0:1", (2, 1), id="emptied by retention last"),
+        pytest.param("b2 0:120 corrupt40, b3 0:100", (3, 2), id="it ends at a corrupt batch"),
+        pytest.param("b2 0:120 corrupt110, b3 0:100", (2, 3), id="even so it is longer"),
         pytest.param(
-            [log(1, (0, 100), (1, 150)), log(2, (0, 100), (2, 125))], (2, 1), id="epoch over length"
+            "b2 0:50 7:120 corrupt40, b3 0:45", (3, 2), id="an epoch past a corrupt batch"
         ),
-        pytest.param([log(1, (3, 70)), log(2, (3, 103))], (2, 1), id="length within an epoch"),
-        pytest.param([log(3, (1, 9)), log(1, (1, 9)), log(2, (1, 9))], (3, 1, 2), id="assignment"),
-        pytest.param([log(1), log(2, (0, 1))], (2, 1), id="without records last"),
         pytest.param(
-            [log(1, start=900), log(2, (0, 1))], (2, 1), id="emptied by retention last, however far"
+            "b2 0:50 7:120 corrupt60, b3 0:99", (2, 3), id="an epoch before a corrupt batch"
+        ),
+        pytest.param(
+            "b3 0:100 corrupt40, b2 0:120 corrupt40", (2, 3), id="corrupt alike: the longer one"
+        ),
+        pytest.param(
+            "b2 0:120 from30 corrupt30, b3 0:31 from30", (3, 2), id="corrupt from its start"
+        ),
+        pytest.param("b2 0:120 corrupt120, b3 0:100", (2, 3), id="corrupt at its end is whole"),
+        pytest.param("b1 empty, b2 end100", (2, 1), id="without records no epoch is needed"),
+        pytest.param("b3 end120, b2 3:150, b1 5:100", (1, 2, 3), id="a proven order is kept"),
+        pytest.param(
+            "b1 9:999 fenced, b2 hung, b3 0:1", (3, 2, 1), id="R16: what cannot be recommended last"
         ),
     ],
 )
 def test_r08_replicas_rank_by_written_epoch_then_end_then_assignment(
-    replicas: list[ReplicaLog], expected: tuple[int, ...]
+    given: str, expected: tuple[int, ...]
 ) -> None:
-    assert rank(offline(*replicas)).brokers == expected
+    assert rank(incident(given).evidence).brokers == expected
 
 
 def test_r08_the_current_leader_epoch_does_not_rank() -> None:
@@ -48,60 +65,53 @@ def test_r08_the_current_leader_epoch_does_not_rank() -> None:
     assert rank(offline(longer, later)).brokers == (2, 1)
 
 
-def test_r08_an_unknown_epoch_where_ends_differ_leaves_the_order_unproven() -> None:
-    ranking = rank(offline(log(1, (5, 100)), without_epochs(2, 150)))
-    assert ranking.unproven == "epoch unproven: b2: READ on the topic is missing"
-    assert ranking.brokers == (1, 2)
+@pytest.mark.parametrize(
+    ("given", "unproven"),
+    [
+        pytest.param("b1 5:100, b2 end150", True, id="ends differ"),
+        pytest.param("b1 end100, b2 end100", False, id="ends are equal"),
+        pytest.param("b1 empty, b2 end100", False, id="the other has no records"),
+        pytest.param("b3 end120, b2 3:150, b1 5:100", True, id="a third replica is known"),
+    ],
+)
+def test_r08_an_unknown_epoch_where_ends_differ_leaves_the_order_unproven(
+    given: str, unproven: bool
+) -> None:
+    assert bool(rank(incident(given).evidence).unproven) is unproven
 
 
-def test_r08_an_unknown_epoch_matters_not_where_ends_are_equal() -> None:
-    assert rank(offline(without_epochs(1, 100), without_epochs(2, 100))).unproven == ""
+def test_no_replica_wins_when_none_can_be_recommended() -> None:
+    assert rank(incident("b1 down, b2 0:9 fenced").evidence).winner is None
 
 
-def test_r08_a_log_without_records_needs_no_epoch_to_rank_last() -> None:
-    ranking = rank(offline(log(1), without_epochs(2, 100)))
-    assert ranking.unproven == ""
-    assert ranking.brokers == (2, 1)
+@pytest.mark.parametrize(
+    ("given", "remarked"),
+    [
+        pytest.param("b1 empty, b2 0:9", [1], id="others hold records"),
+        pytest.param("b1 empty, b2 empty", [], id="no replica holds records"),
+        pytest.param("b1 0:9, b2 0:12 corrupt4", [2], id="a log is corrupt"),
+    ],
+)
+def test_r21_a_log_end_of_zero_where_others_hold_records_is_remarked(
+    given: str, remarked: list[int]
+) -> None:
+    candidates = rank(incident(given).evidence).candidates
+    assert [candidate.broker for candidate in candidates if candidate.remark] == remarked
 
 
-def test_r08_a_proven_order_is_kept_where_a_third_replica_is_unproven() -> None:
-    ranking = rank(offline(without_epochs(3, 120), log(2, (3, 150)), log(1, (5, 100))))
-    assert ranking.brokers == (1, 2, 3)
-
-
-def test_r16_replicas_that_cannot_be_recommended_follow_whatever_they_hold() -> None:
-    ranking = rank(offline(log(1, (9, 999), fenced=True), silent(2, fenced=False), log(3, (0, 1))))
-    assert ranking.brokers == (3, 2, 1)
-    assert ranking.recommendable == (3,)
-
-
-def test_nobody_wins_when_nobody_can_be_recommended() -> None:
-    assert rank(offline(silent(1), log(2, (0, 9), fenced=True))).winner is None
-
-
-def test_r21_a_log_end_of_zero_where_others_hold_records_is_remarked() -> None:
-    ranking = rank(offline(log(1), log(2, (0, 9))))
-    empty, full = ranking.candidate(1), ranking.candidate(2)
-    assert empty is not None
-    assert full is not None
-    assert (empty.remark, full.remark) == ("EMPTY: disk replaced?", "")
-
-
-def test_r21_logs_without_records_everywhere_are_nothing_odd() -> None:
-    assert [candidate.remark for candidate in rank(offline(log(1), log(2))).candidates] == ["", ""]
-
-
-def test_r04_the_order_to_write_is_the_designee_and_then_best_to_worst() -> None:
-    evidence = offline(
-        log(5),
-        silent(4),
-        log(1, (2, 90), fenced=True),
-        log(2, (1, 80)),
-        log(3, (2, 70)),
-    )
-    ranking = rank(evidence)
-    assert election_order(evidence, ranking, 3) == (3, 1, 2, 4, 5)
-    assert election_order(evidence, ranking, 5) == (5, 1, 3, 2, 4)
+@pytest.mark.parametrize(
+    ("given", "designee", "order"),
+    [
+        ("b5 empty, b4 down, b1 2:90 fenced, b2 1:80, b3 2:70", 3, (3, 1, 2, 4, 5)),
+        ("b5 empty, b4 down, b1 2:90 fenced, b2 1:80, b3 2:70", 5, (5, 1, 3, 2, 4)),
+        ("b2 0:120 corrupt40, b3 0:100, b1 0:90", 3, (3, 1, 2)),
+    ],
+)
+def test_r04_the_order_to_write_is_the_designee_and_then_best_to_worst(
+    given: str, designee: int, order: tuple[int, ...]
+) -> None:
+    evidence = incident(given).evidence
+    assert election_order(evidence, rank(evidence), designee) == order
 
 
 def test_a_log_end_above_an_unknown_start_counts_as_records() -> None:

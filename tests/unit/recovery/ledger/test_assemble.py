@@ -21,19 +21,15 @@ from breakglass.services.recovery.ledger.sources import LedgerSources, gathered
 from breakglass.services.recovery.rescue.rescue import NOT_SAVED
 from breakglass.services.recovery.timeline.shelf import account_of
 from tests.unit.recovery.ledger import incidents
-from tests.unit.recovery.ledger.incidents import EVENTS, FORKED, LEDGER, ORDERS, SAFE
+from tests.unit.recovery.ledger.incidents import EVENTS, FORKED, LEDGER, ORDERS
 from tests.unit.recovery.replicas import log, offline
 from tests.unit.recovery.timeline import journals
 
 KEPT, BACK, RESCUED, LOST = Fate.KEPT, Fate.PUT_BACK, Fate.RESCUED, Fate.LOST
 
 
-def sources(folder: Path, path: Path) -> LedgerSources:
-    return gathered(account_of(path), folder)
-
-
 def made(folder: Path, path: Path) -> IncidentLedger:
-    return ledger_of(sources(folder, path))
+    return ledger_of(gathered(account_of(path), folder))
 
 
 def of(ledger: IncidentLedger, partition: TopicPartition = LEDGER) -> PartitionLedger:
@@ -60,22 +56,23 @@ def forked(folder: Path, path: Path | None, **rescue: Any) -> Path:
     return journal.path
 
 
-def test_the_whole_incident_adds_up(tmp_path: Path) -> None:
+def elected(folder: Path, **outcome: Any) -> Path:
+    """The journal of ledger-3 without a rescue."""
+    with incidents.begun(folder, FORKED) as journal:
+        incidents.elect(journal, FORKED, **outcome)
+    return journal.path
+
+
+def test_the_whole_incident_adds_up_and_says_who_agreed_to_what(tmp_path: Path) -> None:
     ledger = made(tmp_path, incidents.incident(tmp_path))
     assert figures(ledger) == {KEPT: 165, RESCUED: 50, Fate.WAITING: 12}
     assert (ledger.held, ledger.adds_up, ledger.uncounted) == (227, True, 0)
     assert figures(of(ledger, ORDERS)) == {KEPT: 40}
     assert figures(of(ledger, EVENTS)) == {Fate.WAITING: 12}
+    assert not of(ledger, ORDERS).of_note, "what loses nothing needs no words"
     assert ledger.left_out == ((incidents.CARTS, "STUCK reassignment"),)
-
-
-def test_it_says_who_agreed_to_what_and_by_which_plan(tmp_path: Path) -> None:
-    ledger = made(tmp_path, incidents.incident(tmp_path))
-    assert [consent.phrase for consent in ledger.consents] == [
-        "events-7 lose 3",
-        "orders-0 lose 0",
-        "ledger-3 lose 50 and abandon b3",
-    ]
+    phrases = ["events-7 lose 3", "orders-0 lose 0", "ledger-3 lose 50 and abandon b3"]
+    assert [consent.phrase for consent in ledger.consents] == phrases
     assert {consent.who for consent in ledger.consents} == set(ledger.people)
     assert (ledger.digest, ledger.approved_by) == (incidents.DIGEST, ("grace", "alan"))
 
@@ -111,14 +108,9 @@ def test_a_restore_that_is_not_proved_puts_nothing_back(
 ) -> None:
     path = forked(tmp_path, saved)
     incidents.put_back(tmp_path, saved.parent, result)
-    assert figures(made(tmp_path, path)) == {KEPT: 125, RESCUED: 50}
-
-
-def test_a_restore_of_another_rescue_puts_nothing_back(tmp_path: Path, saved: Path) -> None:
-    path = forked(tmp_path, saved)
     other = saved.parents[2].with_name("20991231T000000.000000Z") / "b2" / "ledger"
     incidents.put_back(tmp_path, other)
-    assert BACK not in made(tmp_path, path).sums
+    assert figures(made(tmp_path, path)) == {KEPT: 125, RESCUED: 50}
 
 
 def test_an_earlier_journal_of_a_restore_says_how_many_and_not_which(
@@ -154,7 +146,7 @@ def test_a_rescue_of_fewer_records_than_the_journal_says_does_not_add_up(
 ) -> None:
     ledger = made(tmp_path, forked(tmp_path, saved, records=60))
     assert not ledger.adds_up
-    assert "60 records of b2 were rescued" in ledger.differences[0]
+    assert len(ledger.differences) == 1
 
 
 def test_an_election_that_cut_off_more_than_was_agreed_does_not_add_up(tmp_path: Path) -> None:
@@ -163,21 +155,17 @@ def test_an_election_that_cut_off_more_than_was_agreed_does_not_add_up(tmp_path:
     lines[1]["items"][0]["price"] = "40"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (difference,) = made(tmp_path, path).differences
-    assert "agreed to lose 40 records, and 50" in difference
+    assert "40" in difference
 
 
-def test_without_rescue_what_is_cut_off_is_lost_with_its_reason(tmp_path: Path) -> None:
-    with incidents.begun(tmp_path, FORKED) as journal:
-        incidents.elect(journal, FORKED)
-    one = of(made(tmp_path, journal.path))
-    assert figures(one) == {KEPT: 125, LOST: 50}
-    assert one.replicas[1].entries[-1].reason.endswith("from 100 on; it was not rescued")
-
-
-def test_a_rescue_that_failed_says_why_records_are_lost(tmp_path: Path) -> None:
-    one = of(made(tmp_path, forked(tmp_path, None, result=NOT_SAVED)))
-    assert figures(one)[LOST] == 50
-    assert one.replicas[1].entries[-1].reason.endswith("its rescue failed: b2 hung")
+def test_what_is_cut_off_without_a_rescue_that_was_whole_is_lost_and_says_why(
+    tmp_path: Path,
+) -> None:
+    without, failed = tmp_path / "without", tmp_path / "failed"
+    ledgers = made(without, elected(without)), made(failed, forked(failed, None, result=NOT_SAVED))
+    assert [figures(ledger) for ledger in ledgers] == [{KEPT: 125, LOST: 50}] * 2
+    reasons = [of(ledger).replicas[1].entries[-1].reason for ledger in ledgers]
+    assert ["b2 hung" in reason for reason in reasons] == [False, True]
 
 
 def test_an_unknown_outcome_leaves_unknown_what_it_would_decide(
@@ -230,7 +218,7 @@ def with_now(sources: LedgerSources, log_now: ReplicaLog | Unknown) -> LedgerSou
 
 
 def test_the_leader_of_now_confirms_or_contradicts(tmp_path: Path, saved: Path) -> None:
-    found = sources(tmp_path, forked(tmp_path, saved))
+    found = gathered(account_of(forked(tmp_path, saved)), tmp_path)
     whole = ledger_of(with_now(found, log(1, (0, 100), (2, 125), (10, 130))))
     assert of(whole).confirmed is True
     shorter = ledger_of(with_now(found, log(1, (0, 100), (10, 130))))
@@ -242,23 +230,13 @@ def test_the_leader_of_now_confirms_or_contradicts(tmp_path: Path, saved: Path) 
     assert of(ledger_of(found)).confirmed is None
 
 
-def test_a_partition_that_somebody_else_elected_since_is_settled_by_its_leader(
-    tmp_path: Path,
-) -> None:
-    with incidents.begun(tmp_path, FORKED) as journal:
-        incidents.elect(journal, FORKED, result="failed", leader=None)
-    found = sources(tmp_path, journal.path)
+def test_a_partition_that_was_elected_since_is_settled_by_its_leader(tmp_path: Path) -> None:
+    path = elected(tmp_path, result="failed", leader=None)
+    found = gathered(account_of(path), tmp_path)
     now = ledger_of(with_now(found, log(2, (0, 100), (1, 150), (12, 160))))
     assert (of(now).leader, figures(now)) == (2, {KEPT: 150, LOST: 25})
 
 
 def test_only_a_recovery_has_a_ledger(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not the journal of a recovery"):
+    with pytest.raises(UsageError):
         made(tmp_path, journals.group_reset(tmp_path))
-
-
-def test_partitions_that_lose_nothing_need_no_words(tmp_path: Path) -> None:
-    with incidents.begun(tmp_path, SAFE) as journal:
-        incidents.elect(journal, SAFE)
-    (one,) = made(tmp_path, journal.path).partitions
-    assert not one.of_note

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 
-from breakglass.services.model import LogContents, PartitionEvidence, Unknown
+from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.ledger.holdings import (
     NOT_WRITTEN,
     Holdings,
     read_holdings,
     written_holdings,
 )
+from tests.unit.recovery.notation import incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
+from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 
 
 def back(evidence: PartitionEvidence) -> Holdings:
@@ -63,8 +63,7 @@ def test_an_unread_replica_keeps_its_reason() -> None:
 
 
 def test_a_corrupt_batch_and_a_compacted_topic_come_back() -> None:
-    led = replace(log(1, (0, 10)), contents=LogContents(6, 6, 6))
-    found = back(offline(led, settings=replace(PLAIN, compacted=True)))
+    found = back(incident("b1 0:10 corrupt6 | compacted").evidence)
     assert (found.replicas[0].corrupt_at, found.approximate) == (6, True)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import LogContents, ReplicaLog, Unknown
+from breakglass.services.model import Unknown
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.ledger.entries import (
     CopiedSpan,
@@ -29,15 +30,16 @@ from tests.unit.recovery.histories import (
     simulated_clusters,
     with_recent_epochs,
 )
+from tests.unit.recovery.notation import incident
 from tests.unit.recovery.random_histories import BROKERS, Life, offline_lives, silences
-from tests.unit.recovery.replicas import log, silent, without_epochs
+from tests.unit.recovery.replicas import log
 
 KEPT, BACK, RESCUED, LOST = Fate.KEPT, Fate.PUT_BACK, Fate.RESCUED, Fate.LOST
 WAITING, UNKNOWN = Fate.WAITING, Fate.UNKNOWN
 
 
-def case(*replicas: ReplicaLog, leader: int | None = 1, **more: object) -> PartitionCase:
-    return replace(PartitionCase(Holdings(replicas), leader), **more)  # type: ignore[arg-type]
+def case(given: str, leader: int | None = 1, **more: Any) -> PartitionCase:
+    return replace(PartitionCase(Holdings(incident(given).evidence.replicas), leader), **more)
 
 
 def figures(found: SettledLogs) -> Mapping[Fate, int]:
@@ -55,73 +57,70 @@ def fates(found: SettledLogs, broker: int) -> list[tuple[int, int, Fate]]:
     return joined
 
 
-FORK = (log(1, (0, 100), (2, 125), hw=100), log(2, (0, 100), (1, 150), hw=100))
+FORK = "b1 0:100 2:125 hw100, b2 0:100 1:150 hw100"
+"""b2's 50 records past 100 are cut off."""
+TAIL = CopiedSpan(2, 100, 150)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param(case(log(1, (0, 9)), log(2, (0, 9))), {KEPT: 9}, id="nothing is cut off"),
-        pytest.param(case(*FORK), {KEPT: 125, LOST: 50}, id="a fork, without rescue"),
+        pytest.param(case("b1 0:9, b2 0:9"), {KEPT: 9}, id="nothing is cut off"),
+        pytest.param(case(FORK), {KEPT: 125, LOST: 50}, id="a fork, without rescue"),
+        pytest.param(case(FORK, rescued=(TAIL,)), {KEPT: 125, RESCUED: 50}, id="a fork, rescued"),
         pytest.param(
-            case(*FORK, rescued=(CopiedSpan(2, 100, 150),)),
-            {KEPT: 125, RESCUED: 50},
-            id="a fork, rescued",
-        ),
-        pytest.param(
-            case(*FORK, rescued=(CopiedSpan(2, 100, 130),)),
+            case(FORK, rescued=(CopiedSpan(2, 100, 130),)),
             {KEPT: 125, RESCUED: 30, LOST: 20},
             id="a rescue that was cut short",
         ),
         pytest.param(
             case(
-                *FORK,
-                rescued=(CopiedSpan(2, 100, 150),),
+                FORK,
+                rescued=(TAIL,),
                 put_back=(CopiedSpan(2, 100, 110), CopiedSpan(2, 120, 130)),
             ),
             {KEPT: 125, BACK: 20, RESCUED: 30},
             id="some put back",
         ),
         pytest.param(
-            case(*FORK, doubtful=(CopiedSpan(2, 100, 150, "the folder is not there"),)),
+            case(FORK, doubtful=(replace(TAIL, says="the folder is not there"),)),
             {KEPT: 125, UNKNOWN: 50},
             id="a rescue that is not there any more",
         ),
         pytest.param(
-            case(
-                log(1, (0, 10)),
-                log(2, (0, 10), (1, 20)),
-                log(3, (0, 10), (1, 15)),
-                rescued=(CopiedSpan(2, 10, 20),),
-            ),
+            case("b1 0:10, b2 0:10 1:20, b3 0:10 1:15", rescued=(CopiedSpan(2, 10, 20),)),
             {KEPT: 10, RESCUED: 10},
             id="a record of two replicas counts once, and one copy of it is enough",
         ),
         pytest.param(
-            case(log(1, (0, 30), start=20), log(2, (0, 30)), rescued=(CopiedSpan(2, 0, 15),)),
+            case("b1 0:30 from20, b2 0:30", rescued=(CopiedSpan(2, 0, 15),)),
             {KEPT: 10, RESCUED: 15, LOST: 5},
             id="a head before the leader's log start",
         ),
         pytest.param(
-            case(*FORK, leader=None, elected=False, rescued=(CopiedSpan(2, 100, 150),)),
+            case(FORK, leader=None, elected=False, rescued=(TAIL,)),
             {WAITING: 175},
-            id="nobody was elected: nothing is cut off",
+            id="none was elected: nothing is cut off",
         ),
         pytest.param(
             case(
-                *FORK, leader=None, elected=Unknown("no answer"), rescued=(CopiedSpan(2, 100, 120),)
+                FORK, leader=None, elected=Unknown("no answer"), rescued=(CopiedSpan(2, 100, 120),)
             ),
             {RESCUED: 20, UNKNOWN: 155},
-            id="nobody knows whether somebody was elected: copies are there all the same",
+            id="it is unknown whether one was elected: copies are there all the same",
+        ),
+        pytest.param(case(FORK, leader=3), {UNKNOWN: 175}, id="the leader was not read"),
+        pytest.param(case("b1 empty, b2 0:5"), {LOST: 5}, id="an empty leader"),
+        pytest.param(case("b1 0:9, b3 down"), {KEPT: 9}, id="an unread replica is in no sum"),
+        pytest.param(
+            PartitionCase(Holdings((log(1, (0, 30), start=20), log(2, (0, 30))), tiered=True), 1),
+            {KEPT: 30},
+            id="remote storage keeps what is before the leader's local log",
         ),
         pytest.param(
-            case(*FORK, leader=3),
-            {UNKNOWN: 175},
-            id="the leader is a replica that nobody read",
-        ),
-        pytest.param(case(log(1), log(2, (0, 5))), {LOST: 5}, id="an empty leader"),
-        pytest.param(
-            case(log(1, (0, 9)), silent(3)), {KEPT: 9}, id="an unread replica is in no sum"
+            case(f"{FORK}, b3 down", leader=3, now=log(3, (0, 100), (1, 140), (5, 150))),
+            {KEPT: 140, LOST: 35},
+            id="a leader that was not read is asked now",
         ),
     ],
 )
@@ -135,9 +134,7 @@ def test_each_record_has_one_fate(given: PartitionCase, expected: Mapping[Fate, 
 def test_each_offset_of_each_replica_is_accounted_for() -> None:
     found = settled(
         case(
-            log(1, (0, 30), (3, 40), start=20),
-            log(2, (0, 30), (2, 50), start=5),
-            log(4, (0, 12)),
+            "b1 0:30 3:40 from20, b2 0:30 2:50 from5, b4 0:12",
             rescued=(CopiedSpan(2, 5, 20), CopiedSpan(2, 35, 50)),
         )
     )
@@ -147,60 +144,39 @@ def test_each_offset_of_each_replica_is_accounted_for() -> None:
 
 
 def test_committed_and_uncommitted_are_counted_apart_and_add_up() -> None:
-    unsure = Unknown("lost in an unclean stop")
-    found = settled(
-        case(log(1, (0, 10), hw=8), log(2, (0, 10), (1, 30), hw=20), log(4, (2, 5), hw=unsure))
-    )
+    found = settled(case("b1 0:10 hw8, b2 0:10 1:30 hw20, b4 2:5 hw?"))
     kept, lost = found.sums[KEPT], found.sums[LOST]
     assert (kept.committed, kept.uncommitted, kept.unproven) == (10, 0, 0)
     assert (lost.committed, lost.uncommitted, lost.unproven) == (10, 10, 5)
 
 
 def test_records_whose_identity_is_not_known_are_in_no_sum_and_are_named() -> None:
-    found = settled(case(log(1, (0, 10)), without_epochs(2, 30)))
+    found = settled(case("b1 0:10, b2 end30"))
     assert figures(found) == {KEPT: 10}
     assert isinstance(found.held, Unknown)
-    assert found.uncounted == ("b2: b2: READ on the topic is missing",)
+    assert [one.partition(":")[0] for one in found.uncounted] == ["b2"]
     assert fates(found, 2) == [(0, 10, UNKNOWN), (10, 30, LOST)]
 
 
 def test_a_corrupt_batch_of_the_leader_ends_what_is_kept() -> None:
-    led = replace(log(1, (0, 10)), contents=LogContents(6, 6, 6))
-    found = settled(case(led, log(2, (0, 8)), rescued=(CopiedSpan(2, 6, 8),)))
+    found = settled(case("b1 0:10 corrupt6, b2 0:8", rescued=(CopiedSpan(2, 6, 8),)))
     assert fates(found, 1) == [(0, 6, KEPT), (6, 8, RESCUED), (8, 10, LOST)]
     assert figures(found) == {KEPT: 6, RESCUED: 2, LOST: 2}
 
 
-def test_remote_storage_keeps_what_is_before_the_leaders_local_log() -> None:
-    holdings = Holdings((log(1, (0, 30), start=20), log(2, (0, 30))), tiered=True)
-    assert figures(settled(PartitionCase(holdings, 1))) == {KEPT: 30}
-
-
-def test_the_leader_of_now_confirms_what_was_kept() -> None:
-    now = log(1, (0, 100), (2, 125), (4, 140))
-    found = settled(case(*FORK, now=now))
-    assert figures(found) == {KEPT: 125, LOST: 50}
-    assert (found.gone, found.cut_off, found.unconfirmed) == (0, 50, "")
-
-
-def test_what_the_leader_of_now_does_not_have_is_not_kept() -> None:
-    now = log(1, (0, 100), (2, 110), (4, 140), start=30)
-    found = settled(case(*FORK, now=now))
-    assert fates(found, 1) == [(0, 30, LOST), (30, 110, KEPT), (110, 125, LOST)]
-    assert figures(found) == {KEPT: 80, LOST: 95}
-    assert (found.gone, found.cut_off) == (45, 50)
-    assert "begins at 30 now" in found.replicas[0].entries[0].reason
-
-
-def test_a_leader_that_nobody_read_is_asked_now() -> None:
-    unread = silent(3)
-    found = settled(case(*FORK, unread, leader=3, now=log(3, (0, 100), (1, 140), (5, 150))))
-    assert figures(found) == {KEPT: 140, LOST: 35}
+def test_the_leader_of_now_confirms_what_was_kept_and_what_it_lacks_is_lost() -> None:
+    whole = settled(case(FORK, now=log(1, (0, 100), (2, 125), (4, 140))))
+    assert figures(whole) == {KEPT: 125, LOST: 50}
+    assert (whole.gone, whole.cut_off, whole.unconfirmed) == (0, 50, "")
+    less = settled(case(FORK, now=log(1, (0, 100), (2, 110), (4, 140), start=30)))
+    assert fates(less, 1) == [(0, 30, LOST), (30, 110, KEPT), (110, 125, LOST)]
+    assert figures(less) == {KEPT: 80, LOST: 95}
+    assert (less.gone, less.cut_off) == (45, 50)
 
 
 def test_without_an_answer_of_now_the_election_is_believed() -> None:
     recent = with_recent_epochs(log(1, (0, 100), (2, 125), (4, 140)), 1)
-    found = settled(case(*FORK, now=recent))
+    found = settled(case(FORK, now=recent))
     assert figures(found)[KEPT] == 125
     assert found.unconfirmed
 
@@ -258,7 +234,7 @@ def test_r10_sums_are_those_of_every_record_counted(
             holdings_of(cluster.evidence()), leader, rescued=tuple(saved), put_back=tuple(back)
         )
     )
-    universe = set[Record]().union(*(disk.records for disk in cluster.disks))
+    universe = cluster.records
     assert found.held == len(universe)
     assert not found.differences
     expected = brute(
@@ -285,7 +261,7 @@ def test_committed_is_what_a_holder_has_below_its_high_watermark(
     cluster: SimulatedCluster, leader: int
 ) -> None:
     found = settled(PartitionCase(holdings_of(cluster.evidence()), leader))
-    universe = set[Record]().union(*(disk.records for disk in cluster.disks))
+    universe = cluster.records
     committed = {record for disk in cluster.disks for record in disk.records if record[1] < disk.hw}
     together = total_of(found.sums)
     assert (together.committed, together.unproven) == (len(committed), 0)
@@ -308,7 +284,7 @@ def test_the_leader_of_now_settles_what_is_still_there(
     cluster: SimulatedCluster, leader: int, written: int, expired: int
 ) -> None:
     held = holdings_of(cluster.evidence())
-    universe = set[Record]().union(*(disk.records for disk in cluster.disks))
+    universe = cluster.records
     kept_then = cluster.disks[leader - 1].records
     cluster.elect(leader - 1)
     cluster.append(written)

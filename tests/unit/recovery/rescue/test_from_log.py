@@ -8,7 +8,8 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -91,6 +92,8 @@ def test_whole_partitions_are_saved_and_the_folder_is_as_it_was(logs: Path, tmp_
     before = everything(logs)
     ended = rescue(logs, tmp_path / "saved", "--json")
     assert ended.code == 0, ended.err
+    for name in ("__cluster_metadata-0", f"orders-2.{'0' * 32}-delete"):
+        assert name in ended.err, "it is passed over and named"
     assert everything(logs) == before
     told = saved(ended)
     assert set(told) == {"orders-0", "orders-1", "my-clicks-12"}
@@ -102,12 +105,6 @@ def test_whole_partitions_are_saved_and_the_folder_is_as_it_was(logs: Path, tmp_
     identity = manifest(told["orders-0"]["path"]).identity
     assert (identity.cluster_id, identity.topic_id) == (CLUSTER, TOPIC_ID)
     assert identity.origin["rescued from broker"] == "7"
-
-
-def test_what_is_no_replica_is_passed_over_and_named(logs: Path, tmp_path: Path) -> None:
-    said = rescue(logs, tmp_path / "saved").err
-    assert "passed over: __cluster_metadata-0" in said
-    assert f"passed over: orders-2.{'0' * 32}-delete" in said
 
 
 def test_one_topic_or_one_replica_can_be_named(logs: Path, tmp_path: Path) -> None:
@@ -130,7 +127,6 @@ def test_a_folder_that_does_not_say_whose_it_is_is_saved_all_the_same(
     assert path.parts[-3:] == ("log", "orders", "0")
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -155,60 +151,65 @@ def test_a_fifo_in_place_of_a_file_keeps_nobody_waiting(
     assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
 
 
-class TestDamage:
-    def spoil(self, path: Path, at: int, content: bytes) -> None:
-        data = bytearray(path.read_bytes())
-        data[at : at + len(content)] = content
-        path.write_bytes(data)
+def spoil(path: Path, at: int, content: bytes) -> None:
+    data = bytearray(path.read_bytes())
+    data[at : at + len(content)] = content
+    path.write_bytes(data)
 
-    def test_a_damaged_batch_is_missing_with_its_offsets_and_all_others_are_there(
-        self, logs: Path, tmp_path: Path
-    ) -> None:
-        size = len(tens(0, 10)[0])
-        self.spoil(logs / "orders-0" / f"{0:020}.log", 3 * size + 80, b"\xff\x00\xff")
-        ended = rescue(logs, tmp_path / "saved", "--topics", "orders", "--json")
-        assert ended.code == 1
-        told = saved(ended)["orders-0"]
-        assert (told["rescued"], told["records"]) == (False, 190)
-        assert [(one["start"], one["end"]) for one in told["missing"]] == [(30, 40)]
-        assert offsets(told["path"]) == [*range(30), *range(40, 200)]
-        assert "orders-0  offsets 30-39 are missing" in ended.err
-        (partition, _) = manifest(told["path"]).partitions
-        assert [gap for segment in partition.segments for gap in segment.gaps] == [
-            Gap(30, 40, GapReason.LOST)
-        ]
 
-    def test_a_segment_that_is_gone_is_named(self, logs: Path, tmp_path: Path) -> None:
-        write(logs / "orders-0", 300, tens(300, 310))
-        ended = rescue(logs, tmp_path / "saved", "--json")
-        assert ended.code == 1
-        told = saved(ended)["orders-0"]
-        assert [(one["start"], one["end"]) for one in told["missing"]] == [(200, 300)]
-        assert offsets(told["path"]) == [*range(200), *range(300, 310)]
+def damaged_batch(logs: Path) -> None:
+    spoil(logs / "orders-0" / f"{0:020}.log", 3 * len(tens(0, 10)[0]) + 80, b"\xff\x00\xff")
 
-    def test_offsets_that_the_cleaner_removed_are_no_damage(
-        self, logs: Path, tmp_path: Path
-    ) -> None:
-        write(logs / "orders-0", 300, tens(300, 310))
-        (logs / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 200\n")
-        assert rescue(logs, tmp_path / "saved").code == 0
 
-    @pytest.mark.parametrize("cut", [1, 40, 100])
-    def test_a_torn_end_is_named(self, logs: Path, tmp_path: Path, cut: int) -> None:
-        last = logs / "orders-0" / f"{100:020}.log"
-        last.write_bytes(last.read_bytes()[:-cut])
-        ended = rescue(logs, tmp_path / "saved", "--json")
-        assert ended.code == 1
-        told = saved(ended)["orders-0"]
-        assert offsets(told["path"]) == list(range(190))
-        assert not told["rescued"]
+def segment_gone(logs: Path) -> None:
+    write(logs / "orders-0", 300, tens(300, 310))
 
-    def test_a_length_that_is_damaged_at_the_end_is_named(self, logs: Path, tmp_path: Path) -> None:
-        last = logs / "orders-1" / f"{50:020}.log"
-        self.spoil(last, len(tens(50, 60)[0]) + 8, struct.pack(">i", 2**30))
-        ended = rescue(logs, tmp_path / "saved", "--json")
-        assert ended.code == 1
-        assert "its length is damaged" in saved(ended)["orders-1"]["reason"]
+
+def torn_end(logs: Path, cut: int = 40) -> None:
+    last = logs / "orders-0" / f"{100:020}.log"
+    last.write_bytes(last.read_bytes()[:-cut])
+
+
+def damaged_length(logs: Path) -> None:
+    last = logs / "orders-0" / f"{100:020}.log"
+    spoil(last, 9 * len(tens(0, 10)[0]) + 8, struct.pack(">i", 2**30))
+
+
+@pytest.mark.parametrize(
+    ("damage", "missing", "kept"),
+    [
+        pytest.param(damaged_batch, [(30, 40)], [*range(30), *range(40, 200)], id="a batch"),
+        pytest.param(segment_gone, [(200, 300)], [*range(200), *range(300, 310)], id="a segment"),
+        pytest.param(partial(torn_end, cut=1), None, range(190), id="the last byte"),
+        pytest.param(partial(torn_end, cut=40), None, range(190), id="records of the last batch"),
+        pytest.param(partial(torn_end, cut=100), None, range(190), id="a head of the last batch"),
+        pytest.param(damaged_length, None, range(190), id="a length at the end"),
+    ],
+)
+def test_what_is_damaged_is_missing_and_named_and_all_else_is_there(
+    logs: Path,
+    tmp_path: Path,
+    damage: Callable[[Path], None],
+    missing: list[tuple[int, int]] | None,
+    kept: Sequence[int],
+) -> None:
+    damage(logs)
+    ended = rescue(logs, tmp_path / "saved", "--topics", "orders", "--json")
+    told = saved(ended)["orders-0"]
+    assert (ended.code, told["rescued"], told["records"]) == (1, False, len(kept))
+    assert offsets(told["path"]) == list(kept)
+    assert told["missing"] or told["reason"]
+    if missing:
+        assert [(one["start"], one["end"]) for one in told["missing"]] == missing
+        segments = manifest(told["path"]).partitions[0].segments
+        lost = [gap for segment in segments for gap in segment.gaps]
+        assert lost == [Gap(*span, GapReason.LOST) for span in missing]
+
+
+def test_offsets_that_the_cleaner_removed_are_no_damage(logs: Path, tmp_path: Path) -> None:
+    write(logs / "orders-0", 300, tens(300, 310))
+    (logs / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 200\n")
+    assert rescue(logs, tmp_path / "saved").code == 0
 
 
 class TestABrokerThatRuns:
@@ -228,7 +229,7 @@ class TestABrokerThatRuns:
         for folder in (logs, logs / "orders-0"):
             ended = rescue(folder, tmp_path / "saved")
             assert ended.code == 3
-            assert f"a broker runs on {folder} (process {broker} holds its .lock)" in ended.err
+            assert f"process {broker} " in ended.err
         assert not (tmp_path / "saved").exists()
         assert rescue(logs, tmp_path / "saved", "--while-running").code == 0
 
@@ -263,7 +264,7 @@ def test_a_folder_of_no_partitions_is_refused(tmp_path: Path) -> None:
 def test_a_full_disk_is_refused_before_anything_is_written(logs: Path, tmp_path: Path) -> None:
     source = read_broker_folder(logs)
     rescue = LogRescue(source, tmp_path / "saved", free=lambda _: RESERVE_BYTES)
-    with pytest.raises(StorageError, match=r"bytes of logs need about .* are free: free space"):
+    with pytest.raises(StorageError):
         list(rescue.run(source.replicas))
     assert not (tmp_path / "saved").exists()
 
@@ -271,48 +272,48 @@ def test_a_full_disk_is_refused_before_anything_is_written(logs: Path, tmp_path:
 def test_ids_and_names_are_read_as_brokers_write_them(logs: Path) -> None:
     found = read_broker_folder(logs)
     assert (found.cluster_id, found.broker, found.name) == (CLUSTER, 7, "b7")
-    assert [str(replica.partition) for replica in found.replicas] == [
-        "my-clicks-12",
-        "orders-0",
-        "orders-1",
-    ]
+    partitions = [str(replica.partition) for replica in found.replicas]
+    assert partitions == ["my-clicks-12", "orders-0", "orders-1"]
     assert {replica.topic_id for replica in found.replicas} == {TOPIC_ID, None}
 
 
-class TestWrittenEpochs:
-    """As the broker's checkpoint has them: only a whole one is believed."""
+def test_each_written_epoch_ends_where_the_next_begins_and_the_last_with_the_log(
+    logs: Path,
+) -> None:
+    (logs / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 150\n5 200\n")
+    found = written_epochs(logs / "orders-0", 200)
+    assert isinstance(found, EpochHistory)
+    assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
 
-    def test_each_ends_where_the_next_begins_and_the_last_with_the_log(self, logs: Path) -> None:
-        (logs / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 150\n5 200\n")
-        found = written_epochs(logs / "orders-0", 200)
-        assert isinstance(found, EpochHistory)
-        assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
 
-    @pytest.mark.parametrize(
-        "content",
-        ["", "0\n2\n0 0\n", "1\n1\n0 0\n", "0\n1\nx y\n", "0\n2\n3 0\n2 100\n", "0\n0\n"],
-    )
-    def test_a_damaged_checkpoint_proves_nothing(self, logs: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [None, "", "0\n2\n0 0\n", "1\n1\n0 0\n", "0\n1\nx y\n", "0\n2\n3 0\n2 100\n", "0\n0\n"],
+)
+def test_a_checkpoint_of_epochs_that_is_not_whole_proves_nothing(
+    logs: Path, content: str | None
+) -> None:
+    if content is not None:
         (logs / "orders-0" / "leader-epoch-checkpoint").write_text(content)
-        assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
-
-    def test_none_proves_nothing(self, logs: Path) -> None:
-        assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
+    assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
 
 
-def test_from_an_offset_on_a_batch_that_begins_before_is_cut(logs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("start", "kept"),
+    [
+        pytest.param(155, range(155, 200), id="a batch that begins before is cut"),
+        pytest.param(200, (), id="of what the leader holds whole nothing is saved"),
+    ],
+)
+def test_a_log_is_saved_from_an_offset_on(
+    logs: Path, tmp_path: Path, start: int, kept: Sequence[int]
+) -> None:
     source = read_broker_folder(logs / "orders-0")
-    starts = {source.replicas[0].partition: 155}
+    starts = {source.replicas[0].partition: start}
     ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
-    assert (copied.start, copied.end, copied.records, copied.whole) == (155, 200, 45, True)
-    assert offsets(str(copied.path)) == list(range(155, 200))
-
-
-def test_of_what_the_leader_holds_whole_nothing_is_saved(logs: Path, tmp_path: Path) -> None:
-    source = read_broker_folder(logs / "orders-0")
-    starts = {source.replicas[0].partition: 200}
-    ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
-    assert (copied.path, copied.records, copied.whole) == (None, 0, True)
+    assert (copied.start, copied.end, copied.records) == (start, 200, len(kept))
+    assert copied.whole
+    assert (offsets(str(copied.path)) if copied.path else []) == list(kept)
 
 
 def replaced(path: Path, _: Path) -> None:

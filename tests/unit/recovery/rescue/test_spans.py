@@ -9,21 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.model import PartitionEvidence, ReplicaLog, Unknown
+from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.judgement.loss import loss_of
 from breakglass.services.recovery.judgement.ranking import readable
-from breakglass.services.recovery.rescue.spans import AtRisk, Share, Span, shares_of
+from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
 from tests.unit.recovery.histories import (
     Record,
     SimulatedCluster,
     simulated_clusters,
     with_recent_epochs,
 )
+from tests.unit.recovery.notation import blocks, incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
+from tests.unit.recovery.replicas import PLAIN, log, offline, without_epochs
 
 Spans = dict[int, list[tuple[int, int]]]
 """By broker."""
+
+
+LOSSES = blocks("losses.txt")
 
 
 def shares(evidence: PartitionEvidence, designee: int) -> tuple[Share, ...]:
@@ -39,85 +43,23 @@ def spans(evidence: PartitionEvidence, designee: int) -> Spans:
     }
 
 
-@pytest.mark.parametrize(
-    ("replicas", "designee", "expected"),
-    [
-        pytest.param([log(1, (0, 100)), log(2, (0, 100))], 1, {}, id="nothing is cut off"),
-        pytest.param([log(1, (0, 100)), log(2, (0, 150))], 1, {2: [(100, 150)]}, id="a tail"),
-        pytest.param(
-            [log(1, (0, 100), (2, 125)), log(2, (0, 100), (1, 150)), silent(3)],
-            1,
-            {2: [(100, 150)]},
-            id="the tail past the divergence, though the log is longer by less",
-        ),
-        pytest.param(
-            [log(1, (0, 100), start=40), log(2, (0, 100), start=10)],
-            1,
-            {2: [(10, 40)]},
-            id="a head",
-        ),
-        pytest.param(
-            [log(1, (0, 100), start=40), log(2, (0, 120), start=10)],
-            1,
-            {2: [(10, 40), (100, 120)]},
-            id="head and tail",
-        ),
-        pytest.param(
-            [log(1, (0, 100), start=60), log(2, (0, 50), start=5)],
-            1,
-            {2: [(5, 50)]},
-            id="a log that ends before the chosen one starts",
-        ),
-        pytest.param(
-            [log(1), log(2, (0, 80)), log(3, (0, 60))], 1, {2: [(0, 80)]}, id="the chosen is EMPTY"
-        ),
-        pytest.param(
-            [log(1, (0, 100)), log(2, (0, 130)), log(3, (0, 150))],
-            1,
-            {3: [(100, 150)]},
-            id="what a longer replica holds too is taken once",
-        ),
-        pytest.param(
-            [log(1, (0, 9), (5, 12)), log(2, (0, 9), (1, 20)), log(3, (0, 9), (2, 30))],
-            1,
-            {2: [(9, 20)], 3: [(9, 30)]},
-            id="tails of different lineages are both taken",
-        ),
-        pytest.param(
-            [log(1, (0, 9)), log(2, (0, 20), (1, 30)), log(3, (0, 20), (2, 40))],
-            1,
-            {2: [(20, 30)], 3: [(9, 40)]},
-            id="the common part of two tails once, then each its own",
-        ),
-        pytest.param([silent(1, fenced=False), log(2, (0, 9))], 1, {2: [(0, 9)]}, id="unread"),
-        pytest.param([log(1, (0, 9)), silent(2)], 1, {}, id="an unread replica has no share"),
-    ],
-)
+@pytest.mark.parametrize(("given", "loss", "saved"), LOSSES.values(), ids=LOSSES)
 def test_each_losing_replica_gives_what_the_election_cuts_off(
-    replicas: list[ReplicaLog], designee: int, expected: Spans
+    given: str, loss: str, saved: str
 ) -> None:
-    assert spans(offline(*replicas), designee) == expected
+    found = spans(incident(given).evidence, int(loss.split()[0].removeprefix("b")))
+    taken = [f"b{broker} {start}-{end}" for broker in found for start, end in found[broker]]
+    assert saved == f"saved: {', '.join(taken) or 'nothing'}"
 
 
-def test_replicas_of_a_compacted_topic_clean_for_themselves_so_each_is_taken() -> None:
-    compacted = replace(PLAIN, compacted=True)
-    evidence = offline(log(1, (0, 9)), log(2, (0, 20)), log(3, (0, 30)), settings=compacted)
-    assert spans(evidence, 1) == {2: [(9, 20)], 3: [(9, 30)]}
-
-
-def test_remote_storage_keeps_the_head_of_a_tiered_topic() -> None:
+@pytest.mark.parametrize(
+    ("tiered", "expected"), [(True, {}), (Unknown("settings were not read"), {2: [(10, 40)]})]
+)
+def test_remote_storage_keeps_the_head_of_a_topic_that_is_known_to_be_tiered(
+    tiered: bool | Unknown, expected: Spans
+) -> None:
     replicas = log(1, (0, 100), start=40), log(2, (0, 100), start=10)
-    assert spans(offline(*replicas, settings=replace(PLAIN, tiered=True)), 1) == {}
-
-
-def test_where_tiering_is_unknown_the_head_is_taken() -> None:
-    replicas = log(1, (0, 100), start=40), log(2, (0, 100), start=10)
-    untold = replace(PLAIN, tiered=Unknown("settings were not read"))
-    assert spans(offline(*replicas, settings=untold), 1) == {2: [(10, 40)]}
-
-
-def test_where_the_divergence_is_unknown_the_whole_log_is_taken() -> None:
-    assert spans(offline(log(1, (0, 100)), without_epochs(2, 90)), 1) == {2: [(0, 90)]}
+    assert spans(offline(*replicas, settings=replace(PLAIN, tiered=tiered)), 1) == expected
 
 
 def test_where_the_chosen_log_start_is_unknown_all_before_its_end_may_be_a_head() -> None:
@@ -148,8 +90,10 @@ def test_exactly_what_only_losers_hold_is_taken_and_each_record_once(
 ) -> None:
     evidence = cluster.evidence()
     for chosen in cluster.disks:
-        lost = set().union(*(d.records for d in cluster.disks if d is not chosen)) - chosen.records
-        found = records_of(cluster, shares(evidence, chosen.broker))
+        lost = cluster.lost_without(chosen)
+        taken = shares(evidence, chosen.broker)
+        found = records_of(cluster, taken)
+        assert sum(share.offsets for share in taken) == len(found)
         if isinstance(loss_of(evidence, chosen.broker).total, Unknown):
             assert lost <= set(found)
         else:
@@ -161,7 +105,7 @@ def test_knowing_less_never_saves_less(cluster: SimulatedCluster, counts: list[i
     whole = cluster.evidence()
     partly = replace(whole, replicas=tuple(map(with_recent_epochs, whole.replicas, cycle(counts))))
     for chosen in cluster.disks:
-        lost = set().union(*(d.records for d in cluster.disks if d is not chosen)) - chosen.records
+        lost = cluster.lost_without(chosen)
         assert lost <= set(records_of(cluster, shares(partly, chosen.broker)))
 
 
@@ -189,9 +133,3 @@ def test_something_is_taken_wherever_the_loss_is_not_known_to_be_nothing(
             chosen = evidence.replica(designee)
             own = chosen is not None and readable(chosen) is not chosen
             assert found == () if loss == 0 else found != () or own
-
-
-def test_a_share_counts_its_offsets() -> None:
-    evidence = offline(log(1, (0, 100), start=40), log(2, (0, 120), start=10))
-    (share,) = shares(evidence, 1)
-    assert (share.offsets, share.spans) == (50, (Span(10, 40), Span(100, 120)))

@@ -16,7 +16,7 @@ from breakglass.services.recovery.acts.resume import open_journals
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.unfinished import consented
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.unit.recovery.guarded.conftest import AgreedRun, Session
+from tests.unit.recovery.guarded.conftest import Session
 
 PHRASE = "2 partitions lose 0 and abandon b3"
 
@@ -42,15 +42,11 @@ def killed(session: Session, monkeypatch: pytest.MonkeyPatch, owner: type, step:
     return journal.path
 
 
-def resume(session: Session, path: Path, *, undo: bool = False) -> AgreedRun:
-    return session.resumed(path, undo=undo)
-
-
 def test_what_was_agreed_to_is_finished_without_another_phrase(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = killed(session, monkeypatch, ElectionClient, "elect")
-    resumed = resume(session, path)
+    resumed = session.resumed(path)
     assert resumed.phrases == []
     outcomes = resumed.run(())
     assert [outcome.result for outcome in outcomes] == [RecoveryResult.ELECTED] * 2
@@ -63,7 +59,7 @@ def test_what_was_not_agreed_to_needs_its_phrase(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = killed(session, monkeypatch, Journal, "consent")
-    resumed = resume(session, path)
+    resumed = session.resumed(path)
     assert resumed.phrases == [PHRASE]
     with pytest.raises(ConsentMissing):
         resumed.run(())
@@ -75,38 +71,33 @@ def test_a_consent_to_undo_is_none_to_elect(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = killed(session, monkeypatch, Journal, "consent")
-    resume(session, path, undo=True).run(("undo 2 partitions",))
+    session.resumed(path, undo=True).run(("undo 2 partitions",))
     view = read(path)
     assert (view.result, consented(view)) == ("undone", False)
-    assert resume(session, path).phrases == [PHRASE]
+    assert session.resumed(path).phrases == [PHRASE]
 
 
 def test_orders_are_put_back_where_nobody_leads(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = killed(session, monkeypatch, ElectionClient, "elect")
-    resumed = resume(session, path, undo=True)
+    resumed = session.resumed(path, undo=True)
     assert (resumed.phrases, resumed.frozen.plan.subject.wanted) == ([], ())
     outcomes = resumed.run(())
     assert {outcome.result for outcome in outcomes} == {RecoveryResult.UNDONE}
     assert session.endings == ["undone"]
 
 
-def test_a_resume_runs_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    resumed = resume(session, killed(session, monkeypatch, ElectionClient, "elect"))
-    resumed.run(())
-    with pytest.raises(AlreadyRunning):
-        resumed.run(())
-
-
-def test_a_journal_that_went_on_since_is_looked_at_again(
+def test_a_resume_runs_once_and_not_after_its_journal_went_on(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = killed(session, monkeypatch, ElectionClient, "elect")
-    first, second = resume(session, path), resume(session, path)
+    first, second = session.resumed(path), session.resumed(path)
     first.run(())
+    with pytest.raises(AlreadyRunning):
+        first.run(())
     sent = session.controller.steps
-    with pytest.raises(EvidenceChanged, match="was written to since"):
+    with pytest.raises(EvidenceChanged):
         second.run(())
     assert session.controller.steps == sent
 
@@ -121,5 +112,5 @@ def test_only_elections_that_are_not_done_are_open(
     views, unreadable = open_journals(CLUSTER_ID, session.state)
     assert [view.path for view in views] == [path]
     assert [journal.path.name for journal in unreadable] == ["broken.jsonl"]
-    resume(session, path).run(())
+    session.resumed(path).run(())
     assert open_journals(CLUSTER_ID, session.state)[0] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.errors import StorageError
-from breakglass.services.model import LogDir, PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.model import LogDir, TopicPartition, Unknown
 from breakglass.services.recovery.rescue.results import (
     BYTES_A_RECORD,
     MARGIN,
@@ -21,19 +21,16 @@ from breakglass.services.recovery.rescue.results import (
 from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
 from tests.unit.recovery.replicas import log, offline
 
+ORDERS = TopicPartition("orders", 3)
 
-def tail(
-    topic: str = "orders", *, records: int = 50, size: int | Unknown | None = 150_000
-) -> tuple[Share, ...]:
-    """A tail of *records* on a replica of 100 more, whose log takes *size* bytes."""
-    told: LogDir | Unknown = (
-        Unknown("not allowed: needs DESCRIBE on CLUSTER")
-        if size is None
-        else LogDir("/kafka", online=True, size=size)
+
+def tail(topic: str = "orders", *, size: int | Unknown | None = 150_000) -> tuple[Share, ...]:
+    """A tail of 50 records on a replica of 100 more, whose log takes *size* bytes."""
+    unread = Unknown("not allowed: needs DESCRIBE on CLUSTER")
+    told = unread if size is None else LogDir("/kafka", online=True, size=size)
+    found = shares_of(
+        AtRisk(offline(log(1, (0, 100)), replace(log(2, (0, 150)), log_dir=told), topic=topic), 1)
     )
-    loser = replace(log(2, (0, 100 + records)), log_dir=told)
-    evidence: PartitionEvidence = offline(log(1, (0, 100)), loser, topic=topic)
-    found = shares_of(AtRisk(evidence, 1))
     assert not isinstance(found, Unknown)
     return found
 
@@ -43,7 +40,7 @@ def room_for(*sizes: float) -> int:
 
 
 def test_a_tail_is_estimated_by_its_part_of_the_log_and_what_the_format_adds() -> None:
-    (share,) = tail(records=50, size=150_000)
+    (share,) = tail()
     assert estimate(share) == 50_000 + 50 * BYTES_A_RECORD
 
 
@@ -54,17 +51,14 @@ def test_a_log_of_unknown_size_has_no_estimate(size: int | Unknown | None) -> No
 
 
 def test_what_fits_is_not_refused(tmp_path: Path) -> None:
-    orders = TopicPartition("orders", 3)
     free = room_for(50_000 + 50 * BYTES_A_RECORD)
-    assert without_room({orders: tail()}, tmp_path, lambda _: free) == {}
+    assert without_room({ORDERS: tail()}, tmp_path, lambda _: free) == {}
 
 
 def test_what_does_not_fit_is_refused_with_both_figures_and_the_folder(tmp_path: Path) -> None:
-    orders = TopicPartition("orders", 3)
-    refused = without_room({orders: tail(size=90 * 10**9)}, tmp_path, lambda _: 10**9)
-    assert set(refused) == {orders}
-    assert "it needs about 36,001 MB and 933 MB may be used" in refused[orders]
-    assert str(tmp_path) in refused[orders]
+    refused = without_room({ORDERS: tail(size=90 * 10**9)}, tmp_path, lambda _: 10**9)
+    assert set(refused) == {ORDERS}
+    assert all(part in refused[ORDERS] for part in ("36,001 MB", "933 MB", str(tmp_path)))
 
 
 def test_the_others_go_on_in_their_order(tmp_path: Path) -> None:
@@ -75,14 +69,13 @@ def test_the_others_go_on_in_their_order(tmp_path: Path) -> None:
 
 
 def test_a_disk_below_its_reserve_takes_nothing_not_even_of_unknown_size(tmp_path: Path) -> None:
-    orders = TopicPartition("orders", 3)
-    refused = without_room({orders: tail(size=None)}, tmp_path, lambda _: RESERVE_BYTES - 1)
-    assert set(refused) == {orders}
+    refused = without_room({ORDERS: tail(size=None)}, tmp_path, lambda _: RESERVE_BYTES - 1)
+    assert set(refused) == {ORDERS}
 
 
 def test_the_reserve_is_kept_while_a_rescue_is_under_way(tmp_path: Path) -> None:
     require_reserve(tmp_path, lambda _: RESERVE_BYTES)
-    with pytest.raises(StorageError, match="free space there or name another folder"):
+    with pytest.raises(StorageError):
         require_reserve(tmp_path, lambda _: RESERVE_BYTES - 1)
 
 

@@ -26,29 +26,18 @@ from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run
 
 PHRASE = "3 partitions lose 0 and abandon b3"
+ELECTED, NOT_ATTEMPTED = RecoveryResult.ELECTED, RecoveryResult.NOT_ATTEMPTED
 
 
-def test_everything_that_happens_is_told_in_order(session: Session) -> None:
+def test_everything_that_happens_is_reported_in_order_and_journalled(session: Session) -> None:
     session.offline(count=3)
-    outcomes = session.election(session.wanted()).run([PHRASE])
-    assert [outcome.result for outcome in outcomes] == [RecoveryResult.ELECTED] * 3
-    assert [type(event) for event in session.told] == [
-        JournalOpened,
-        Armed,
-        BatchBegun,
-        OutcomesReported,
-        BatchBegun,
-        OutcomesReported,
-    ]
+    outcomes = session.election(session.wanted(), digest="abc").run([PHRASE])
+    assert [outcome.result for outcome in outcomes] == [ELECTED] * 3
+    reported = [JournalOpened, Armed, *2 * [BatchBegun, OutcomesReported]]
+    assert [type(event) for event in session.told] == reported
     batches = [len(event.partitions) for event in session.told if isinstance(event, BatchBegun)]
     assert batches == [1, 2], "the canary first"
-    assert session.endings == ["succeeded"]
-    assert session.leaders() == {1}
-
-
-def test_the_journal_that_is_told_holds_plan_and_consent(session: Session) -> None:
-    session.offline(count=3)
-    session.election(session.wanted(), digest="abc").run([PHRASE])
+    assert (session.endings, session.leaders()) == (["succeeded"], {1})
     (journal,) = session.journals()
     (opened,) = (event for event in session.told if isinstance(event, JournalOpened))
     assert (opened.path, journal.result) == (journal.path, "succeeded")
@@ -89,7 +78,7 @@ def test_a_consent_is_good_for_one_run(session: Session) -> None:
     election = session.election(session.wanted())
     election.run([PHRASE])
     sent = session.controller.steps
-    with pytest.raises(AlreadyRunning, match="a consent is good for one run"):
+    with pytest.raises(AlreadyRunning):
         election.run([PHRASE])
     assert session.controller.steps == sent
 
@@ -109,7 +98,7 @@ def test_a_second_attempt_while_one_runs_is_refused(session: Session) -> None:
     def meanwhile() -> None:
         other = threading.Thread(target=again)
         other.start()
-        other.join(10)
+        other.join()
 
     session.controller.next(ElectLeadersRequest, after(meanwhile))
     session.election(wanted).run([PHRASE])
@@ -117,13 +106,13 @@ def test_a_second_attempt_while_one_runs_is_refused(session: Session) -> None:
     assert session.controller.steps.count("elect") == 2, "the canary and the rest"
 
 
-def test_another_process_at_work_is_told(session: Session) -> None:
+def test_while_another_process_changes_the_cluster_nothing_is_elected(session: Session) -> None:
     session.offline()
-    wanted = session.wanted()
+    election = session.election(session.wanted())
     lock = ClusterLock.acquire(CLUSTER_ID, session.state / "locks")
     try:
-        with pytest.raises(AlreadyRunning, match="has been changing cluster"):
-            session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
+        with pytest.raises(AlreadyRunning):
+            election.run(election.phrases)
     finally:
         lock.release()
     assert session.controller.steps == []
@@ -131,10 +120,10 @@ def test_another_process_at_work_is_told(session: Session) -> None:
 
 def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) -> None:
     session.offline()
-    wanted = session.wanted()
+    election = session.election(session.wanted())
     session.cluster.story.cluster_id = "another"
     with pytest.raises(WrongCluster):
-        session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
+        election.run(election.phrases)
     assert session.controller.steps == []
 
 
@@ -145,11 +134,7 @@ def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Sessi
     session.stop = lambda: bool(asked)
     session.controller.next(ElectLeadersRequest, after(lambda: asked.append(True)))
     outcomes = session.election(wanted).run([PHRASE])
-    assert [outcome.result for outcome in outcomes] == [
-        RecoveryResult.ELECTED,
-        RecoveryResult.NOT_ATTEMPTED,
-        RecoveryResult.NOT_ATTEMPTED,
-    ]
+    assert [outcome.result for outcome in outcomes] == [ELECTED, NOT_ATTEMPTED, NOT_ATTEMPTED]
     assert session.endings == [None]
     (journal,) = session.journals()
     assert journal.result is None
@@ -158,14 +143,13 @@ def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Sessi
 
 def test_what_ends_badly_is_partly_failed(session: Session) -> None:
     session.offline()
-    wanted = session.wanted()
+    election = session.election(session.wanted())
     session.cluster.story.fenced = {1, 3}
-    outcomes = session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
-    assert [outcome.result for outcome in outcomes] == [RecoveryResult.REFUSED]
-    assert session.endings == ["partly failed"]
+    (outcome,) = election.run(election.phrases)
+    assert (outcome.result, session.endings) == (RecoveryResult.REFUSED, ["partly failed"])
 
 
-def test_a_rescue_tells_its_progress_and_its_results(session: Session) -> None:
+def test_a_rescue_reports_its_progress_and_its_results(session: Session) -> None:
     (partition,) = session.offline()
     session.cluster.hold(2, partition, (0, 100))
     session.cluster.hold(1, partition, (0, 100), (4, 20))

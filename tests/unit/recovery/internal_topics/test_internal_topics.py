@@ -1,4 +1,4 @@
-"""Records of internal topics, decoded from bytes that are put together field by field."""
+"""Records of internal topics, what they amount to, and what it means that some are lost (R17)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
+from breakglass.services.recovery.internal_topics.meaning import LostState
 from breakglass.services.recovery.internal_topics.records import (
     GroupMembership,
     GroupPosition,
@@ -18,10 +20,18 @@ from breakglass.services.recovery.internal_topics.records import (
     StateChange,
     StateKey,
     StateKind,
+    StateValue,
     TransactionalState,
     change_of,
 )
+from breakglass.services.recovery.internal_topics.state import (
+    StateFold,
+    differences,
+    finished_beyond,
+    merged,
+)
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord
+from breakglass.services.recovery.transactions.source import LoggedBatch
 from breakglass.services.topic_backup.record import Record, TimestampType
 
 TRANSACTIONS, OFFSETS, SHARES, SEGMENTS = INTERNAL_TOPICS
@@ -76,11 +86,11 @@ def test_every_other_key_of_the_group_coordinator_names_its_group(kind: int) -> 
 
 
 def test_a_key_of_a_kind_that_nobody_knows_is_not_understood() -> None:
-    with pytest.raises(NotThatRecord, match="type 99"):
+    with pytest.raises(NotThatRecord):
         change_of(OFFSETS, record(struct.pack(">h", 99) + text("billing"), b""))
 
 
-def test_a_transactional_id_is_read_in_both_versions() -> None:
+def test_a_transactional_id_is_read_in_both_versions_with_partitions_and_without() -> None:
     key = struct.pack(">h", 0) + text("writer")
     times = struct.pack(">qq", 5, 6)
     older = (
@@ -103,17 +113,11 @@ def test_a_transactional_id_is_read_in_both_versions() -> None:
     wanted = TransactionalState(
         4_000, 7, "PrepareCommit", (TopicPartition("orders", 1), TopicPartition("orders", 3))
     )
-    for value in (older, newer):
+    without = struct.pack(">hqhib", 1, 4_000, 7, 60_000, 4) + bytes([0]) + times + bytes([0])
+    ended = TransactionalState(4_000, 7, "CompleteCommit", ())
+    for value, state in ((older, wanted), (newer, wanted), (without, ended)):
         found = change_of(TRANSACTIONS, record(key, value))
-        assert found == StateChange(StateKey(StateKind.TRANSACTION, "writer"), wanted)
-
-
-def test_a_transactional_id_without_partitions_has_none() -> None:
-    key = struct.pack(">h", 0) + text("writer")
-    value = struct.pack(">hqhib", 1, 4_000, 7, 60_000, 4) + bytes([0]) + struct.pack(">qq", 5, 6)
-    found = change_of(TRANSACTIONS, record(key, value + bytes([0])))
-    assert found is not None
-    assert found.value == TransactionalState(4_000, 7, "CompleteCommit", ())
+        assert found == StateChange(StateKey(StateKind.TRANSACTION, "writer"), state)
 
 
 def share_key(kind: int) -> bytes:
@@ -186,3 +190,127 @@ def test_a_value_that_ends_early_is_not_understood(version: int, size: int) -> N
     if size < len(value):
         with pytest.raises(NotThatRecord):
             change_of(OFFSETS, record(offset_key(), value[: min(size, 18)]))
+
+
+KEY = StateKey(StateKind.OFFSET, "billing", "orders-3")
+
+
+def committing(offset: int) -> Record:
+    value = struct.pack(">hqih", 3, offset, -1, 0) + struct.pack(">q", 9)
+    return record(offset_key(), value)
+
+
+def data(offset: int, *, producer: int = -1) -> LoggedBatch:
+    return LoggedBatch(producer, producer >= 0, None, (committing(offset),))
+
+
+def end(producer: int, *, commit: bool) -> LoggedBatch:
+    return LoggedBatch(producer, True, commit, ())
+
+
+def folded(*batches: LoggedBatch) -> StateFold:
+    fold = StateFold(OFFSETS)
+    for batch in batches:
+        fold.add(batch)
+    return fold
+
+
+def stands(fold: StateFold) -> int | None:
+    found = fold.state.get(KEY)
+    return found.offset if isinstance(found, GroupPosition) else None
+
+
+def test_the_last_commit_counts() -> None:
+    assert stands(folded(data(5), data(9))) == 9
+
+
+@pytest.mark.parametrize(
+    ("batches", "offset"),
+    [
+        ((data(5), data(9, producer=1)), 5),
+        ((data(5), data(9, producer=1), end(1, commit=True)), 9),
+        ((data(5), data(9, producer=1), end(1, commit=False)), 5),
+        ((data(5), data(9, producer=1), end(2, commit=True)), 5),
+    ],
+    ids=["open", "committed", "aborted", "another's marker"],
+)
+def test_what_a_transaction_commits_counts_from_its_marker_on(
+    batches: tuple[LoggedBatch, ...], offset: int
+) -> None:
+    assert stands(folded(*batches)) == offset
+
+
+def test_a_marker_in_the_lost_tail_decides_what_was_written_before_it() -> None:
+    """The kept log has the transaction, and its marker is lost with the tail."""
+    kept = folded(data(5), data(9, producer=1))
+    lost = kept.copy()
+    lost.add(end(1, commit=True))
+    assert differences(lost, kept.state) == {KEY: (GroupPosition(9, 9), GroupPosition(5, 9))}
+    assert stands(kept) == 5
+
+
+def test_only_keys_of_the_lost_tail_that_differ_are_told() -> None:
+    kept = folded(data(5))
+    lost = kept.copy()
+    assert differences(lost, kept.state) == {}
+    lost.add(data(5))
+    assert differences(lost, kept.state) == {}
+    lost.add(LoggedBatch(-1, False, None, (record(b"?", b"?"),)))
+    assert lost.not_understood == 1
+
+
+def test_a_share_group_adds_up_until_its_next_snapshot() -> None:
+    first = SharePosition(10, ((12, 13),), snapshot=True)
+    second = merged(first, SharePosition(-1, ((11, 11), (14, 20)), snapshot=False))
+    assert isinstance(second, SharePosition)
+    assert (second.start_offset, finished_beyond(second)) == (10, 10)
+    third = merged(second, SharePosition(13, (), snapshot=False))
+    assert isinstance(third, SharePosition)
+    assert (third.start_offset, finished_beyond(third)) == (13, 8)
+    assert merged(third, first) == first
+
+
+def of(kind: StateKind, lost: StateValue | None, left: StateValue | None) -> LostState:
+    return LostState(StateKey(kind, "x"), lost, left)
+
+
+def transactional(epoch: int, status: str = "CompleteCommit", *, producer: int = 4) -> StateValue:
+    return TransactionalState(producer, epoch, status, (TopicPartition("orders", 3),))
+
+
+LOST = {
+    "an offset": of(StateKind.OFFSET, GroupPosition(75, 0), GroupPosition(20, 0)),
+    "every offset": of(StateKind.OFFSET, GroupPosition(75, 0), None),
+    "that an offset was removed": of(StateKind.OFFSET, None, GroupPosition(75, 0)),
+    "an offset, and what is left is newer": of(
+        StateKind.OFFSET, GroupPosition(75, 0), GroupPosition(80, 0)
+    ),
+    "a member": of(StateKind.GROUP, GroupMembership(), None),
+    "an epoch": of(StateKind.TRANSACTION, transactional(7), transactional(5)),
+    "an epoch while a commit was prepared": of(
+        StateKind.TRANSACTION, transactional(7), transactional(5, "PrepareCommit")
+    ),
+    "the end of a transaction": of(
+        StateKind.TRANSACTION, transactional(7), transactional(7, "Ongoing")
+    ),
+    "the markers of a transaction": of(
+        StateKind.TRANSACTION, transactional(7), transactional(7, "PrepareCommit")
+    ),
+    "an open transaction": of(StateKind.TRANSACTION, transactional(7, "Ongoing"), None),
+    "another producer": of(StateKind.TRANSACTION, transactional(7), transactional(9, producer=3)),
+    "acknowledgements": of(
+        StateKind.SHARE, SharePosition(25, (), True), SharePosition(10, ((12, 13),), True)
+    ),
+    "a tiered segment": of(StateKind.SEGMENT, SegmentState(1, (0, 9)), None),
+    "a deletion": of(StateKind.SEGMENT, SegmentState(3, None), SegmentState(1, (0, 9))),
+}
+
+
+def test_r17_what_follows_from_a_loss_is_said(snapshot: SnapshotAssertion) -> None:
+    assert "\n".join(f"{lost}: {state.meaning}" for lost, state in LOST.items()) == snapshot
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_r17_memberships_and_what_is_left_and_newer_are_harmless(lost: str) -> None:
+    harmless = {"a member", "an offset, and what is left is newer"}
+    assert LOST[lost].harmless is (lost in harmless)
