@@ -123,10 +123,5 @@ def test_a_page_tells_of_no_key_that_its_screen_does_not_have(page: str) -> None
     assert keys_told(page) - keys_bound(page) - keys_bound(EVERYWHERE) - in_lists == set()
 
 
-def test_a_key_that_no_page_tells_of_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LineTable, "BINDINGS", [Binding("f12", "new", "New")])
-    assert keys_bound(EVERYWHERE) - keys_told(EVERYWHERE) == {"f12"}
-
-
 def test_no_letter_is_bound_that_an_arrow_in_pieces_would_press() -> None:
     assert not {"[", "left_square_bracket", *"ABCD"} & ALL_KEYS

@@ -26,7 +26,6 @@ def test_a_lag_begins_when_everything_was_last_there() -> None:
     lag.behind("b1 is down")
     assert heard == [Behind(2_000, "b1 is down")]
     assert lag.now == heard[0]
-    assert str(heard[0]) == "behind since 1970-01-01 00:00:02Z: b1 is down"
 
 
 def test_it_is_told_once_and_its_end_as_well() -> None:
@@ -37,7 +36,6 @@ def test_it_is_told_once_and_its_end_as_well() -> None:
     for _ in range(3):
         lag.up_to_date()
     assert heard == [Behind(1_000, "b1 is down"), CaughtUpAgain(1_000, 3_500)]
-    assert str(heard[1]).endswith("it was behind since 1970-01-01 00:00:01Z, for 2.5 s")
     assert lag.now is None
 
 

@@ -10,7 +10,6 @@ import pytest
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from breakglass import __version__
 from breakglass.console import cli, commands
@@ -40,60 +39,28 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def invoke(*arguments: str) -> tuple[int, str]:
-    """Run the command line; returns exit code and all that was printed."""
-    result = CliRunner().invoke(cli.app, arguments, prog_name="breakglass")
-    return result.exit_code, result.output
-
-
 def test_the_version_is_printed() -> None:
-    assert invoke("--version") == (0, f"breakglass {__version__}\n")
+    assert breakglass("--version").out == f"breakglass {__version__}\n"
 
 
 @pytest.mark.usefixtures("light_module")
 def test_the_list_names_a_command_without_importing_it() -> None:
-    code, printed = invoke("--help")
-    assert code == 0
-    assert "light   Shine a light." in printed
-    assert "broken  Cannot be imported." in printed
+    ended = breakglass("--help")
+    assert ended.code == 0
+    assert "light   Shine a light." in ended.out
+    assert "broken  Cannot be imported." in ended.out
 
 
 @pytest.mark.usefixtures("light_module")
-def test_a_command_runs_with_its_own_options() -> None:
-    assert invoke("light", "--colour", "red") == (0, "shining red\n")
-
-
-@pytest.mark.usefixtures("light_module")
-def test_help_of_a_command_is_its_own() -> None:
-    code, printed = invoke("light", "-h")
-    assert code == 0
-    assert "Usage: breakglass light [OPTIONS]" in printed
-    assert "Its colour (default: green)." in printed
+def test_a_command_has_its_own_options_and_help() -> None:
+    assert breakglass("light", "--colour", "red").out == "shining red\n"
+    assert "Its colour (default: green)." in breakglass("light", "-h").out
 
 
 @pytest.mark.usefixtures("light_module")
 def test_a_mistyped_command_is_a_usage_error_that_names_the_nearest() -> None:
-    code, printed = invoke("lihgt")
-    assert code == 2
-    assert "Did you mean 'light'?" in printed
-
-
-@pytest.mark.usefixtures("light_module")
-@pytest.mark.parametrize(
-    ("line", "offered"), [("breakglass li", "light"), ("breakglass light --co", "--colour")]
-)
-def test_a_shell_completes_commands_and_their_options(line: str, offered: str) -> None:
-    words = line.split()
-    result = CliRunner().invoke(
-        cli.app,
-        prog_name="breakglass",
-        env={
-            "_BREAKGLASS_COMPLETE": "complete_bash",
-            "COMP_WORDS": line,
-            "COMP_CWORD": str(len(words) - 1),
-        },
-    )
-    assert result.output.split() == [offered]
+    ended = breakglass("lihgt")
+    assert (ended.code, "'light'" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--write", "--profile", "prod")])
@@ -101,15 +68,12 @@ def test_without_a_command_the_console_opens_which_needs_a_terminal(
     options: tuple[str, ...],
 ) -> None:
     ended = breakglass(*options)
-    assert ended.code == 2
-    assert "the console needs a terminal" in ended.err
-    assert "breakglass triage --json" in ended.err
+    assert (ended.code, "breakglass triage --json" in ended.err) == (2, True)
 
 
 def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
     ended = breakglass("console", "--theme", "foo")
-    assert ended.code == 2
-    assert "no theme is called 'foo': choose one of breakglass-dark" in ended.err
+    assert (ended.code, "'foo'" in ended.err, "breakglass-dark" in ended.err) == (2, True, True)
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda one: one.name)

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from breakglass.bookkeeping.said import SaidPartition
 from breakglass.bookkeeping.score import DrillScene, best_leaders
-from breakglass.console.drill_result import replay_lines
 from breakglass.services.lab.incidents.replay import BestPlay, Brokers, best_play
-from tests.unit.campaign.logs import ORDERS
-from tests.unit.drill.test_score import RETURNABLE, SCENE
+from tests.unit.bookkeeping.logs import ORDERS
+from tests.unit.bookkeeping.test_score import RETURNABLE, SCENE
 
 SAID = SaidPartition(ORDERS, "LOSS", "elect b1", 1, None, {}, {}, 1)
 """With b3 declared gone."""
@@ -111,13 +110,6 @@ def test_internal_topics_are_recovered_by_a_plan_alone() -> None:
     assert best.console == ()
 
 
-def test_the_replay_is_printed_as_steps_that_can_be_typed() -> None:
-    _, best = commands(SCENE, SAID)
-    text = "\n".join(replay_lines(best))
-    assert "  1. breakglass plan make --gone 3 --out plan.json\n" in text
-    assert "in 3 lines" in text
-    assert "~49 keys" in text
-    assert "b 3 Enter * e Tab PHRASE Enter q" in text
 
 
 def elections(echo: str) -> list[tuple[str, int, int]]:

@@ -65,15 +65,15 @@ def test_scores_are_kept_and_read_in_their_order(tmp_path: Path) -> None:
 
 def test_a_history_that_cannot_be_written_or_read_says_so(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
-    with pytest.raises(StorageError, match="cannot be written"):
+    with pytest.raises(StorageError):
         remember(PLAYED, tmp_path)
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError):
         history(tmp_path)
 
 
 def test_the_history_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert "No drill was played" in breakglass("drill", "history").err
+    assert breakglass("drill", "history").out == ""
     remember(PLAYED, tmp_path / "breakglass")
     lines = breakglass("drill", "history").out.splitlines()
     row = "2026-01-02 03:04 easy 7 keys 93 0 0 1:15 61 0"
@@ -83,17 +83,12 @@ def test_the_history_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--auto", "--level", "hardest"), "there is no level 'hardest'"),
-        (("--auto", "--incident", "/dev/null"), "holds no incident"),
-        ((), "or let Breakglass play by --auto"),
-    ],
+    "words",
+    [("--auto", "--level", "hardest"), ("--auto", "--incident", "/dev/null"), ()],
+    ids=["no such level", "no incident in the file", "neither a terminal nor --auto"],
 )
-def test_a_drill_that_cannot_be_is_refused_before_anything_starts(
-    words: tuple[str, ...], said: str
+def test_a_drill_that_cannot_be_is_refused_in_a_sentence_before_anything_starts(
+    words: tuple[str, ...],
 ) -> None:
     ended = breakglass("drill", *words)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert "Starting a lab" not in ended.err
+    assert (ended.code, ended.out, len(ended.said)) == (2, "", 1)
