@@ -83,20 +83,18 @@ def folder(path: Path, *batches: bytes, name: str = "orders-0", segment: int = 0
     return target
 
 
+def imported(file: Path) -> list[str]:
+    """The modules that *file* imports."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    return names + [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+
+
 def test_nothing_of_the_product_is_imported() -> None:
-    for path in Path(bookkeeping.__path__[0]).glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            for module in modules:
-                ours = module.partition(".")[0] in ("breakglass", "tests", "benchmarks")
-                own = module.startswith("breakglass.bookkeeping")
-                assert own or not ours, f"{path.name} imports {module}"
+    files = Path(bookkeeping.__path__[0]).glob("*.py")
+    modules = {module for file in files for module in imported(file)}
+    ours = {name for name in modules if name.split(".")[0] in ("breakglass", "tests", "benchmarks")}
+    assert {name for name in ours if not name.startswith("breakglass.bookkeeping")} == set()
 
 
 def test_records_have_epoch_offset_key_and_contents(tmp_path: Path) -> None:
@@ -113,7 +111,7 @@ def test_records_have_epoch_offset_key_and_contents(tmp_path: Path) -> None:
     assert [read.epoch_at(offset) for offset in (0, 2, 3, 4, 5)] == [0, 0, 2, 2, None]
 
 
-@pytest.mark.parametrize("compression", [1, 2, 3, 4])
+@pytest.mark.parametrize("compression", COMPRESS)
 def test_every_compression_is_read(tmp_path: Path, compression: int) -> None:
     read = read_folder(folder(tmp_path, batch(0, range(20), 0, compression=compression)))
     assert [entry.digest for entry in read.records] == [
@@ -121,12 +119,18 @@ def test_every_compression_is_read(tmp_path: Path, compression: int) -> None:
     ]
 
 
-def test_snappy_without_frames_is_read() -> None:
-    assert decompress(2, bytes(cramjam.snappy.compress_raw(b"as librdkafka writes it"))) == (
-        b"as librdkafka writes it"
-    )
+def test_snappy_without_frames_is_read_and_no_codec_that_there_is_not() -> None:
+    assert decompress(2, bytes(cramjam.snappy.compress_raw(b"of librdkafka"))) == b"of librdkafka"
     with pytest.raises(DamagedLog):
         decompress(5, b"")
+
+
+@pytest.mark.parametrize(("place", "value"), [(-1, 0), (16, 1)], ids=["a byte", "the format"])
+def test_what_was_changed_is_damage(tmp_path: Path, place: int, value: int) -> None:
+    changed = bytearray(batch(0, range(3), 0))
+    changed[place] = value
+    with pytest.raises(DamagedLog):
+        read_folder(folder(tmp_path, bytes(changed)))
 
 
 def test_holes_of_compaction_stay_holes(tmp_path: Path) -> None:
@@ -138,20 +142,6 @@ def test_holes_of_compaction_stay_holes(tmp_path: Path) -> None:
 def test_a_torn_end_is_no_record(tmp_path: Path) -> None:
     whole, torn = batch(0, range(3), 0), batch(3, range(3), 0)
     assert read_folder(folder(tmp_path, whole, torn[:-1])).end == 3
-
-
-def test_a_changed_byte_is_damage(tmp_path: Path) -> None:
-    changed = bytearray(batch(0, range(3), 0))
-    changed[-1] ^= 1
-    with pytest.raises(DamagedLog):
-        read_folder(folder(tmp_path, bytes(changed)))
-
-
-def test_another_format_is_refused(tmp_path: Path) -> None:
-    old = bytearray(batch(0, range(3), 0))
-    old[16] = 1
-    with pytest.raises(DamagedLog):
-        read_folder(folder(tmp_path, bytes(old)))
 
 
 def test_what_lies_before_the_log_start_is_not_held(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import NOBODY

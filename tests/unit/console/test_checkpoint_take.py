@@ -1,4 +1,4 @@
-"""What `checkpoint take` and `finish` say while they copy, when stopped, and when they fail."""
+"""What `checkpoint take` and `finish` print while they copy, when stopped, and when they fail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from breakglass.console.checkpoint import app
 from breakglass.console.checkpoint_options import CONTROL
 from breakglass.console.checkpoint_take import SIGNALS, copied, failure_printed
 from breakglass.services.checkpoint.coordinator import Coordinator
@@ -21,9 +19,11 @@ from breakglass.services.checkpoint.store.documents import (
     StartedDocument,
     TakeDocument,
 )
-from breakglass.services.errors import ClusterError, ReadOnly, Refused
+from breakglass.services.errors import ClusterError, Refused
+from tests.kit.program import breakglass
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
+from tests.unit.console.fakes import NOBODY
 
 
 @pytest.fixture
@@ -48,16 +48,14 @@ def finisher(store: BackupStore, world: World, node: int = 0) -> Finisher:
     return Finisher(store, world, world, node, wait=lambda _: None)
 
 
-def test_partitions_are_told_by_their_names(
-    store: BackupStore, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_partitions_are_named(store: BackupStore, capsys: pytest.CaptureFixture[str]) -> None:
     copied(finisher(store, World()), 1, CONTROL)
-    told = capsys.readouterr().err.splitlines()
-    assert sorted(told) == [f"orders-{number}  completed" for number in (0, 1, 2)]
+    lines = capsys.readouterr().err.splitlines()
+    assert sorted(lines) == [f"orders-{number}  completed" for number in (0, 1, 2)]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_says_how_to_go_on(
+def test_a_signal_ends_it_with_the_command_that_goes_on(
     store: BackupStore, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
     before = [signal.getsignal(signals) for signals in SIGNALS]
@@ -66,9 +64,9 @@ def test_a_signal_says_how_to_go_on(
     with pytest.raises(KeyboardInterrupt):
         copied(finisher(store, world, node=3), 1, "my control")
     assert [signal.getsignal(signals) for signals in SIGNALS] == before
-    (told,) = capsys.readouterr().err.splitlines()
+    (line,) = capsys.readouterr().err.splitlines()
     go_on = f"breakglass checkpoint finish 1 --store {store.address}"
-    assert f"`{go_on} --control-topic 'my control' --node 3`" in told
+    assert f"`{go_on} --control-topic 'my control' --node 3`" in line
     found = copied(finisher(store, World(), node=3), 1, CONTROL)
     assert found.status == "completed"
 
@@ -87,9 +85,7 @@ def test_a_failure_is_printed_with_what_is_stored_of_the_request(
     found = json.loads(fail(as_json=True))
     assert (found["id"], found["level"], found["state"]) == (1, "coordinated", "failed")
     assert found["failure"] == "group bank lags"
-    head, _, reason, *_ = fail(as_json=False).splitlines()
-    assert head.startswith("checkpoint 1  coordinated  failed")
-    assert reason == "failed: group bank lags"
+    assert "group bank lags" in fail(as_json=False)
 
 
 def test_json_has_the_reason_where_nothing_is_stored(
@@ -111,9 +107,8 @@ def test_json_has_the_reason_where_nothing_is_stored(
 
 
 def test_a_take_that_is_refused_before_anything_is_copied_prints_json(tmp_path: Path) -> None:
-    options = ["--store", str(tmp_path), "--topics", "bank", "--json", "--level", "coordinated"]
-    done = CliRunner().invoke(app, ["take", *options, "--bootstrap-server", "127.0.0.1:1"])
-    assert isinstance(done.exception, ReadOnly)
-    found = json.loads(done.stdout)
-    assert (found["id"], found["level"], found["state"]) == (None, "coordinated", None)
-    assert "add --write" in found["failure"]
+    options = ("--store", tmp_path, "--topics", "bank", "--json", "--level", "coordinated")
+    ended = breakglass("checkpoint", "take", *options, *NOBODY)
+    found = ended.document
+    assert (ended.code, found["id"], found["level"]) == (3, None, "coordinated")
+    assert (found["state"], "--write" in found["failure"]) == (None, True)

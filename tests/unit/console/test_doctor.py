@@ -42,5 +42,4 @@ def test_a_locale_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     ended = breakglass("doctor")
 
     assert ended.code == 1
-    assert "the locale xx_XX.UTF-8 is not installed" in ended.out
-    assert "set LC_ALL=C.UTF-8" in ended.out
+    assert "xx_XX.UTF-8" in ended.out

@@ -99,8 +99,7 @@ def test_unknown_outcomes_are_asked_for_again(
 ) -> None:
     path = journals.interrupted(state_folder(), CLUSTER_ID)
     cluster.story.states = {
-        order: PartitionState(order, TOPIC_ID, leader, 6, (1, 2, 3), (), (), ())
-        for order in ORDERS
+        order: PartitionState(order, TOPIC_ID, leader, 6, (1, 2, 3), (), (), ()) for order in ORDERS
     }
     answered = document("check", *named(cluster))
     assert [one["result"] for one in answered["answers"]] == [result] * 3

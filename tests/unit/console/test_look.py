@@ -1,3 +1,5 @@
+"""The settings of the console: what cannot be used is named, and leaves the rest."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,7 +15,7 @@ def written(folder: Path, content: bytes) -> Settings:
     return read_settings(folder)
 
 
-def test_without_a_file_nothing_is_said(tmp_path: Path) -> None:
+def test_without_a_file_there_are_no_settings_and_no_problems(tmp_path: Path) -> None:
     assert read_settings(tmp_path) == Settings()
 
 
@@ -31,19 +33,14 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
 def test_places_of_backups_are_a_list_of_texts(tmp_path: Path, places: str) -> None:
     settings = written(tmp_path, f"backups = {places}".encode())
 
-    assert settings.backups == ()
-    assert "it is not a list of texts in quotes" in settings.problems[0]
+    assert (settings.backups, len(settings.problems)) == ((), 1)
 
 
 def test_a_setting_that_cannot_be_used_leaves_the_others(tmp_path: Path) -> None:
     settings = written(tmp_path, b'theme = "nord"\nmouse = "yes"\nmouze = true\n')
 
     assert (settings.theme, settings.mouse) == ("nord", None)
-    assert settings.problems == (
-        "The setting 'mouse' in console.toml is not used: it is neither true nor false.",
-        "The setting 'mouze' in console.toml is not used: "
-        "there are only theme, mouse, ascii, refresh-seconds, backups, verify-contents.",
-    )
+    assert [problem.split("'")[1] for problem in settings.problems] == ["mouse", "mouze"]
 
 
 @pytest.mark.parametrize("seconds", ["0", "0.5", "3601", "nan", "inf", "true", '"5"'])
@@ -54,19 +51,11 @@ def test_refreshes_are_neither_too_close_nor_too_far_apart(tmp_path: Path, secon
     assert len(settings.problems) == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "told"), [(b"theme = ", "it is not TOML"), (b'"\xff"', "it is not UTF-8 text")]
-)
-def test_a_file_that_cannot_be_read_is_told_of(tmp_path: Path, content: bytes, told: str) -> None:
-    settings = written(tmp_path, content)
-
-    (problem,) = settings.problems
-    assert problem.startswith(f"The settings in console.toml are not used: {told}")
+@pytest.mark.parametrize("content", [b"theme = ", b'"\xff"'], ids=["no TOML", "no UTF-8"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    assert len(written(tmp_path, content).problems) == 1
 
 
-def test_a_file_that_cannot_be_opened_is_told_of(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "console.toml").mkdir()
-
-    assert read_settings(tmp_path).problems == (
-        "The settings in console.toml are not used: it cannot be read (it is no regular file).",
-    )
+    assert len(read_settings(tmp_path).problems) == 1

@@ -100,9 +100,7 @@ def test_diff_is_silent_and_0_for_plans_that_elect_the_same(tmp_path: Path) -> N
     assert breakglass("plan", "diff", bare, plan_file(tmp_path, SAFE, name="safe.json")).code == 0
 
 
-def test_diff_prints_leaders_and_losses_of_both_and_exits_1(
-    tmp_path: Path, golden: Golden
-) -> None:
+def test_diff_prints_leaders_and_losses_of_both_and_exits_1(tmp_path: Path, golden: Golden) -> None:
     one, edited = plan_file(tmp_path, SAFE, LOSS), tmp_path / "edited.json"
     other = tmp_path / "other.json"
     breakglass("plan", "set", one, "orders-3=2", "--out", edited)

@@ -63,8 +63,8 @@ def test_a_ledger_that_is_true_passes(tmp_path: Path) -> None:
 
 def test_a_ledger_with_another_figure_is_named(tmp_path: Path) -> None:
     ledger = with_sums(incidents.shown_ledger(tmp_path), kept=125, rescued=40, lost=10)
-    (said,) = wrong_ledger(ledger, TRUTH)
-    assert said.startswith("ledger-3: the ledger has")
+    (wrong,) = wrong_ledger(ledger, TRUTH)
+    assert wrong.startswith(f"{LEDGER}:")
 
 
 def test_a_ledger_without_the_partition_is_named(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,14 +20,9 @@ SEEDS = st.integers(0, 10**9)
 
 
 @given(SEEDS)
-def test_a_seed_says_it_all(seed: int) -> None:
-    assert generate(seed) == generate(seed)
-    assert from_json(to_json(generate(seed))) == generate(seed)
-
-
-@given(SEEDS)
-def test_the_cluster_is_as_asked_for(seed: int) -> None:
+def test_a_seed_says_it_all_and_the_cluster_is_as_asked_for(seed: int) -> None:
     incident = generate(seed)
+    assert incident == generate(seed) == from_json(to_json(incident))
     assert 3 <= incident.brokers <= 6
     assert incident.controllers in (1, 3)
     assert incident.way is not Way.KAFKA
@@ -40,16 +34,10 @@ def test_the_cluster_is_as_asked_for(seed: int) -> None:
 
 
 @given(SEEDS)
-def test_somebody_lives_at_every_step(seed: int) -> None:
+def test_a_broker_lives_at_every_step_and_only_others_can_be_cured_or_return(seed: int) -> None:
     incident = generate(seed)
-    for alive in alive_after_each_step(incident):
-        assert alive
-
-
-@given(SEEDS)
-def test_only_who_is_down_or_cut_off_can_be_cured_or_return(seed: int) -> None:
-    incident = generate(seed)
-    *_, alive = alive_after_each_step(incident)
+    *before, alive = alive_after_each_step(incident)
+    assert all((*before, alive))
     out = set(range(1, incident.brokers + 1)) - alive
     assert set(incident.curable) <= out
     assert incident.returning is None or incident.returning in out - set(incident.curable)
@@ -77,7 +65,6 @@ def alive_after_each_step(incident: LabIncident) -> list[set[int]]:
     return seen
 
 
-@pytest.mark.parametrize("act", [act for act in Happening if act is not Happening.WRITE])
-def test_everything_happens(act: Happening) -> None:
+def test_everything_happens() -> None:
     found = Counter(step.act for seed in range(300) for step in generate(seed).steps)
-    assert found[act] > 5
+    assert [act for act in Happening if found[act] <= 5] == []

@@ -110,8 +110,6 @@ def test_internal_topics_are_recovered_by_a_plan_alone() -> None:
     assert best.console == ()
 
 
-
-
 def elections(echo: str) -> list[tuple[str, int, int]]:
     word, document = shlex.split(echo)
     assert word == "echo"
