@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from breakglass.bookkeeping.judge import check_said, missing_records
 from breakglass.bookkeeping.log_files import NO_LOG, FolderLog
 from breakglass.bookkeeping.said import SaidPartition, SaidPrice
@@ -48,10 +50,6 @@ def kinds(*said: SaidPartition, gone: tuple[int, ...] = (3,), ever: int = 20) ->
     return [finding.kind for finding in check_said(said, DISKS, {ORDERS: ever}, (), gone)]
 
 
-def test_what_is_right_is_not_found_fault_with() -> None:
-    assert kinds(judged(unread=5)) == []
-
-
 def test_a_record_in_neither_log_nor_rescue_is_missing() -> None:
     readable = {1: LATER, 2: LONG}
     assert missing_records(readable, LATER, saved(*run(0, 10, 15)), compacted=False) == []
@@ -59,16 +57,14 @@ def test_a_record_in_neither_log_nor_rescue_is_missing() -> None:
     assert (lost.epoch, lost.offset) == (0, 14)
 
 
-def test_a_record_of_other_contents_at_the_same_place_does_not_stand_for_it() -> None:
+def test_neither_a_rescue_nor_a_log_holds_a_record_of_other_contents() -> None:
     other = replace(record(0, 14), digest="other")
-    lost = missing_records({2: LONG}, LATER, saved(*run(0, 10, 14), other), compacted=False)
-    assert [entry.offset for entry in lost] == [14]
-
-
-def test_the_elected_log_holds_a_record_only_with_its_contents() -> None:
-    other = log(*run(0, 0, 14), replace(record(0, 14), digest="other"))
-    lost = missing_records({2: LONG}, other, (), compacted=False)
-    assert [entry.offset for entry in lost] == [14]
+    for elected, rescued in (
+        (LATER, saved(*run(0, 10, 14), other)),
+        (log(*run(0, 0, 14), other), frozenset()),
+    ):
+        lost = missing_records({2: LONG}, elected, rescued, compacted=False)
+        assert [entry.offset for entry in lost] == [14]
 
 
 def test_a_record_of_another_epoch_at_the_same_offset_is_another_record() -> None:
@@ -111,11 +107,6 @@ def test_what_was_lost_says_by_whose_election() -> None:
     assert [finding.kind for finding in missing_findings(lost, {ORDERS})] == ["cut by a return"]
 
 
-def test_safe_with_a_loss_is_unsafe() -> None:
-    assert kinds(judged("SAFE")) == ["unsafe"]
-    assert kinds(judged("LOSS")) == []
-
-
 def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:
     whole = judged("SAFE", {2: price(0)}, {2: 15}, designee=2)
     disks = reading({2: LONG, 3: log(*run(0, 0, 20))}, 2)
@@ -123,28 +114,32 @@ def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:
     assert list(check_said([whole], disks, {}, (), (3,))) == []
 
 
-def test_a_price_that_is_not_the_loss_is_found() -> None:
-    assert kinds(judged(prices={1: price(4), 2: price(2)})) == ["price"]
-    assert kinds(judged(prices={1: price(5), 2: price(3)})) == ["price"]
-    assert kinds(judged(prices={1: price(None), 2: price(2)})) == []
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (judged(unread=5), []),
+        (judged("SAFE"), ["unsafe"]),
+        (judged(prices={1: price(4), 2: price(2)}), ["price"]),
+        (judged(prices={1: price(5), 2: price(3)}), ["price"]),
+        (judged(prices={1: price(None), 2: price(2)}), []),
+        (judged(prices={1: price(9, approximate=True)}), []),
+        (judged(prices={1: price(4, approximate=True)}), ["price"]),
+        (judged(prices={1: SaidPrice(5, 3, 3, approximate=False)}), ["price"]),
+        (judged(prices={1: SaidPrice(5, 3, 2, approximate=False)}), []),
+        (judged(ends={1: 12, 2: 14}), ["price"]),
+        (judged(unread=6), ["bound"]),
+    ],
+    ids=[
+        *("what is right", "safe with a loss", "less than the loss", "more than the loss"),
+        *("an unknown price", "approximate and above", "approximate and below"),
+        *("parts that are no sum", "parts that are", "another log end", "more than ever was"),
+    ],
+)
+def test_what_is_wrong_is_found_and_nothing_else(said: SaidPartition, found: list[str]) -> None:
+    assert kinds(said) == found
 
 
-def test_an_approximate_price_may_be_above_and_not_below() -> None:
-    assert kinds(judged(prices={1: price(9, approximate=True)})) == []
-    assert kinds(judged(prices={1: price(4, approximate=True)})) == ["price"]
-
-
-def test_committed_and_uncommitted_make_the_total() -> None:
-    assert kinds(judged(prices={1: SaidPrice(5, 3, 3, approximate=False)})) == ["price"]
-    assert kinds(judged(prices={1: SaidPrice(5, 3, 2, approximate=False)})) == []
-
-
-def test_a_log_end_that_is_not_the_disks_is_found() -> None:
-    assert kinds(judged(ends={1: 12, 2: 14})) == ["price"]
-
-
-def test_a_bound_above_what_ever_existed_is_found() -> None:
-    assert kinds(judged(unread=6)) == ["bound"]
+def test_a_bound_is_held_against_what_ever_existed() -> None:
     assert kinds(judged(unread=6), ever=21) == []
 
 
@@ -155,15 +150,23 @@ STATE = ClusterState(
 )
 
 
-def test_a_setting_that_is_not_as_it_was_is_found() -> None:
-    configs = {**STATE.configs, "topic orders": {"min.insync.replicas": "2"}}
-    assert changes(STATE, STATE) == []
-    assert len(changes(STATE, replace(STATE, configs=configs))) == 1
-    assert len(changes(STATE, replace(STATE, configs={"topic orders": {}}))) == 1
-
-
-def test_an_order_that_is_not_as_it_was_is_found() -> None:
-    assert len(changes(STATE, replace(STATE, orders={ORDERS: (1, 3, 2)}))) == 1
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        (STATE, 0),
+        (
+            replace(STATE, configs={**STATE.configs, "topic orders": {"min.insync.replicas": "2"}}),
+            1,
+        ),
+        (replace(STATE, configs={"topic orders": {}}), 1),
+        (replace(STATE, orders={ORDERS: (1, 3, 2)}), 1),
+    ],
+    ids=["nothing changed", "another value", "a value is gone", "another order"],
+)
+def test_a_setting_or_an_order_that_is_not_as_it_was_is_found(
+    after: ClusterState, found: int
+) -> None:
+    assert len(changes(STATE, after)) == found
 
 
 def put_back(after: FolderLog) -> list[str]:

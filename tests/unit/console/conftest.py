@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -39,11 +41,17 @@ def broken() -> Iterator[Fakes]:
         yield made
 
 
-@pytest.fixture
-def golden(snapshot: SnapshotAssertion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:
-    """Compares how a command ended with the transcript of this test, which is all it prints."""
-    monkeypatch.setenv("LOGNAME", "ada")
+@pytest.fixture(autouse=True)
+def same_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test is run by one operator on one machine, whose names have one width."""
+    account = SimpleNamespace(pw_name="ada", pw_dir=str(Path.home()))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: account)
     monkeypatch.setattr(socket, "gethostname", lambda: "night")
+
+
+@pytest.fixture
+def golden(snapshot: SnapshotAssertion, tmp_path: Path) -> Golden:
+    """Compares how a command ended with the transcript of this test, which is all it prints."""
     kept = snapshot.use_extension(Transcript)
 
     def compare(ended: Ended) -> None:

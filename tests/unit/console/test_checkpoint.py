@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from breakglass.services.checkpoint.option_text import policies
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy
-from breakglass.services.errors import UsageError
+from breakglass.services.checkpoint.store.documents import CutDocument
 from tests.kit.program import Ended, breakglass
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -58,11 +57,6 @@ def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
     store.decide(id, CutDocument(1, {subject.number: position for subject in SUBJECTS}))
 
 
-def records_of(store: BackupStore, id: int, number: int) -> Path:
-    """The file with the records of a partition."""
-    return Path(store.address, "contents", str(id), str(number), "0", "segments", "0", "records")
-
-
 def test_the_list_has_the_newest_first_with_level_state_promise_and_failure(
     store: BackupStore, golden: Golden
 ) -> None:
@@ -77,10 +71,6 @@ def test_the_list_has_the_newest_first_with_level_state_promise_and_failure(
     assert found[1]["failure"] == "group payments lags"
     assert [one["bytes"] is None for one in found] == [True, True, False, False]
     assert {one["promise"].split(":")[0] for one in found} == {"coordinated"}
-
-
-def test_an_empty_store_has_none(tmp_path: Path) -> None:
-    assert document("list", BackupStore(str(tmp_path)))["checkpoints"] == []
 
 
 def test_the_status_has_what_is_promised_and_how_much_of_each_partition_is_there(
@@ -125,40 +115,31 @@ def test_a_checkpoint_is_verified_and_every_output_has_it(store: BackupStore) ->
     assert document("list", store)["checkpoints"][3]["verified"] is None
 
 
-def changed(content: bytes) -> bytes:
-    return bytes([content[0] ^ 1]) + content[1:]
+def change(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
 
 
-@pytest.mark.parametrize("damage", [changed, lambda one: one[:-1]], ids=["changed", "a byte less"])
-def test_damage_ends_with_1_and_is_shown_wherever_the_checkpoint_is(
-    store: BackupStore, damage: Callable[[bytes], bytes]
+@pytest.mark.parametrize(
+    "damage",
+    [change, lambda file: os.truncate(file, 1), Path.unlink],
+    ids=["a byte", "size", "gone"],
+)
+def test_damage_ends_with_1_and_is_shown_wherever_the_checkpoint_is_until_it_is_whole_again(
+    store: BackupStore, damage: Callable[[Path], None]
 ) -> None:
     decided(store, 2)
     document("verify", store, "2")
-    file = records_of(store, 2, 3)
-    file.write_bytes(damage(file.read_bytes()))
+    file = Path(store.address, "contents", "2", "3", "0", "segments", "0", "records")
+    content = file.read_bytes()
+    damage(file)
     assert checkpoint("verify", store, "2").code == 1
     found = document("status", store, "2")
     assert (found["state"], found["verified"]["whole"]) == ("completed", False)
     assert found["verified"]["damage"].keys() == {"3"}
     assert "damaged" in checkpoint("list", store).out
-
-
-def test_a_missing_file_is_damage_and_brought_back_it_is_whole_again(store: BackupStore) -> None:
-    decided(store, 1)
-    file = records_of(store, 1, 1)
-    content = file.read_bytes()
-    file.unlink()
-    assert checkpoint("verify", store, "1").code == 1
     file.write_bytes(content)
-    assert document("verify", store, "1")["whole"]
-    noted = [path.name for path in Path(store.address, "checkpoints", "1").glob("verified-*.json")]
-    assert len(noted) == 1
-
-
-def test_a_copy_that_ends_elsewhere_than_the_cut_is_damage(store: BackupStore) -> None:
-    decided(store, 2, POSITION - 1)
-    assert checkpoint("verify", store, "2").code == 1
+    assert document("verify", store, "2")["whole"]
 
 
 def test_what_was_verified_is_another_copy_once_a_better_one_is_there(store: BackupStore) -> None:
@@ -214,6 +195,7 @@ def test_deleting_takes_write_and_the_phrase_for_that_state(store: BackupStore) 
 
 def test_retention_shows_first_and_deletes_under_guard(store: BackupStore) -> None:
     assert document("retain", store)["checkpoints"] == []
+    assert document("retain", store, "--older-than", "1ms")["checkpoints"] == [1, 3]
     assert document("retain", store, "--keep", "1")["checkpoints"] == [1]
     assert store.read(1) is not None
     assert checkpoint("retain", store, "--keep", "1", "--delete").code == 3
@@ -221,10 +203,6 @@ def test_retention_shows_first_and_deletes_under_guard(store: BackupStore) -> No
     assert refused.said[-1] == "consent: delete 1 checkpoints"
     document("retain", store, "--keep", "1", "--write", "--consent", "delete 1 checkpoints")
     assert [one.id for one in store.all()] == [4, 3, 2]
-
-
-def test_the_newest_completed_one_stays_however_old_it_is(store: BackupStore) -> None:
-    assert document("retain", store, "--older-than", "1ms")["checkpoints"] == [1, 3]
 
 
 @pytest.fixture
@@ -261,21 +239,6 @@ def test_retain_shows_and_removes_what_a_killed_deletion_left(half_deleted: Back
     assert files_of(half_deleted, 1) == ONLY_THE_ID
     assert document("retain", half_deleted)["left_of_deleted"] == []
     assert half_deleted.read(2) is not None
-
-
-def test_each_group_has_one_policy() -> None:
-    assert policies(["a=exactly-once", "b=c=at-least-once"]) == {
-        "a": GroupPolicy.EXACTLY_ONCE,
-        "b=c": GroupPolicy.AT_LEAST_ONCE,
-    }
-
-
-@pytest.mark.parametrize(
-    "texts", [["a"], ["a="], ["=exactly-once"], ["a=twice"], ["a=exactly-once", "a=at-least-once"]]
-)
-def test_a_group_without_a_policy_or_with_two_is_refused(texts: list[str]) -> None:
-    with pytest.raises(UsageError):
-        policies(texts)
 
 
 @pytest.mark.parametrize(

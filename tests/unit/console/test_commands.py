@@ -71,7 +71,7 @@ def test_without_a_command_the_console_opens_which_needs_a_terminal(
 
 def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
     ended = breakglass("console", "--theme", "foo")
-    assert (ended.code, "'foo'" in ended.err, "breakglass-dark" in ended.err) == (2, True, True)
+    assert (ended.code, "'foo'" in ended.err) == (2, True)
 
 
 def test_every_listed_command_is_there_with_the_settings_all_share() -> None:

@@ -53,35 +53,25 @@ def in_process(script: str, stdout: int = subprocess.PIPE) -> subprocess.Complet
     )
 
 
-@pytest.mark.parametrize("error", every_error(), ids=lambda one: one.__name__)
 def test_every_error_of_ours_ends_as_its_sentence_and_its_code(
-    error: type[errors.BreakglassError], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sentence = "Broker 3 does not answer; start it."
-    # Some take more than a sentence; what they share is that str() is one.
-    made = error.__new__(error, sentence)
-    if isinstance(made, errors.ConsentMissing):
-        made.phrase = "orders-3 lose 50"
-    assert guarded(raising(made)) == error.exit_code
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.splitlines()[0] == sentence
-    assert "Traceback" not in printed.err
+    for error in every_error():
+        # Some take more than a sentence; what they share is that str() is one.
+        made = error.__new__(error, sentence)
+        if isinstance(made, errors.ConsentMissing):
+            made.phrase = "orders-3 lose 50"
+        assert guarded(raising(made)) == error.exit_code, error
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err.splitlines()[0]) == ("", sentence)
+        assert "Traceback" not in printed.err
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (errors.ClusterError, 1),
-        (errors.MalformedInput, 2),
-        (errors.ReadOnly, 3),
-        (errors.OutcomeUnknown, 4),
-    ],
-)
-def test_the_codes_are_those_that_scripts_rely_on(
-    error: type[errors.BreakglassError], code: int
-) -> None:
-    assert guarded(raising(error("Said."))) == code
+def test_the_codes_are_those_that_scripts_rely_on() -> None:
+    codes = {errors.ClusterError: 1, errors.MalformedInput: 2, errors.ReadOnly: 3}
+    codes |= {errors.OutcomeUnknown: 4, KeyboardInterrupt: 130}
+    assert {error: guarded(raising(error("No."))) for error in codes} == codes
 
 
 def test_a_refusal_for_want_of_consent_ends_with_the_phrase(
@@ -126,11 +116,7 @@ def test_every_signal_ends_a_command_with_130_but_a_lost_terminal_that_is_ignore
 @pytest.mark.parametrize(("given", "code"), [(None, 0), (0, 0), (1, 1), (4, 4), ("gone", 1)])
 def test_an_exit_keeps_its_number(given: int | str | None, code: int) -> None:
     assert guarded(raising(SystemExit(given))) == code
-
-
-def test_a_run_that_returns_ends_with_0_and_an_interrupted_one_with_130() -> None:
     assert guarded(lambda: None) == 0
-    assert guarded(raising(KeyboardInterrupt())) == 130
 
 
 def test_an_unexpected_error_leaves_its_traceback_in_a_file_of_the_user_alone(
@@ -138,13 +124,11 @@ def test_an_unexpected_error_leaves_its_traceback_in_a_file_of_the_user_alone(
 ) -> None:
     assert guarded(raising(ZeroDivisionError("no records"))) == 1
     sentence, path = capsys.readouterr().err.splitlines()
-    assert "ZeroDivisionError: no records" in sentence
     file = Path(path)
+    assert "ZeroDivisionError: no records" in sentence
     assert file.is_relative_to(user_folders)
     assert file.stat().st_mode & 0o777 == 0o600
-    text = file.read_text()
-    assert "Traceback" in text
-    assert text.startswith("breakglass 0.")
+    assert "Traceback" in file.read_text()
 
 
 def test_an_unexpected_error_is_named_even_when_no_file_can_be_written(

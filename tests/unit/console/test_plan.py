@@ -15,7 +15,7 @@ from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import NOBODY
 from tests.unit.console.plan_files import BARE, plan_file, rewrite, shown
-from tests.unit.recovery.plans import EVERY_KIND, HALF_READ, LOSS, SAFE, planned
+from tests.unit.recovery.plans import EVERY_KIND, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline
 
 
@@ -72,14 +72,6 @@ def test_the_file_that_the_kip_prints_is_a_plan(tmp_path: Path) -> None:
     )
     partitions = shown(path)["partitions"]
     assert [tuple(one.values()) for one in partitions] == [("foo", 1, 0), ("foobar", 2, 1)]
-
-
-def test_json_keeps_what_is_unknown_unknown(tmp_path: Path) -> None:
-    path = plan_file(tmp_path, HALF_READ)
-    breakglass("plan", "set", path, "orders-7=2")
-    document = shown(path)
-    assert set(document["loses"]["records"]) == {"unknown"}
-    assert set(document["partitions"][0]["loses"]["records"]) == {"unknown"}
 
 
 def test_a_hostile_note_cannot_act_on_the_terminal(tmp_path: Path) -> None:

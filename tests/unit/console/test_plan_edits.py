@@ -46,7 +46,10 @@ def test_set_works_on_all_partitions_of_a_topic_at_once_and_sums_many_changes_up
 def test_r16_an_unread_replica_can_be_set_and_its_loss_is_unknown(tmp_path: Path) -> None:
     plan = plan_file(tmp_path, HALF_READ)
     breakglass("plan", "set", plan, "orders-7=2")
-    assert shown(plan)["consents"] == ["orders-7 lose unknown"]
+    document = shown(plan)
+    assert document["consents"] == ["orders-7 lose unknown"]
+    assert set(document["loses"]["records"]) == {"unknown"}
+    assert set(document["partitions"][0]["loses"]["records"]) == {"unknown"}
 
 
 FAILED = offline(log(1, (0, 9), log_dir_online=False), log(2, (0, 5)), number=2)

@@ -57,19 +57,18 @@ def with_sums(ledger: IncidentLedger, **records: int) -> IncidentLedger:
     return replace(ledger, partitions=partitions)
 
 
-def test_a_ledger_that_is_true_passes(tmp_path: Path) -> None:
-    assert list(wrong_ledger(incidents.shown_ledger(tmp_path), TRUTH)) == []
+def test_a_ledger_that_is_true_passes_and_one_without_the_partition_does_not(
+    tmp_path: Path,
+) -> None:
+    ledger = incidents.shown_ledger(tmp_path)
+    assert list(wrong_ledger(ledger, TRUTH)) == []
+    assert len(list(wrong_ledger(replace(ledger, partitions=()), TRUTH))) == 1
 
 
 def test_a_ledger_with_another_figure_is_named(tmp_path: Path) -> None:
     ledger = with_sums(incidents.shown_ledger(tmp_path), kept=125, rescued=40, lost=10)
     (wrong,) = wrong_ledger(ledger, TRUTH)
     assert wrong.startswith(f"{LEDGER}:")
-
-
-def test_a_ledger_without_the_partition_is_named(tmp_path: Path) -> None:
-    ledger = replace(incidents.shown_ledger(tmp_path), partitions=())
-    assert len(list(wrong_ledger(ledger, TRUTH))) == 1
 
 
 def test_sums_that_do_not_add_up_are_named(tmp_path: Path) -> None:
