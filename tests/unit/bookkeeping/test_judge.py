@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from breakglass.bookkeeping.judge import check_said, missing_records
-from breakglass.bookkeeping.log_files import NO_LOG, FolderLog
+from breakglass.bookkeeping.log_files import NO_LOG
 from breakglass.bookkeeping.said import SaidPartition, SaidPrice
 from breakglass.bookkeeping.settings import ClusterState, changes
-from tests.campaign.judge import check_missing, check_put_back, missing_findings
 from tests.unit.bookkeeping.logs import ORDERS, log, reading, record, run, saved
 
 SHORT = log(*run(0, 0, 10))
@@ -94,19 +93,6 @@ def test_a_rescued_newer_record_of_the_same_log_replaces() -> None:
     assert missing_records(readable, NO_LOG, (), compacted=True) == [old, new]
 
 
-def test_a_partition_that_nobody_leads_has_lost_nothing_yet() -> None:
-    found = dict(check_missing({ORDERS: {2: LONG}}, DISKS, {ORDERS: None}, {}, ()))
-    assert found == {}
-    found = dict(check_missing({ORDERS: {2: LONG}}, DISKS, {ORDERS: 1}, {}, ()))
-    assert len(found[ORDERS]) == 5
-
-
-def test_what_was_lost_says_by_whose_election() -> None:
-    lost = {ORDERS: [record(0, 14)]}
-    assert [finding.kind for finding in missing_findings(lost, ())] == ["missing"]
-    assert [finding.kind for finding in missing_findings(lost, {ORDERS})] == ["cut by a return"]
-
-
 def test_safe_is_unsafe_while_a_longer_log_is_unread_and_not_given_up() -> None:
     whole = judged("SAFE", {2: price(0)}, {2: 15}, designee=2)
     disks = reading({2: LONG, 3: log(*run(0, 0, 20))}, 2)
@@ -167,24 +153,3 @@ def test_a_setting_or_an_order_that_is_not_as_it_was_is_found(
     after: ClusterState, found: int
 ) -> None:
     assert len(changes(STATE, after)) == found
-
-
-def put_back(after: FolderLog) -> list[str]:
-    tail = saved(*run(0, 10, 15))
-    return [finding.text for finding in check_put_back(ORDERS, LATER, after, tail)]
-
-
-def appended(*records: int) -> FolderLog:
-    """`LATER` with records of offsets 10 to 14 behind it, by their old offsets."""
-    again = [replace(record(0, old), epoch=3, offset=12 + at) for at, old in enumerate(records)]
-    return log(*LATER.records, *again)
-
-
-def test_what_is_put_back_is_there_once() -> None:
-    assert put_back(appended(10, 11, 12, 13, 14)) == []
-    assert put_back(appended(10, 11, 12, 13)) == ["1 saved records are not in the topic"]
-    assert put_back(appended(10, 11, 12, 13, 14, 14)) == ["1 saved records are in the topic twice"]
-
-
-def test_what_was_there_before_a_put_back_stays() -> None:
-    assert put_back(log(*run(0, 0, 9), *run(0, 10, 15))) == ["the elected log is not as it was"]
