@@ -191,10 +191,10 @@ def test_every_page_is_linked_from_the_index() -> None:
     assert pages - linked == {"index.md"}
 
 
-def test_a_newcomer_is_told_of_every_folder_of_the_services() -> None:
-    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+def test_contributing_names_every_folder_of_the_services() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     folders = {path.parent.name for path in (ROOT / "services").glob("*/__init__.py")}
-    assert {folder for folder in folders if f"`services/{folder}/`" not in told} == set()
+    assert {folder for folder in folders if f"`services/{folder}/`" not in text} == set()
 
 
 def test_the_man_page_is_roff_without_a_fault(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_torn_end_is_no_record(tmp_path: Path) -> None:
     assert read_folder(folder(tmp_path, whole, torn[:-1])).end == 3
 
 
-def test_what_lies_before_the_log_start_is_not_held(tmp_path: Path) -> None:
+def test_what_lies_before_the_log_start_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 2\n")
     read = read_folder(folder(tmp_path, batch(0, range(5), 0)))
     assert read.start == 2

@@ -125,7 +125,7 @@ def test_what_is_wrong_is_found_and_nothing_else(said: SaidPartition, found: lis
     assert kinds(said) == found
 
 
-def test_a_bound_is_held_against_what_ever_existed() -> None:
+def test_a_bound_is_compared_with_what_ever_existed() -> None:
     assert kinds(judged(unread=6), ever=21) == []
 
 

@@ -145,7 +145,7 @@ def test_a_connector_that_restores_names_its_topics(tmp_path: Path) -> None:
     assert (ended.code, "--connector-config" in ended.said[-1]) == (2, True)
 
 
-def test_keys_without_effect_are_said_and_no_secret_is(tmp_path: Path) -> None:
+def test_keys_without_effect_are_named_and_no_secret_is(tmp_path: Path) -> None:
     file = tmp_path / "restore.properties"
     file.write_text(f"source.dir={tmp_path}\nno.such.key=hunter2\nadmin.ssl.key.password=hunter2\n")
     ended = backup("restore", "--connector-config", file)

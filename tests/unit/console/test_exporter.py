@@ -53,7 +53,7 @@ async def test_without_the_token_there_is_nothing(
             assert ANSWER not in await response.read()
 
 
-def test_a_token_that_keeps_nobody_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_too_short_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, "short")
     with pytest.raises(UsageError, match=TOKEN):
         token_of(TOKEN)

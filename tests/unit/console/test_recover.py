@@ -106,7 +106,7 @@ def test_make_leaves_out_what_a_start_would_spare_where_that_is_asked(broken: Fa
     assert (ended.code, ended.document["partitions"]) == (1, [])
 
 
-def test_make_ends_with_1_when_it_can_recommend_nobody(broken: Fakes) -> None:
+def test_make_ends_with_1_when_it_can_recommend_no_leader(broken: Fakes) -> None:
     (partition,) = broken.offline()
     broken.cluster.hold(2, partition, (0, 60), (4, 5))
     broken.cluster.hold(1, partition, (0, 100))
@@ -189,7 +189,7 @@ def test_resume_finishes_what_was_agreed_to_and_then_has_nothing_to_do(
 
 
 @pytest.mark.usefixtures("killed")
-def test_resume_undoes_the_order_where_nobody_leads(broken: Fakes) -> None:
+def test_resume_undoes_the_order_where_no_replica_leads(broken: Fakes) -> None:
     changed = [state for state in broken.cluster.story.states.values() if state.assignment[0] == 1]
     assert len(changed) == 1, "the canary"
     ended = resume(broken, "--undo", "--write")

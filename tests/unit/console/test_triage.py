@@ -71,7 +71,7 @@ def test_r20_brokers_whose_controllers_are_silent_do_not_know_that_nothing_is_of
     golden(broken.run("triage"))
 
 
-def test_only_requests_that_were_switched_off_are_said_to_be(broken: Fakes) -> None:
+def test_requests_are_called_switched_off_only_where_they_were(broken: Fakes) -> None:
     assert "--native-rpc off" not in broken.run("triage").err
     assert "--native-rpc off" in broken.run("triage", "--native-rpc", "off").err
 

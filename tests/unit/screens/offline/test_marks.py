@@ -46,7 +46,7 @@ def test_a_group_all_of_which_is_marked_shows_it() -> None:
     assert group.key in marks
 
 
-def test_marks_of_partitions_that_are_no_longer_offline_are_forgotten() -> None:
+def test_marks_of_partitions_that_have_a_leader_again_are_forgotten() -> None:
     rows = many_offline(40, topics=2).rows
     marks = Marks()
     marks.toggle(rows[:3])
