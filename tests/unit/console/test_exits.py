@@ -69,8 +69,13 @@ def test_every_error_of_ours_ends_as_its_sentence_and_its_code(
 
 
 def test_the_codes_are_those_that_scripts_rely_on() -> None:
-    codes = {errors.ClusterError: 1, errors.MalformedInput: 2, errors.ReadOnly: 3}
-    codes |= {errors.OutcomeUnknown: 4, KeyboardInterrupt: 130}
+    codes: dict[type[BaseException], int] = {
+        errors.ClusterError: 1,
+        errors.MalformedInput: 2,
+        errors.ReadOnly: 3,
+        errors.OutcomeUnknown: 4,
+        KeyboardInterrupt: 130,
+    }
     assert {error: guarded(raising(error("No."))) for error in codes} == codes
 
 
