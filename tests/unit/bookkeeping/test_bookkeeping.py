@@ -125,7 +125,7 @@ def test_snappy_without_frames_is_read_and_no_codec_that_there_is_not() -> None:
         decompress(5, b"")
 
 
-@pytest.mark.parametrize(("place", "value"), [(-1, 0), (16, 1)], ids=["a byte", "the format"])
+@pytest.mark.parametrize(("place", "value"), [(-1, 1), (16, 1)], ids=["a byte", "the format"])
 def test_what_was_changed_is_damage(tmp_path: Path, place: int, value: int) -> None:
     changed = bytearray(batch(0, range(3), 0))
     changed[place] = value
