@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PROGRAM_SECONDS = 900.0
+PROGRAM_SECONDS = 1200.0
+"""It only ends a hang."""
 HUNG = -1
 POLL_SECONDS = 0.001
 MOST_CONSENTS = 40

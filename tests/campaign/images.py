@@ -40,8 +40,8 @@ SOURCE = Path(__file__).with_name("WarmNode.java")
 MAIN = "WarmNode"
 KAFKA = "kafka.Kafka"
 TRAINING_RUNS = 3
-TRAINING_SECONDS = 120.0
-RESTORE_SECONDS = 60.0
+HANG_SECONDS = 600.0
+"""It only ends a hang."""
 POLL_SECONDS = 0.03
 NEEDS = "a memory image needs Linux, root, criu 4.1 or newer, and javac"
 RESTORE = """\
@@ -81,7 +81,7 @@ class MemoryImage:
             tethered=tethered,
         )
         self._wrappers.add(wrapper.pid)
-        give_up = time.monotonic() + RESTORE_SECONDS
+        give_up = time.monotonic() + HANG_SECONDS
         while process.find(wrapper) and time.monotonic() < give_up:
             if (record := _copy_below(wrapper.pid)) is not None:
                 return record
@@ -222,7 +222,7 @@ def _zstd(kafka: Distribution, folder: Path) -> Path:
 
 
 def _wait_until_trained(trained: subprocess.Popen[bytes], folder: Path) -> None:
-    give_up = time.monotonic() + TRAINING_SECONDS
+    give_up = time.monotonic() + HANG_SECONDS
     while not (folder / "ready").exists():
         if trained.poll() is not None or time.monotonic() > give_up:
             raise LabError(f"The JVM for the memory image did not run Kafka: look at {folder}.")

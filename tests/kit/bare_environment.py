@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-RUN = "from breakglass.console.cli import main; raise SystemExit(main())"
 
 
 class BareEnvironment:
@@ -31,13 +30,14 @@ class BareEnvironment:
                 if not (packages / top).exists():
                     (packages / top).symlink_to(Path(str(one.locate_file(top))))
 
-    def run(self, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        """Run `breakglass` with *words* in *folder*, which is the user's own, too."""
+    def python(
+        self, script: str, *arguments: str, folder: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """Run *script* in *folder*, which is the user's own, too."""
         return subprocess.run(
-            [self._python, "-c", RUN, *words],
+            [self._python, "-c", script, *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
             cwd=folder,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder)},
         )

@@ -42,7 +42,7 @@ def test_each_rule_is_shown_on_real_brokers_where_the_table_says(rule: int) -> N
     assert [path.name for path in listed if not holds_test_of(path, rule)] == []
 
 
-def test_each_scenario_is_held_against_its_truth() -> None:
+def test_each_scenario_is_compared_with_its_truth() -> None:
     played = (ROOT / "tests" / "lab" / "product" / "test_alone.py").read_text(encoding="utf-8")
     alone = set(re.findall(r'SCENARIO = "(.+)"', played))
     assert alone.isdisjoint(TOGETHER)

@@ -12,6 +12,10 @@ from tests.kit.fake_controller import FakeController
 from tests.kit.program import Ended, breakglass
 
 RECORDS = {1: 100, 2: 70}
+HANG_MS = 600_000
+"""How long brokers may take to answer: it only ends a hang."""
+NOBODY = ("--bootstrap-server", "127.0.0.1:1")
+"""Port 1 of loopback, where nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,15 @@ class Fakes:
                 self.cluster.hold(broker, partition, (0, records))
         return partitions
 
+    @property
+    def named(self) -> tuple[str, str]:
+        """The option that names this cluster."""
+        servers = (str(self.cluster.brokers[broker].endpoint) for broker in RECORDS)
+        return "--bootstrap-server", ",".join(servers)
+
     def run(self, *arguments: object) -> Ended:
-        """Run a command on this cluster."""
-        servers = ",".join(str(self.cluster.brokers[record].endpoint) for record in RECORDS)
-        return breakglass(
-            *arguments, "--bootstrap-server", servers, "--recovery-duration-ms", 2_000
-        )
+        """Run a command on this cluster that reads what replicas hold."""
+        return breakglass(*arguments, *self.named, "--recovery-duration-ms", HANG_MS)
 
     def leaders(self) -> dict[str, int | None]:
         """Who leads each partition."""

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.model import PartitionEvidence
-from breakglass.services.recovery.plan.file import (
-    write_plan,
-)
+from breakglass.services.recovery.plan.file import write_plan
 from tests.kit.plans import read_plan
+from tests.kit.program import breakglass
 from tests.unit.recovery.plans import planned
 
 BARE = """{"partitions": [
@@ -37,3 +36,8 @@ def rewrite(path: Path, change: Callable[[Any], object]) -> None:
 def leaders_in(path: Path) -> dict[str, int]:
     """Whom the plan in *path* elects."""
     return {str(one): leader for one, leader in read_plan(path).leaders.items()}
+
+
+def shown(path: Path) -> Any:
+    """The document that `plan show` prints of the plan in *path*."""
+    return breakglass("plan", "show", path, "--json").document

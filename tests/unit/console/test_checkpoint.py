@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from breakglass.console.checkpoint import app
-from breakglass.services.checkpoint.option_text import policies
-from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import CutDocument, GroupPolicy
-from breakglass.services.errors import (
-    BreakglassError,
-    ConsentMissing,
-    ReadOnly,
-    Refused,
-    UsageError,
+from breakglass.services.checkpoint.store.documents import CutDocument
+from tests.kit.program import Ended, breakglass
+from tests.unit.checkpoint.store.stores import (
+    POSITION,
+    SUBJECTS,
+    completed,
+    copied,
+    reserved,
+    ticking,
 )
-from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, copied, reserved
+from tests.unit.console.conftest import Golden
+from tests.unit.console.fakes import NOBODY
 
 
-def checkpoint(command: str, store: BackupStore, *arguments: str) -> Result:
-    """Run the command; an error of ours is raised as it reaches the program's one way out."""
-    result = CliRunner().invoke(app, [command, "--store", store.address, *arguments])
-    if isinstance(result.exception, BreakglassError):
-        raise result.exception
-    return result
+def checkpoint(command: str, store: BackupStore, *arguments: str) -> Ended:
+    return breakglass("checkpoint", command, "--store", store.address, *arguments)
 
 
 def document(command: str, store: BackupStore, *arguments: str) -> dict[str, Any]:
-    result = checkpoint(command, store, *arguments, "--json")
-    assert result.exit_code == 0
-    found: dict[str, Any] = json.loads(result.stdout)
+    ended = checkpoint(command, store, *arguments, "--json")
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
     return found
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> BackupStore:
     """1 and 2 are completed, 3 has failed, 4 is being copied."""
-    store = BackupStore(str(tmp_path))
+    store = BackupStore(str(tmp_path), ticking())
     for id in (1, 2):
         completed(store, id)
     reserved(store, 3)
@@ -55,7 +52,15 @@ def store(tmp_path: Path) -> BackupStore:
     return store
 
 
-def test_the_list_has_the_newest_first_each_with_level_and_state(store: BackupStore) -> None:
+def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
+    """Its cut, noted."""
+    store.decide(id, CutDocument(1, {subject.number: position for subject in SUBJECTS}))
+
+
+def test_the_list_has_the_newest_first_with_level_state_promise_and_failure(
+    store: BackupStore, golden: Golden
+) -> None:
+    golden(checkpoint("list", store))
     found = document("list", store)["checkpoints"]
     assert [(one["id"], one["level"], one["state"], one["completed"]) for one in found] == [
         (4, "coordinated", "ongoing", 1),
@@ -64,86 +69,77 @@ def test_the_list_has_the_newest_first_each_with_level_and_state(store: BackupSt
         (1, "coordinated", "completed", 3),
     ]
     assert found[1]["failure"] == "group payments lags"
+    assert [one["bytes"] is None for one in found] == [True, True, False, False]
+    assert {one["promise"].split(":")[0] for one in found} == {"coordinated"}
 
 
-def test_the_table_names_level_and_state(store: BackupStore) -> None:
-    lines = checkpoint("list", store).stdout.splitlines()
-    assert "coordinated" in lines[1]
-    assert "ongoing" in lines[1]
-
-
-def test_an_empty_store_has_none(tmp_path: Path) -> None:
-    assert document("list", BackupStore(str(tmp_path)))["checkpoints"] == []
-
-
-def test_the_status_says_what_is_promised_and_where_each_partition_is(store: BackupStore) -> None:
+def test_the_status_has_what_is_promised_and_how_much_of_each_partition_is_there(
+    store: BackupStore, golden: Golden
+) -> None:
+    golden(checkpoint("status", store, "4"))
     found = document("status", store, "4")
-    assert found["promise"].startswith("coordinated")
     assert [one["state"] for one in found["details"]] == ["completed", "ongoing", "ongoing"]
-    assert found["details"][0]["topic"] == "orders"
+    assert [one["so_far"] is None for one in found["details"]] == [True, False, False]
+    assert found["details"][1]["so_far"] == {
+        "records": 0,
+        "records_expected_at_most": None,
+        "bytes": 0,
+        "bytes_expected_about": None,
+    }
 
 
-def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
-    """Its cut, noted."""
-    store.decide(id, CutDocument(1, {subject.number: position for subject in SUBJECTS}))
+def test_i09_no_partition_of_a_failed_checkpoint_is_called_ongoing(
+    store: BackupStore, golden: Golden
+) -> None:
+    store.fail_checkpoint(4, "group payments lags")
+    golden(checkpoint("status", store, "4"))
+    found = document("status", store, "4")
+    assert [one["state"] for one in found["details"]] == ["completed", "failed", "failed"]
+    assert [one["failure"] for one in found["details"]] == [None, *2 * ["group payments lags"]]
 
 
-def test_a_checkpoint_is_verified_and_every_output_says_so(store: BackupStore) -> None:
+def test_equal_reasons_are_given_once(store: BackupStore) -> None:
+    reserved(store, 5)
+    for number in (1, 2, 3):
+        store.copies.fail(CopyId(5, number, 0), "disk full")
+    assert checkpoint("status", store, "5").out.count("disk full") == 1
+
+
+def test_a_checkpoint_is_verified_and_every_output_has_it(store: BackupStore) -> None:
     decided(store, 2)
     assert document("list", store)["checkpoints"][2]["verified"] is None
-    assert "never verified" in checkpoint("status", store, "2").stdout
     done = document("verify", store, "2")
     assert (done["whole"], done["files"], done["damage"]) == (True, 3, {})
-    assert done["at_ms"] > 0
     for found in (document("list", store)["checkpoints"][2], document("status", store, "2")):
         assert found["verified"] == {key: done[key] for key in found["verified"]}
-    assert ": whole" in checkpoint("status", store, "2").stdout
     assert document("list", store)["checkpoints"][3]["verified"] is None
 
 
-def changed(content: bytes) -> bytes:
-    return bytes([content[0] ^ 1]) + content[1:]
+def change(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
-    [(changed, "has other bytes than were committed"), (lambda one: one[:-1], "bytes long, not")],
-    ids=["another byte", "a byte less"],
+    "damage",
+    [change, lambda file: os.truncate(file, 1), Path.unlink],
+    ids=["a byte", "size", "gone"],
 )
-def test_damage_ends_with_1_and_is_told_wherever_the_checkpoint_is(
-    store: BackupStore, damage: Callable[[bytes], bytes], words: str
+def test_damage_ends_with_1_and_is_shown_wherever_the_checkpoint_is_until_it_is_whole_again(
+    store: BackupStore, damage: Callable[[Path], None]
 ) -> None:
     decided(store, 2)
     document("verify", store, "2")
     file = Path(store.address, "contents", "2", "3", "0", "segments", "0", "records")
-    file.write_bytes(damage(file.read_bytes()))
-    done = checkpoint("verify", store, "2")
-    assert done.exit_code == 1
-    assert words in done.stderr
-    assert "damaged in 1 of 3 partitions" in done.stderr
+    content = file.read_bytes()
+    damage(file)
+    assert checkpoint("verify", store, "2").code == 1
     found = document("status", store, "2")
     assert (found["state"], found["verified"]["whole"]) == ("completed", False)
-    assert words in found["verified"]["damage"]["3"]
-    assert "damaged" in checkpoint("list", store).stdout
-
-
-def test_a_missing_file_is_damage_and_brought_back_it_is_whole_again(store: BackupStore) -> None:
-    decided(store, 1)
-    file = Path(store.address, "contents", "1", "1", "0", "segments", "0", "records")
-    content = file.read_bytes()
-    file.unlink()
-    assert "is missing" in checkpoint("verify", store, "1").stderr
+    assert found["verified"]["damage"].keys() == {"3"}
+    assert "damaged" in checkpoint("list", store).out
     file.write_bytes(content)
-    assert document("verify", store, "1")["whole"]
-    noted = [path.name for path in Path(store.address, "checkpoints", "1").glob("verified-*.json")]
-    assert len(noted) == 1
-
-
-def test_a_copy_that_ends_elsewhere_than_the_cut_is_damage(store: BackupStore) -> None:
-    decided(store, 2, POSITION - 1)
-    done = checkpoint("verify", store, "2")
-    assert done.exit_code == 1
-    assert f"ends at {POSITION}, and the cut is at {POSITION - 1}" in done.stderr
+    assert document("verify", store, "2")["whole"]
 
 
 def test_what_was_verified_is_another_copy_once_a_better_one_is_there(store: BackupStore) -> None:
@@ -156,174 +152,112 @@ def test_what_was_verified_is_another_copy_once_a_better_one_is_there(store: Bac
     assert (found["state"], found["verified"]) == ("completed", None)
 
 
-def test_only_a_completed_checkpoint_is_verified(store: BackupStore) -> None:
-    for id in ("3", "4"):
-        with pytest.raises(Refused, match="only a completed one can be verified"):
-            checkpoint("verify", store, id)
-
-
-def test_a_checkpoint_that_there_is_not_is_told_so(store: BackupStore) -> None:
-    with pytest.raises(UsageError, match="There is no checkpoint 9"):
-        checkpoint("status", store, "9")
-
-
-def test_deleting_takes_write_and_the_phrase(store: BackupStore) -> None:
-    with pytest.raises(ReadOnly, match="add --write"):
-        checkpoint("delete", store, "1", "--consent", "delete checkpoint 1 completed")
-    with pytest.raises(ConsentMissing) as refused:
-        checkpoint("delete", store, "1", "--write")
-    assert refused.value.phrase == "delete checkpoint 1 completed"
-    assert store.read(1) is not None
-    done = document("delete", store, "1", "--write", "--consent", refused.value.phrase)
-    assert done["deleted"] == [1]
-    assert store.read(1) is None
-
-
-def test_a_phrase_for_another_state_deletes_nothing(store: BackupStore) -> None:
-    with pytest.raises(ConsentMissing):
-        checkpoint("delete", store, "3", "--write", "--consent", "delete checkpoint 3 completed")
-    assert store.read(3) is not None
-
-
-def test_without_a_limit_nothing_may_go(store: BackupStore) -> None:
-    assert document("retain", store)["checkpoints"] == []
-
-
-def test_retention_shows_first_and_deletes_under_guard(store: BackupStore) -> None:
-    assert document("retain", store, "--keep", "1")["checkpoints"] == [1]
-    assert store.read(1) is not None
-    with pytest.raises(ReadOnly):
-        checkpoint("retain", store, "--keep", "1", "--delete")
-    options = ("--keep", "1", "--write")
-    with pytest.raises(ConsentMissing) as refused:
-        checkpoint("retain", store, *options)
-    assert refused.value.phrase == "delete 1 checkpoints"
-    document("retain", store, *options, "--consent", refused.value.phrase)
-    assert [one.id for one in store.all()] == [4, 3, 2]
-
-
-def test_the_newest_completed_one_stays_however_old_it_is(store: BackupStore) -> None:
-    going = document("retain", store, "--older-than", "1ms")["checkpoints"]
-    assert going == [1, 3]
-    found = store.read(2)
-    assert found is not None
-    assert found.status is Status.COMPLETED
-
-
-def test_a_coordinated_checkpoint_takes_write(store: BackupStore) -> None:
-    level = ("--level", "coordinated", "--bootstrap-server", "127.0.0.1:1")
-    with pytest.raises(ReadOnly, match="taking a checkpoint changes the cluster: add --write"):
-        checkpoint("take", store, "--topics", "bank", *level)
-
-
-def test_each_group_has_one_policy() -> None:
-    assert policies(["a=exactly-once", "b=c=at-least-once"]) == {
-        "a": GroupPolicy.EXACTLY_ONCE,
-        "b=c": GroupPolicy.AT_LEAST_ONCE,
-    }
-
-
-@pytest.mark.parametrize("text", ["a", "a=", "=exactly-once", "a=twice"])
-def test_a_group_without_a_policy_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not written NAME="):
-        policies([text])
-
-
-def test_a_group_with_two_policies_is_refused() -> None:
-    with pytest.raises(UsageError, match="named twice"):
-        policies(["a=exactly-once", "a=at-least-once"])
-
-
-# --- what stdout has
-
-
-def test_level_state_promise_and_reason_are_on_stdout(store: BackupStore) -> None:
-    done = checkpoint("status", store, "3")
-    head, promised, reason, *_ = done.stdout.splitlines()
-    assert head.split()[:4] == ["checkpoint", "3", "coordinated", "failed"]
-    assert promised == "coordinated: cut at the id that every record carries."
-    assert reason == "failed: group payments lags"
-    assert done.stderr == ""
-
-
-def test_i09_no_partition_of_a_failed_checkpoint_is_called_ongoing(store: BackupStore) -> None:
-    store.fail_checkpoint(4, "group payments lags")
-    assert "ongoing" not in checkpoint("status", store, "4").stdout
-    found = document("status", store, "4")
-    assert [one["state"] for one in found["details"]] == ["completed", "failed", "failed"]
-    assert [one["failure"] for one in found["details"]] == [None, *2 * ["group payments lags"]]
-
-
-def test_the_list_says_what_levels_promise_and_why_one_has_failed(store: BackupStore) -> None:
-    lines = checkpoint("list", store).stdout.splitlines()
-    assert "coordinated: cut at the id that every record carries." in lines
-    assert "3 failed: group payments lags" in lines
-    assert all(
-        one["promise"].startswith("coordinated") for one in document("list", store)["checkpoints"]
-    )
-
-
-def test_equal_reasons_are_said_once(store: BackupStore) -> None:
-    reserved(store, 5)
-    for number in (1, 2, 3):
-        store.copies.fail(CopyId(5, number, 0), "disk full")
-    out = checkpoint("status", store, "5").stdout
-    assert out.count("disk full") == 1
-    assert "failed: orders-0..2 (3 partitions): disk full" in out
-
-
-def test_what_is_not_known_is_never_0(store: BackupStore) -> None:
-    sizes = [one["bytes"] for one in document("list", store)["checkpoints"]]
-    assert sizes[:2] == [None, None]
-    assert all(size > 0 for size in sizes[2:])
-    cells = [line.split()[4:6] for line in checkpoint("list", store).stdout.splitlines()[1:3]]
-    assert cells[0][0] == ">="
-    assert cells[1][0] == "?"
-
-
-def test_of_a_partition_under_way_it_says_how_much_is_there(store: BackupStore) -> None:
-    found = document("status", store, "4")
-    assert [one["so_far"] is None for one in found["details"]] == [True, False, False]
-    assert found["details"][1]["so_far"] == {
-        "records": 0,
-        "records_expected_at_most": None,
-        "bytes": 0,
-        "bytes_expected_about": None,
-    }
-    lines = checkpoint("status", store, "4").stdout.splitlines()
-    assert "0 of ?" in next(line for line in lines if "orders-1" in line)
-
-
-# --- a store that is not there
+TAKE = ("--topics", "bank", *NOBODY)
+THERE = ("--suffix=-back", "--to-bootstrap-server", "dr:9092")
 
 
 @pytest.mark.parametrize(
-    "command", [("list",), ("retain",), ("status", "1"), ("verify", "1"), ("delete", "1")]
+    ("code", "words"),
+    [
+        (3, ("verify", "3")),
+        (3, ("verify", "4")),
+        (2, ("status", "9")),
+        (3, ("take", "--level", "coordinated", *TAKE)),
+        (2, ("restore", "2", *THERE, "--bootstrap-server", "b1:9092")),
+        (2, ("restore", "2", *THERE, "--profile", "prod")),
+        (2, ("restore", "2", *THERE, "--command-config", "f")),
+        (2, ("delete", "9", "--write")),
+    ],
+    ids=[
+        *("verify a failed one", "verify one under way", "no such checkpoint"),
+        *("take a coordinated one without --write", "restore with two clusters named"),
+        *("with a profile named too", "with a file named too", "delete what never was"),
+    ],
 )
-def test_a_store_that_is_not_there_is_no_empty_one(tmp_path: Path, command: tuple[str]) -> None:
+def test_what_cannot_be_done_is_refused(
+    store: BackupStore, code: int, words: tuple[str, ...]
+) -> None:
+    ended = checkpoint(words[0], store, *words[1:])
+    assert (ended.code, ended.out) == (code, "")
+
+
+def test_deleting_takes_write_and_the_phrase_for_that_state(store: BackupStore) -> None:
+    phrase = "delete checkpoint 1 completed"
+    assert checkpoint("delete", store, "1", "--consent", phrase).code == 3
+    assert checkpoint("delete", store, "1", "--write").said[-1] == f"consent: {phrase}"
+    other = ("--consent", "delete checkpoint 3 completed")
+    assert checkpoint("delete", store, "3", "--write", *other).code == 3
+    assert [one.id for one in store.all()] == [4, 3, 2, 1]
+    for _ in range(2):
+        assert document("delete", store, "1", "--write", "--consent", phrase)["deleted"] == [1]
+        assert [one.id for one in store.all()] == [4, 3, 2]
+
+
+def test_retention_shows_first_and_deletes_under_guard(store: BackupStore) -> None:
+    assert document("retain", store)["checkpoints"] == []
+    assert document("retain", store, "--older-than", "1ms")["checkpoints"] == [1, 3]
+    assert document("retain", store, "--keep", "1")["checkpoints"] == [1]
+    assert store.read(1) is not None
+    assert checkpoint("retain", store, "--keep", "1", "--delete").code == 3
+    refused = checkpoint("retain", store, "--keep", "1", "--write")
+    assert refused.said[-1] == "consent: delete 1 checkpoints"
+    document("retain", store, "--keep", "1", "--write", "--consent", "delete 1 checkpoints")
+    assert [one.id for one in store.all()] == [4, 3, 2]
+
+
+@pytest.fixture
+def half_deleted(tmp_path: Path) -> BackupStore:
+    """1 was deleted, by a process that was killed before it had removed anything; 2 is there."""
+    store = BackupStore(str(tmp_path))
+    for id in (1, 2):
+        completed(store, id)
+    (tmp_path / "checkpoints" / "1" / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
+    return store
+
+
+def files_of(store: BackupStore, id: int) -> list[str]:
+    root = Path(store.address)
+    return sorted(
+        str(path.relative_to(root)) for top in root.iterdir() for path in (top / str(id)).rglob("*")
+    )
+
+
+ONLY_THE_ID = ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
+
+
+def test_deleting_again_removes_what_a_killed_deletion_left(half_deleted: BackupStore) -> None:
+    assert checkpoint("delete", half_deleted, "1").code == 3
+    for _ in range(2):
+        assert document("delete", half_deleted, "1", "--write")["deleted"] == [1]
+        assert files_of(half_deleted, 1) == ONLY_THE_ID
+
+
+def test_retain_shows_and_removes_what_a_killed_deletion_left(half_deleted: BackupStore) -> None:
+    assert document("retain", half_deleted)["left_of_deleted"] == [1]
+    assert checkpoint("retain", half_deleted, "--delete").code == 3
+    assert document("retain", half_deleted, "--write")["left_of_deleted"] == [1]
+    assert files_of(half_deleted, 1) == ONLY_THE_ID
+    assert document("retain", half_deleted)["left_of_deleted"] == []
+    assert half_deleted.read(2) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("list",), ("retain",), ("status", "1"), ("verify", "1"), ("delete", "1")],
+    ids=lambda words: words[0],
+)
+def test_a_store_that_is_not_there_is_no_empty_one(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
     missing, file = tmp_path / "missing", tmp_path / "file"
     file.write_text("")
-    for place, words in ((missing, "There is no folder"), (file, "is a file")):
-        with pytest.raises(UsageError, match=words) as told:
-            checkpoint(command[0], BackupStore(str(place)), *command[1:])
-        assert told.value.exit_code == 2
+    for place in (missing, file):
+        ended = checkpoint(command[0], BackupStore(str(place)), *command[1:])
+        assert (ended.code, str(place) in ended.said[0]) == (2, True)
     assert not missing.exists()
 
 
 def test_no_checkpoint_is_taken_into_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    options = ("--topics", "bank", "--level", "vector", "--bootstrap-server", "127.0.0.1:1")
-    with pytest.raises(UsageError, match="is a file"):
-        checkpoint("take", BackupStore(str(file)), *options)
-
-
-@pytest.mark.parametrize(
-    "named", [("--bootstrap-server", "b1:9092"), ("--profile", "prod"), ("--command-config", "f")]
-)
-def test_a_restore_into_another_cluster_names_no_second_one(
-    store: BackupStore, named: tuple[str, str]
-) -> None:
-    there = ("--to-bootstrap-server", "dr:9092")
-    with pytest.raises(UsageError, match="name the only cluster that is asked"):
-        checkpoint("restore", store, "2", "--suffix=-back", *there, *named)
+    assert checkpoint("take", BackupStore(str(file)), "--level", "vector", *TAKE).code == 2

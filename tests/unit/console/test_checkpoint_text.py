@@ -27,28 +27,33 @@ def test_everything_that_can_be_asked_of_a_take_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "text",
     [
-        ("", "Missing option '--topics'"),
-        ("--topics ''", "No topic is named"),
-        ("--topics a b", r"unexpected extra argument\(s\) \(b\)"),
-        ("--topics a --group b", "not written NAME="),
-        ("--topics a --flow g1:a", "not written GROUP:INPUT"),
-        ("--topics a --flow 'g1:>a'", "not written GROUP:INPUT"),
-        ("--topics a --flow 'g1:a>?'", "put their names in place of the ?"),
-        ("--topics a --flow 'g1:a>b' --flow 'g1:a>c'", "names a twice for group g1"),
-        ("--topics a --level strict", "'strict' is not one of 'vector', 'verified', 'ordered'"),
-        ("--topics a --max-rate fast", "is not a rate"),
-        ("--topics a --drain 0", "is too short"),
-        ("--topics a --drain soon", "is not a duration"),
-        ("--topics 'a", "close what is quoted"),
-        ("--topics", "'--topics' requires an argument"),
-        ("--topics a --hold-retention", "no option --hold-retention here: there are --topics"),
+        "",
+        "--topics ''",
+        "--topics a b",
+        "--topics a --group b",
+        "--topics a --flow g1:a",
+        "--topics a --flow 'g1:>a'",
+        "--topics a --flow 'g1:a>?'",
+        "--topics a --flow 'g1:a>b' --flow 'g1:a>c'",
+        "--topics a --level strict",
+        "--topics a --max-rate fast",
+        "--topics a --drain 0",
+        "--topics a --drain soon",
+        "--topics 'a",
+        "--topics",
+        "--topics a --hold-retention",
+        "--topics a --help",
+        "--topics a -h",
     ],
 )
-def test_what_cannot_be_read_is_refused_with_what_to_write(text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
+def test_what_cannot_be_read_is_refused_and_nothing_is_printed(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError):
         CommandText().take(text)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_everything_that_can_be_asked_of_a_restore_is_read() -> None:
@@ -57,15 +62,7 @@ def test_everything_that_can_be_asked_of_a_restore_is_read() -> None:
     assert CommandText().restore("") == RestoreAsked()
 
 
-@pytest.mark.parametrize("help", ["--help", "-h"])
-def test_a_screen_prints_no_help(help: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match=f"no option {help} here"):
-        CommandText().take(f"--topics a {help}")
-    assert capsys.readouterr() == ("", "")
-
-
 def test_the_screen_reads_by_the_function_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command makes of its options is what the screen makes of them."""
     given: dict[str, object] = {}
 
     def note(**options: object) -> TakeAsked:

@@ -8,12 +8,9 @@ from typing import Annotated
 
 import pytest
 import typer
-from typer.core import TyperGroup
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from breakglass import __version__
-from breakglass.console import cli, commands
+from breakglass.console import commands
 from breakglass.console.commands import COMMANDS, CommandEntry, Deferred, new_app
 from scripts import cli_reference
 from tests.kit.program import breakglass
@@ -40,60 +37,28 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def invoke(*arguments: str) -> tuple[int, str]:
-    """Run the command line; returns exit code and all that was printed."""
-    result = CliRunner().invoke(cli.app, arguments, prog_name="breakglass")
-    return result.exit_code, result.output
-
-
 def test_the_version_is_printed() -> None:
-    assert invoke("--version") == (0, f"breakglass {__version__}\n")
+    assert breakglass("--version").out == f"breakglass {__version__}\n"
 
 
 @pytest.mark.usefixtures("light_module")
 def test_the_list_names_a_command_without_importing_it() -> None:
-    code, printed = invoke("--help")
-    assert code == 0
-    assert "light   Shine a light." in printed
-    assert "broken  Cannot be imported." in printed
+    ended = breakglass("--help")
+    assert ended.code == 0
+    assert "light   Shine a light." in ended.out
+    assert "broken  Cannot be imported." in ended.out
 
 
 @pytest.mark.usefixtures("light_module")
-def test_a_command_runs_with_its_own_options() -> None:
-    assert invoke("light", "--colour", "red") == (0, "shining red\n")
-
-
-@pytest.mark.usefixtures("light_module")
-def test_help_of_a_command_is_its_own() -> None:
-    code, printed = invoke("light", "-h")
-    assert code == 0
-    assert "Usage: breakglass light [OPTIONS]" in printed
-    assert "Its colour (default: green)." in printed
+def test_a_command_has_its_own_options_and_help() -> None:
+    assert breakglass("light", "--colour", "red").out == "shining red\n"
+    assert "Its colour (default: green)." in breakglass("light", "-h").out
 
 
 @pytest.mark.usefixtures("light_module")
 def test_a_mistyped_command_is_a_usage_error_that_names_the_nearest() -> None:
-    code, printed = invoke("lihgt")
-    assert code == 2
-    assert "Did you mean 'light'?" in printed
-
-
-@pytest.mark.usefixtures("light_module")
-@pytest.mark.parametrize(
-    ("line", "offered"), [("breakglass li", "light"), ("breakglass light --co", "--colour")]
-)
-def test_a_shell_completes_commands_and_their_options(line: str, offered: str) -> None:
-    words = line.split()
-    result = CliRunner().invoke(
-        cli.app,
-        prog_name="breakglass",
-        env={
-            "_BREAKGLASS_COMPLETE": "complete_bash",
-            "COMP_WORDS": line,
-            "COMP_CWORD": str(len(words) - 1),
-        },
-    )
-    assert result.output.split() == [offered]
+    ended = breakglass("lihgt")
+    assert (ended.code, "'light'" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("options", [(), ("--write", "--profile", "prod")])
@@ -101,30 +66,25 @@ def test_without_a_command_the_console_opens_which_needs_a_terminal(
     options: tuple[str, ...],
 ) -> None:
     ended = breakglass(*options)
-    assert ended.code == 2
-    assert "the console needs a terminal" in ended.err
-    assert "breakglass triage --json" in ended.err
+    assert (ended.code, "breakglass triage --json" in ended.err) == (2, True)
 
 
 def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
     ended = breakglass("console", "--theme", "foo")
-    assert ended.code == 2
-    assert "no theme is called 'foo': choose one of breakglass-dark" in ended.err
+    assert (ended.code, "'foo'" in ended.err) == (2, True)
 
 
-@pytest.mark.parametrize("entry", COMMANDS, ids=lambda one: one.name)
-def test_every_listed_command_is_there_with_the_settings_all_share(entry: CommandEntry) -> None:
-    command = Deferred(entry).load()
-    assert getattr(command, "rich_markup_mode", "?") is None, "make it with new_app()"
-    options = {name for param in command.params for name in param.opts}
-    assert "--install-completion" not in options, "make it with new_app()"
-    assert command.help, "give it a docstring"
+def test_every_listed_command_is_there_with_the_settings_all_share() -> None:
+    for entry in COMMANDS:
+        command = Deferred(entry).load()
+        options = {name for param in command.params for name in param.opts}
+        assert getattr(command, "rich_markup_mode", "?") is None, f"{entry.name}: use new_app()"
+        assert "--install-completion" not in options, f"{entry.name}: use new_app()"
+        assert command.help, f"{entry.name}: give it a docstring"
 
 
 def test_names_in_the_list_are_unique() -> None:
-    group = get_command(cli.app)
-    assert isinstance(group, TyperGroup)
-    assert len(group.commands) == len(COMMANDS)
+    assert len({entry.name for entry in COMMANDS}) == len(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -43,50 +42,41 @@ def every_error() -> list[type[errors.BreakglassError]]:
     return found
 
 
-def in_process(script: str, *, close_stdout: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run *script* in an interpreter of its own, its stdout into a pipe nobody reads if told."""
-    stdout: int = subprocess.PIPE
-    if close_stdout:
-        reader, stdout = os.pipe()
-        os.close(reader)
-    try:
-        return subprocess.run(
-            [sys.executable, "-c", script], stdout=stdout, stderr=subprocess.PIPE, text=True
-        )
-    finally:
-        if close_stdout:
-            os.close(stdout)
+def in_process(script: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """Run *script* in an interpreter of its own, whose stdout has no more than Latin letters."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
 
 
-@pytest.mark.parametrize("error", every_error(), ids=lambda one: one.__name__)
 def test_every_error_of_ours_ends_as_its_sentence_and_its_code(
-    error: type[errors.BreakglassError], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sentence = "Broker 3 does not answer; start it."
-    # Some take more than a sentence; what they share is that str() is one.
-    made = error.__new__(error, sentence)
-    if isinstance(made, errors.ConsentMissing):
-        made.phrase = "orders-3 lose 50"
-    assert guarded(raising(made)) == error.exit_code
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.splitlines()[0] == sentence
-    assert "Traceback" not in printed.err
+    for error in every_error():
+        # Some take more than a sentence; what they share is that str() is one.
+        made = error.__new__(error, sentence)
+        if isinstance(made, errors.ConsentMissing):
+            made.phrase = "orders-3 lose 50"
+        assert guarded(raising(made)) == error.exit_code, error
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err.splitlines()[0]) == ("", sentence)
+        assert "Traceback" not in printed.err
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (errors.ClusterError, 1),
-        (errors.MalformedInput, 2),
-        (errors.ReadOnly, 3),
-        (errors.OutcomeUnknown, 4),
-    ],
-)
-def test_the_codes_are_those_that_scripts_rely_on(
-    error: type[errors.BreakglassError], code: int
-) -> None:
-    assert guarded(raising(error("Said."))) == code
+def test_the_codes_are_those_that_scripts_rely_on() -> None:
+    codes: dict[type[BaseException], int] = {
+        errors.ClusterError: 1,
+        errors.MalformedInput: 2,
+        errors.ReadOnly: 3,
+        errors.OutcomeUnknown: 4,
+        KeyboardInterrupt: 130,
+    }
+    assert {error: guarded(raising(error("No."))) for error in codes} == codes
 
 
 def test_a_refusal_for_want_of_consent_ends_with_the_phrase(
@@ -102,51 +92,36 @@ def test_hostile_text_in_an_error_is_inert(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "Topic \\x1b[2J\\u202e is unknown.\n"
 
 
-def test_a_run_that_returns_is_done() -> None:
-    assert guarded(lambda: None) == 0
-
-
-def test_an_interrupt_ends_with_130() -> None:
-    assert guarded(raising(KeyboardInterrupt())) == 130
-
-
 SIGNALLED = """
 import os, signal, sys, typer
 from breakglass.console.exits import run_app
-signal.signal(signal.SIGINT, signal.default_int_handler)
-# Whoever runs the tests may ignore it.
-signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "ignored" else signal.SIG_DFL)
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 @app.command()
-def wait(how: str, number: int) -> None:
+def wait(number: int) -> None:
     os.kill(os.getpid(), number)
     print("went on")
 
-sys.exit(run_app(app, "test"))
+for number, before in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGTERM, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_IGN),
+):
+    signal.signal(number, before)
+    sys.argv = ["test", str(int(number))]
+    print(run_app(app, "test"))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_every_signal_ends_a_command_with_130(number: signal.Signals) -> None:
-    ended = signalled("heeded", number)
-    assert (ended.returncode, ended.stdout) == (130, "")
+def test_every_signal_ends_a_command_with_130_but_a_lost_terminal_that_is_ignored() -> None:
+    assert in_process(SIGNALLED).stdout.splitlines() == ["130", "130", "130", "went on", "0"]
 
 
-def test_a_lost_terminal_that_is_ignored_ends_nothing() -> None:
-    ended = signalled("ignored", signal.SIGHUP)
-    assert (ended.returncode, ended.stdout) == (0, "went on\n")
-
-
-def signalled(how: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
-    """What becomes of a command that gets a signal."""
-    command = [sys.executable, "-c", SIGNALLED, how, str(int(number))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-@pytest.mark.parametrize(("said", "code"), [(None, 0), (0, 0), (1, 1), (4, 4), ("gone", 1)])
-def test_an_exit_keeps_its_number(said: int | str | None, code: int) -> None:
-    assert guarded(raising(SystemExit(said))) == code
+@pytest.mark.parametrize(("given", "code"), [(None, 0), (0, 0), (1, 1), (4, 4), ("gone", 1)])
+def test_an_exit_keeps_its_number(given: int | str | None, code: int) -> None:
+    assert guarded(raising(SystemExit(given))) == code
+    assert guarded(lambda: None) == 0
 
 
 def test_an_unexpected_error_leaves_its_traceback_in_a_file_of_the_user_alone(
@@ -154,24 +129,20 @@ def test_an_unexpected_error_leaves_its_traceback_in_a_file_of_the_user_alone(
 ) -> None:
     assert guarded(raising(ZeroDivisionError("no records"))) == 1
     sentence, path = capsys.readouterr().err.splitlines()
-    assert "ZeroDivisionError: no records" in sentence
     file = Path(path)
+    assert "ZeroDivisionError: no records" in sentence
     assert file.is_relative_to(user_folders)
     assert file.stat().st_mode & 0o777 == 0o600
-    text = file.read_text()
-    assert "Traceback" in text
-    assert text.startswith("breakglass 0.")
+    assert "Traceback" in file.read_text()
 
 
-def test_an_unexpected_error_is_told_even_when_no_file_can_be_written(
+def test_an_unexpected_error_is_named_even_when_no_file_can_be_written(
     capsys: pytest.CaptureFixture[str], user_folders: Path
 ) -> None:
     user_folders.mkdir()
     (user_folders / "state").write_text("a file where the folder should be")
     assert guarded(raising(ZeroDivisionError())) == 1
-    printed = capsys.readouterr().err
-    assert "ZeroDivisionError" in printed
-    assert "no details could be kept" in printed
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 GUARDED = "import sys; from breakglass.console.exits import guarded; "
@@ -185,38 +156,28 @@ APP = (
     "script",
     [
         GUARDED + "sys.exit(guarded(lambda: print('x' * 100_000)))",
-        GUARDED + "sys.exit(guarded(lambda: print('x')))",
-        APP + "app.command()(lambda: print('x' * 100_000))\nsys.exit(run_app(app, 'p'))",
         APP + "app.command()(lambda: print('x'))\nsys.exit(run_app(app, 'p'))",
     ],
-    ids=["at once", "when flushed", "a command, at once", "a command, when flushed"],
+    ids=["at once", "a command, when flushed"],
 )
 def test_a_reader_that_is_gone_ends_the_program_quietly(script: str) -> None:
-    done = in_process(script, close_stdout=True)
+    reader, stdout = os.pipe()
+    os.close(reader)
+    with os.fdopen(stdout):
+        done = in_process(script, stdout)
     assert (done.returncode, done.stderr) == (1, "")
 
 
-@pytest.mark.parametrize("start", [GUARDED + "ended = guarded(run)", APP + "app.command()(run)\n"])
-def test_a_pipe_broken_elsewhere_than_on_stdout_is_not_hushed(start: str) -> None:
-    script = (
-        "def run() -> None:\n    raise BrokenPipeError(32, 'a broker closed its end')\n" + start
-    )
-    if "app" in start:
-        script += "ended = run_app(app, 'p')"
-    done = in_process(script + "\nsys.exit(ended)")
-    assert done.returncode == 1
-    assert "a broker closed its end" in done.stderr
+def test_a_pipe_broken_elsewhere_than_on_stdout_is_not_hushed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert guarded(raising(BrokenPipeError(32, "b3 closed its end"))) == 1
+    assert "b3 closed its end" in capsys.readouterr().err
 
 
 def test_text_that_the_encoding_lacks_does_not_end_the_program() -> None:
-    script = "import os; " + GUARDED + "sys.exit(guarded(lambda: print('注文')))"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
-    )
-    assert (done.returncode, done.stdout) == (0, "\\u6ce8\\u6587\n")
+    done = in_process(GUARDED + "sys.exit(guarded(lambda: print('\\u6ce8')))")
+    assert (done.returncode, done.stdout) == (0, "\\u6ce8\n")
 
 
 def test_a_wrong_option_is_a_usage_error_with_a_hint(
@@ -227,8 +188,7 @@ def test_a_wrong_option_is_a_usage_error_with_a_hint(
     monkeypatch.setattr(sys, "argv", ["kafka-unclean-recovery", "--nonsense"])
     assert run_app(app, "kafka-unclean-recovery") == 2
     printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "No such option: --nonsense" in printed.err
+    assert (printed.out, "--nonsense" in printed.err) == ("", True)
     assert "kafka-unclean-recovery --help" in printed.err
 
 

@@ -19,10 +19,10 @@ from breakglass.console.web.metrics_server import PATH, metrics_application
 from breakglass.services.errors import StorageError, UsageError
 from breakglass.services.monitoring.meters import CONTENT_TYPE
 from tests.kit.program import breakglass
+from tests.unit.console.fakes import NOBODY
 
 SECRET = "a-token-of-the-tests"
 ANSWER = b"breakglass_offline_partitions 3.0\n"
-NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 
 
 @pytest.fixture
@@ -39,23 +39,23 @@ async def test_metrics_are_given_for_the_token(client: TestClient[Any, Any]) -> 
         assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize("path", [PATH, "/", "/elsewhere"])
 @pytest.mark.parametrize(
     "given", [None, "", SECRET, f"Basic {SECRET}", "Bearer another-token-of-tests", "Bearer \udcff"]
 )
 async def test_without_the_token_there_is_nothing(
-    client: TestClient[Any, Any], path: str, given: str | None
+    client: TestClient[Any, Any], given: str | None
 ) -> None:
     headers = {} if given is None else {"Authorization": given}
-    async with client.get(path, headers=headers) as response:
-        assert response.status == 401
-        assert response.headers["WWW-Authenticate"] == "Bearer"
-        assert ANSWER not in await response.read()
+    for path in (PATH, "/", "/elsewhere"):
+        async with client.get(path, headers=headers) as response:
+            assert response.status == 401
+            assert response.headers["WWW-Authenticate"] == "Bearer"
+            assert ANSWER not in await response.read()
 
 
-def test_a_token_that_keeps_nobody_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_too_short_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, "short")
-    with pytest.raises(UsageError, match=f"{TOKEN} has 5 characters, and needs 16"):
+    with pytest.raises(UsageError, match=TOKEN):
         token_of(TOKEN)
 
 
@@ -66,14 +66,10 @@ def test_a_file_is_replaced_at_once_and_readable_for_node_exporter(tmp_path: Pat
         replace_file(path, ANSWER)
         assert reader.read() == b"old", "who reads the old file reads all of it"
     assert path.read_bytes() == ANSWER
-    assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444 & ~_umask()
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) & 0o444 == 0o444 & ~umask
     assert os.listdir(tmp_path) == [path.name]
-
-
-def _umask() -> int:
-    now = os.umask(0)
-    os.umask(now)
-    return now
 
 
 def test_a_file_that_cannot_be_written_stays_as_it_was(
@@ -83,7 +79,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(
     path.write_text("old")
     monkeypatch.setattr(os, "fsync", _no_space)
 
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(StorageError):
         replace_file(path, ANSWER)
 
     assert path.read_text() == "old"
@@ -111,12 +107,11 @@ def test_a_place_without_backups_is_down_beside_others(tmp_path: Path) -> None:
     ended = breakglass("exporter", *NOBODY, "--once", "--store", tmp_path / "none")
 
     assert f'source_up{{place="{tmp_path}/none",source="backups"}} 0.0' in ended.out
-    assert len(ended.said) == 3, "the cluster, the ends of topics, the place"
 
 
 def test_a_file_is_of_one_look() -> None:
     ended = breakglass("exporter", *NOBODY, "--out", "breakglass.prom")
-    assert (ended.code, ended.err) == (2, "--out is the file of one look: add --once\n")
+    assert (ended.code, "--once" in ended.err) == (2, True)
 
 
 def test_json_lines_have_a_moment_and_nothing_that_acts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,17 +121,14 @@ def test_json_lines_have_a_moment_and_nothing_that_acts(capsys: pytest.CaptureFi
     finally:
         log_as(LogFormat.TEXT)
 
-    told = capsys.readouterr().err
-    assert told.isascii()
-    assert told.count("\n") == 1
-    document = json.loads(told)
+    line = capsys.readouterr().err
+    assert (line.isascii(), line.count("\n")) == (True, 1)
+    document = json.loads(line)
     assert document["message"] == "orders\x1b[2J\u202e is behind"
     assert document["at_ms"] > 1_700_000_000_000
     assert document["at"].endswith("Z")
 
 
-@pytest.mark.parametrize(
-    "command", ["exporter", "serve", "checkpoint serve", "metastore backup", "backup run"]
-)
-def test_every_command_that_lasts_has_the_option(command: str) -> None:
-    assert "--log-format text|json" in breakglass(*command.split(), "--help").out
+def test_every_command_that_lasts_has_the_option() -> None:
+    for command in ("exporter", "serve", "checkpoint serve", "metastore backup", "backup run"):
+        assert "--log-format text|json" in breakglass(*command.split(), "--help").out, command

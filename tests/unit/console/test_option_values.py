@@ -28,7 +28,7 @@ def test_a_pair_ends_at_its_first_equals_sign() -> None:
 
 @pytest.mark.parametrize("text", ["a", "=b", "a="])
 def test_what_is_no_pair_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--map .* is not written OLD=NEW"):
+    with pytest.raises(UsageError, match="--map"):
         pairs_in([text], "--map", form="OLD=NEW")
 
 
@@ -36,23 +36,20 @@ def test_an_amount_that_cannot_be_read_is_refused_with_its_option() -> None:
     parse = amount("--older-than", duration_ms)
     assert parse("30d") == 2_592_000_000
     assert parse(5) == 5
-    with pytest.raises(UsageError, match=r"--older-than 'soon' is not a duration: write it as 30d"):
+    with pytest.raises(UsageError, match="--older-than"):
         parse("soon")
 
 
 @pytest.mark.parametrize("text", ["3600000", "1970-01-01T01:00", "1970-01-01T03:00+02:00"])
 def test_a_moment_is_milliseconds_or_utc_unless_it_says_otherwise(text: str) -> None:
     assert moment_ms(text, "--until-time") == 3_600_000
+    assert moment_ms(None, "--until-time") is None
 
 
 @pytest.mark.parametrize("text", ["", "noon", "-1", "1970-13-01"])
 def test_what_is_no_moment_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--until-time .* is no time"):
+    with pytest.raises(UsageError, match="--until-time"):
         moment_ms(text, "--until-time")
-
-
-def test_what_was_not_given_stands_for_nothing() -> None:
-    assert moment_ms(None, "--until-time") is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def test_brokers_are_written_with_blanks_with_commas_and_again_and_again(
 
 @pytest.mark.parametrize("written", [["four"], ["4", "-1"], ["4;7"]])
 def test_what_is_no_broker_is_refused(written: list[str]) -> None:
-    with pytest.raises(UsageError, match=r"--gone .* names no brokers: write their ids, as 4 7"):
+    with pytest.raises(UsageError, match="--gone"):
         broker_ids(written, "--gone")
 
 

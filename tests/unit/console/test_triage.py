@@ -1,66 +1,79 @@
-"""`triage` against fake brokers: what is refused before anything is judged."""
+"""`triage` against fake brokers: what it prints, what it refuses, and what it could not see."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 
-from tests.kit.fake_metadata import CLUSTER_ID
-from tests.unit.console.fakes import Fakes, fakes
+from breakglass.services.lab.proxy.rewriting import refusal
+from breakglass.services.model import TopicPartition
+from tests.unit.console.conftest import Golden
+from tests.unit.console.fakes import Fakes
 
-
-@pytest.fixture
-def broken() -> Iterator[Fakes]:
-    with fakes() as made:
-        yield made
-
-
-@pytest.mark.parametrize("more", [[], ["--json"]])
-def test_a_topic_that_the_cluster_has_not_is_refused_by_name(
-    broken: Fakes, more: list[str]
-) -> None:
-    broken.offline("orders")
-    ended = broken.run("triage", "--topics", "orders", "--topics", "no-such", *more)
-    assert (ended.code, ended.out) == (2, "")
-    assert f"Cluster {CLUSTER_ID} has no topic no-such: correct the name" in ended.said[-1]
-
-
-def test_r20_brokers_whose_controllers_are_silent_do_not_know_that_nothing_is_offline(
-    broken: Fakes,
-) -> None:
-    for broker in broken.cluster.brokers.values():
-        broker.serve(DescribeQuorumRequest, lambda _: None)
-    said = broken.run("triage").said
-    assert (
-        "No partition is offline as far as this broker knows; the controllers do not answer it."
-    ) in said
+TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED = 29, 30, 31
+ORDERS = TopicPartition("orders", 0)
 
 
-def test_partitions_that_fared_alike_are_one_row_unless_each_is_wanted(broken: Fakes) -> None:
+def test_partitions_that_fared_alike_are_one_row(broken: Fakes, golden: Golden) -> None:
     broken.offline("orders", 5)
-    (row,) = broken.run("triage").out.splitlines()[1:]
-    assert row.startswith("WAIT     reconnect b3  orders-0..4 (5)  b1 ")
+    golden(broken.run("triage"))
+
+
+def test_each_partition_has_a_row_where_that_is_asked(broken: Fakes) -> None:
+    broken.offline("orders", 5)
     rows = broken.run("triage", "--each").out.splitlines()[1:]
     assert [name for row in rows for name in row.split() if "orders" in name] == [
         f"orders-{number}" for number in range(5)
     ]
 
 
-def test_nothing_is_said_to_be_switched_off_that_was_not(broken: Fakes) -> None:
-    assert "switched off" not in broken.run("triage").err
-    assert "stock requests: switched off by --native-rpc off" in (
-        broken.run("triage", "--native-rpc", "off").err
-    )
-
-
-def test_a_choice_of_requests_that_is_none_is_refused_where_nothing_is_offline_too(
-    broken: Fakes,
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--topics", "orders", "--topics", "no-such"], "no-such"),
+        (["--topics", "orders", "--topics", "no-such", "--json"], "no-such"),
+        (["--native-rpc", "foo"], "--native-rpc"),
+        (["--brief"], "--json"),
+    ],
+    ids=["no such topic", "no such topic, as JSON", "no such choice of requests", "brief text"],
+)
+def test_options_that_cannot_be_are_refused_by_name(
+    broken: Fakes, options: list[str], named: str
 ) -> None:
-    ended = broken.run("triage", "--native-rpc", "foo")
-    assert ended.code == 2
-    assert "--native-rpc takes auto, off, or the api key" in ended.err
+    broken.offline("orders")
+    ended = broken.run("triage", *options)
+    assert (ended.code, ended.out, named in ended.said[-1]) == (2, "", True)
+
+
+def test_r20_brokers_whose_controllers_are_silent_do_not_know_that_nothing_is_offline(
+    broken: Fakes, golden: Golden
+) -> None:
+    for broker in broken.cluster.brokers.values():
+        broker.serve(DescribeQuorumRequest, lambda _: None)
+    golden(broken.run("triage"))
+
+
+def test_requests_are_called_switched_off_only_where_they_were(broken: Fakes) -> None:
+    assert "--native-rpc off" not in broken.run("triage").err
+    assert "--native-rpc off" in broken.run("triage", "--native-rpc", "off").err
 
 
 def test_a_brief_document_judges_the_same_partitions_alike_without_their_replicas(
@@ -69,11 +82,8 @@ def test_a_brief_document_judges_the_same_partitions_alike_without_their_replica
     broken.offline("orders", 5)
     whole = broken.run("triage", "--json").document
     brief = broken.run("triage", "--json", "--brief").document
-    assert {**brief, "partitions": [], "observed_at_ms": 0} == {
-        **whole,
-        "partitions": [],
-        "observed_at_ms": 0,
-    }
+    apart = {"partitions": [], "observed_at_ms": 0}
+    assert {**brief, **apart} == {**whole, **apart}
     for partition, short in zip(whole["partitions"], brief["partitions"], strict=True):
         assert partition["replicas"]
         assert "replicas" not in short
@@ -81,7 +91,124 @@ def test_a_brief_document_judges_the_same_partitions_alike_without_their_replica
         assert short["verdict"] == "WAIT"
 
 
-def test_brief_without_json_is_refused(broken: Fakes) -> None:
-    ended = broken.run("triage", "--brief")
-    assert (ended.code, ended.out) == (2, "")
-    assert "--brief shortens the document of --json: give both" in ended.err
+TakeAway = Callable[[Fakes], None]
+
+
+def denying(request_class: Any, response_class: Any, code: int, *, whole: bool) -> TakeAway:
+    """Lets every broker refuse one api."""
+
+    def deny(broken: Fakes) -> None:
+        for broker in broken.cluster.brokers.values():
+            broker.serve(
+                request_class, lambda request: refusal(request, response_class, code, whole=whole)
+            )
+
+    return deny
+
+
+without_read = denying(FetchRequest, FetchResponse, TOPIC_DENIED, whole=False)
+without_groups = denying(OffsetFetchRequest, OffsetFetchResponse, GROUP_DENIED, whole=False)
+
+
+def without_group(broken: Fakes) -> None:
+    broken.cluster.story.groups = {"billing": {ORDERS: 130}}
+    without_groups(broken)
+
+
+CONFIGS = (DescribeConfigsRequest, DescribeConfigsResponse)
+OF_THE_CLUSTER = (
+    (DescribeQuorumRequest, DescribeQuorumResponse),
+    (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
+    (DescribeLogDirsRequest, DescribeLogDirsResponse),
+)
+DENIALS = pytest.mark.parametrize(
+    ("take_away", "acl"),
+    [
+        (without_read, "READ on topic orders"),
+        (denying(*CONFIGS, TOPIC_DENIED, whole=False), "DESCRIBE_CONFIGS on topic orders"),
+        *(
+            (denying(*api, CLUSTER_DENIED, whole=True), "DESCRIBE on CLUSTER")
+            for api in OF_THE_CLUSTER
+        ),
+        (without_group, "DESCRIBE on group billing"),
+    ],
+    ids=["read", "configs", "quorum", "reassignments", "log dirs", "group"],
+)
+
+
+def missing_acls(said: list[str]) -> list[str]:
+    word = "missing ACL: "
+    return [line.removeprefix(word) for line in said if line.startswith(word)]
+
+
+@DENIALS
+def test_a_missing_acl_is_named_once_and_in_the_document(
+    broken: Fakes, take_away: TakeAway, acl: str
+) -> None:
+    broken.offline("orders")
+    take_away(broken)
+    ended = broken.run("triage", "--json")
+    assert ended.code == 0
+    assert missing_acls(ended.said) == ended.document["missing_acls"] == [acl]
+
+
+@DENIALS
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["plan", "make"],
+        ["unclean-recovery", "--all-offline-partitions", "--show-replica-info"],
+        [
+            *("leader-election", "--election-type", "unclean", "--write"),
+            *("--topic", "orders", "--partition", 0),
+        ],
+    ],
+    ids=lambda command: command[0],
+)
+def test_other_commands_name_it_before_anything_is_agreed_to(
+    broken: Fakes, command: list[object], take_away: TakeAway, acl: str
+) -> None:
+    broken.offline("orders")
+    take_away(broken)
+    assert acl in missing_acls(broken.run(*command).said)
+    assert broken.controller.steps == []
+
+
+def test_many_of_a_kind_are_counted(broken: Fakes) -> None:
+    for number in range(20):
+        broken.offline(f"topic-{number:02}")
+    without_read(broken)
+    assert missing_acls(broken.run("triage").said) == [
+        *(f"READ on topic topic-0{number}" for number in range(3)),
+        "READ on topic, 17 more",
+    ]
+
+
+def test_a_user_who_may_see_everything_lacks_no_acl(broken: Fakes) -> None:
+    broken.offline("orders")
+    broken.cluster.story.groups = {"billing": {ORDERS: 80}}
+    assert "ACL" not in broken.run("triage").err
+
+
+def test_a_user_who_is_shown_no_topic_is_not_left_to_believe_that_all_is_well(
+    broken: Fakes,
+) -> None:
+    assert any("DESCRIBE on topics" in line for line in broken.run("triage").said)
+
+
+def test_a_group_that_is_hidden_leaves_what_others_committed_standing(broken: Fakes) -> None:
+    broken.offline("orders")
+    broken.cluster.story.groups = {"audit": {ORDERS: 120}, "billing": {ORDERS: 130}}
+    answer = broken.cluster.apis(1)[OffsetFetchRequest]
+
+    def hide_billing(request: Any) -> Any:
+        shown = answer(request)
+        for group in shown.groups:
+            if group.group_id == "billing":
+                group.error_code, group.topics = GROUP_DENIED, []
+        return shown
+
+    broken.cluster.brokers[1].serve(OffsetFetchRequest, hide_billing)
+    document = broken.run("triage", "--json").document
+    assert document["missing_acls"] == ["DESCRIBE on group billing"]
+    assert document["partitions"][0]["unread_source"] == "group audit"

@@ -1,3 +1,5 @@
+"""On a terminal without Unicode nothing is drawn but ASCII, of the same width."""
+
 from __future__ import annotations
 
 import pytest
@@ -33,7 +35,6 @@ def test_a_glyph_has_a_sign_of_its_own_width(text: str, shown: str) -> None:
 
 def test_a_segment_keeps_its_style() -> None:
     bold = Style(bold=True)
-
     assert AsciiFilter().apply([Segment("│", bold)], Color(0, 0, 0)) == [Segment("|", bold)]
 
 

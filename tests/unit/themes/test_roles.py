@@ -1,3 +1,5 @@
+"""Roles: what a theme writes of them is what is painted, by CSS and by hand."""
+
 from __future__ import annotations
 
 import pytest
@@ -43,33 +45,29 @@ def test_a_style_is_read_in_any_order_and_kept_in_one() -> None:
     assert RoleStyle.parse("underline #ff0000 bold on ansi_black") == RoleStyle(
         "#ff0000", "ansi_black", ("bold", "underline")
     )
-
-
-def test_an_empty_style_leaves_everything_as_it_is() -> None:
     assert RoleStyle.parse("") == RoleStyle()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "word"),
     [
-        ("bold red blue", "'blue' would be a second colour"),
-        ("red on", "a background colour is missing"),
-        ("red on on", "'on' is not a colour"),
-        ("shouting", "'shouting' is not a colour"),
-        ("#ff000080", "'#ff000080' is not an opaque colour"),
-        ("transparent", "'transparent' is not an opaque colour"),
-        ("$lost", "is not a colour"),
-        ("red;", "is not a colour"),
+        ("bold red blue", "blue"),
+        ("red on", "missing"),
+        ("red on on", "on"),
+        ("shouting", "shouting"),
+        ("#ff000080", "#ff000080"),
+        ("transparent", "transparent"),
+        ("$lost", "lost"),
+        ("red;", "red;"),
     ],
 )
-def test_a_style_that_cannot_be_read_names_the_word(text: str, told: str) -> None:
-    with pytest.raises(StyleSyntaxError, match=told.replace("$", r"\$")):
+def test_a_style_that_cannot_be_read_names_the_word(text: str, word: str) -> None:
+    with pytest.raises(StyleSyntaxError, match=word):
         RoleStyle.parse(text)
 
 
-@pytest.mark.parametrize("role", Role)
-def test_a_role_has_a_look_in_a_theme_that_says_nothing_of_it(role: Role) -> None:
-    assert theme_role_style(BARE, role) != Style()
+def test_every_role_has_a_look_in_a_theme_that_has_none_of_them() -> None:
+    assert [role for role in Role if theme_role_style(BARE, role) == Style()] == []
 
 
 def test_a_role_leaves_open_what_it_does_not_say() -> None:
@@ -79,11 +77,8 @@ def test_a_role_leaves_open_what_it_does_not_say() -> None:
     assert theme_role_style(theme, Role.CURSOR) == Style(bgcolor="#222222")
 
 
-def test_a_role_is_known_by_its_name_too() -> None:
+def test_a_role_is_known_by_its_name_too_and_no_other_is() -> None:
     assert theme_role_style(DARK, "lost") == theme_role_style(DARK, Role.LOST)
-
-
-def test_a_role_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="losst"):
         theme_role_style(DARK, "losst")
 

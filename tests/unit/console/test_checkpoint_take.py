@@ -1,0 +1,114 @@
+"""What `checkpoint take` and `finish` print while they copy, when stopped, and when they fail."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from breakglass.console.checkpoint_options import CONTROL
+from breakglass.console.checkpoint_take import SIGNALS, copied, failure_printed
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    Level,
+    StartedDocument,
+    TakeDocument,
+)
+from breakglass.services.errors import ClusterError, Refused
+from tests.kit.program import breakglass
+from tests.unit.checkpoint.test_finishing import World
+from tests.unit.checkpoint.topics import Logs
+from tests.unit.console.fakes import NOBODY
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupStore:
+    """With checkpoint 1, acknowledged by the request "nightly"."""
+    store = BackupStore(str(tmp_path))
+    assert Coordinator(store, Logs()).take(1, "nightly") == 1
+    return store
+
+
+class Stopped(World):
+    """A signal comes while it is decided what is in the checkpoint."""
+
+    number = signal.SIGTERM
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        signal.raise_signal(self.number)
+        return super().decide(take, started)
+
+
+def finisher(store: BackupStore, world: World, node: int = 0) -> Finisher:
+    return Finisher(store, world, world, node, wait=lambda _: None)
+
+
+def test_partitions_are_named(store: BackupStore, capsys: pytest.CaptureFixture[str]) -> None:
+    copied(finisher(store, World()), 1, CONTROL)
+    lines = capsys.readouterr().err.splitlines()
+    assert sorted(lines) == [f"orders-{number}  completed" for number in (0, 1, 2)]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_it_with_the_command_that_goes_on(
+    store: BackupStore, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    before = [signal.getsignal(signals) for signals in SIGNALS]
+    world = Stopped()
+    world.number = number
+    with pytest.raises(KeyboardInterrupt):
+        copied(finisher(store, world, node=3), 1, "my control")
+    assert [signal.getsignal(signals) for signals in SIGNALS] == before
+    (line,) = capsys.readouterr().err.splitlines()
+    go_on = f"breakglass checkpoint finish 1 --store {store.address}"
+    assert f"`{go_on} --control-topic 'my control' --node 3`" in line
+    found = copied(finisher(store, World(), node=3), 1, CONTROL)
+    assert found.status == "completed"
+
+
+def test_a_failure_is_printed_with_what_is_stored_of_the_request(
+    store: BackupStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(as_json: bool) -> str:
+        with (
+            pytest.raises((ClusterError, Refused)),
+            failure_printed(store, "nightly", Level.COORDINATED, as_json=as_json),
+        ):
+            copied(finisher(store, World(ClusterError("group bank lags"))), 1, CONTROL)
+        return capsys.readouterr().out
+
+    found = json.loads(fail(as_json=True))
+    assert (found["id"], found["level"], found["state"]) == (1, "coordinated", "failed")
+    assert found["failure"] == "group bank lags"
+    assert "group bank lags" in fail(as_json=False)
+
+
+def test_json_has_the_reason_where_nothing_is_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = BackupStore(str(tmp_path))
+    with (
+        pytest.raises(Refused),
+        failure_printed(store, "nightly", Level.VECTOR, as_json=True),
+    ):
+        raise Refused("no")
+    assert json.loads(capsys.readouterr().out) == {
+        "schema": 1,
+        "id": None,
+        "level": "vector",
+        "state": None,
+        "failure": "no",
+    }
+
+
+def test_a_take_that_is_refused_before_anything_is_copied_prints_json(tmp_path: Path) -> None:
+    options = ("--store", tmp_path, "--topics", "bank", "--json", "--level", "coordinated")
+    ended = breakglass("checkpoint", "take", *options, *NOBODY)
+    found = ended.document
+    assert (ended.code, found["id"], found["level"]) == (3, None, "coordinated")
+    assert (found["state"], "--write" in found["failure"]) == (None, True)

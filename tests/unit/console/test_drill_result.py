@@ -1,0 +1,13 @@
+"""What a drill prints of the best play."""
+
+from __future__ import annotations
+
+from breakglass.console.drill_result import replay_lines
+from tests.kit.program import Ended
+from tests.unit.console.conftest import Golden
+from tests.unit.lab.incidents.test_replay import SAID, SCENE, commands
+
+
+def test_the_replay_is_printed_as_steps_that_can_be_typed(golden: Golden) -> None:
+    _, best = commands(SCENE, SAID)
+    golden(Ended(0, "\n".join(replay_lines(best)) + "\n", ""))

@@ -1,0 +1,208 @@
+"""`breakglass plan show` and `diff`, and files that no command of a plan takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.services.recovery.plan.file import write_plan
+from breakglass.services.recovery.plan.notes import approve
+from tests.kit.plans import read_plan
+from tests.kit.program import Ended, breakglass
+from tests.unit.console.conftest import Golden
+from tests.unit.console.fakes import NOBODY
+from tests.unit.console.plan_files import BARE, plan_file, rewrite, shown
+from tests.unit.recovery.plans import EVERY_KIND, LOSS, SAFE, planned
+from tests.unit.recovery.replicas import log, offline
+
+
+def test_show_prints_elections_what_is_left_out_the_digest_and_the_phrases(
+    tmp_path: Path, golden: Golden
+) -> None:
+    golden(breakglass("plan", "show", plan_file(tmp_path, *EVERY_KIND)))
+
+
+def test_a_bare_plan_is_shown_without_claims_about_losses(tmp_path: Path, golden: Golden) -> None:
+    path = tmp_path / "bare.json"
+    path.write_text(BARE)
+    golden(breakglass("plan", "show", path))
+    document = shown(path)
+    assert document["loses"] is None
+    assert document["partitions"] == [{"topic": "orders", "partition": 1, "designated_leader": 2}]
+
+
+def test_the_digest_is_shown_as_words_that_can_be_spoken_too(tmp_path: Path) -> None:
+    path = plan_file(tmp_path, SAFE)
+    plan = read_plan(path)
+    printed = breakglass("plan", "show", path).out
+    assert f"{plan.spoken_digest}  {plan.digest}" in printed
+
+
+def test_approvals_of_this_digest_are_named_and_those_of_another_are_void(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(approve(planned(LOSS), "ada", 5), path)
+    assert "ada, 1970-01-01" in breakglass("plan", "show", path).out
+    breakglass("plan", "least-loss", path)
+    assert "ada, 1970-01-01" not in breakglass("plan", "show", path).out
+
+
+def test_a_leader_that_a_hand_chose_is_shown_over_the_one_that_ranks_first(tmp_path: Path) -> None:
+    path = plan_file(tmp_path, LOSS)
+    breakglass("plan", "set", path, "orders-3=2")
+    (one,) = shown(path)["partitions"]
+    assert (one["chosen_by"], one["why"].split(",")[0]) == ("hand", "over b1")
+
+
+def test_many_partitions_alike_become_one_row_unless_each_is_wanted(tmp_path: Path) -> None:
+    many = [offline(log(1, (0, 9)), log(2, (0, 7)), number=number) for number in range(5)]
+    path = plan_file(tmp_path, *many)
+    assert "orders-* (5)" in breakglass("plan", "show", path).out
+    assert breakglass("plan", "show", path, "--each").out.count("orders-") == 5
+
+
+def test_the_file_that_the_kip_prints_is_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / "kip.json"
+    path.write_text(
+        "{partitions: [\n"
+        '  {topic: "foo", partition: 1, designatedLeader: 0},\n'
+        '  {topic: "foobar", partition: 2, designatedLeader: 1}]\n}'
+    )
+    partitions = shown(path)["partitions"]
+    assert [tuple(one.values()) for one in partitions] == [("foo", 1, 0), ("foobar", 2, 1)]
+
+
+def test_a_hostile_note_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    path = plan_file(tmp_path, SAFE)
+    note = "\x1b]0;owned\x07 [red]x[/red]\nnext line"
+    rewrite(path, lambda document: document["breakglass"].update(notes=[note]))
+    printed = breakglass("plan", "show", path).out
+    assert r"\x1b]0;owned\x07 [red]x[/red]\nnext line" in printed
+    assert "\x1b" not in printed
+
+
+def test_diff_is_silent_and_0_for_plans_that_elect_the_same(tmp_path: Path) -> None:
+    one = plan_file(tmp_path, SAFE, LOSS)
+    other = plan_file(tmp_path, LOSS, SAFE, name="other.json")
+    assert breakglass("plan", "diff", one, other) == (0, "", "")
+    bare = tmp_path / "bare.json"
+    bare.write_text(BARE)
+    assert breakglass("plan", "diff", bare, plan_file(tmp_path, SAFE, name="safe.json")).code == 0
+
+
+def test_diff_prints_leaders_and_losses_of_both_and_exits_1(tmp_path: Path, golden: Golden) -> None:
+    one, edited = plan_file(tmp_path, SAFE, LOSS), tmp_path / "edited.json"
+    other = tmp_path / "other.json"
+    breakglass("plan", "set", one, "orders-3=2", "--out", edited)
+    breakglass("plan", "exclude", edited, "orders-1", "--out", other)
+    rewrite(other, lambda document: document["breakglass"].update(cluster_id="elsewhere"))
+    golden(breakglass("plan", "diff", one, other))
+    document = breakglass("plan", "diff", one, other, "--json").document
+    assert [(one["partition"], one["leader_after"]) for one in document["differences"]] == [
+        (1, None),
+        (3, 2),
+    ]
+
+
+COMMANDS: dict[str, Callable[[Path], Ended]] = {
+    "show": lambda path: breakglass("plan", "show", path),
+    "set": lambda path: breakglass("plan", "set", path, "orders-1=1"),
+    "diff": lambda path: breakglass("plan", "diff", path, path),
+    "check": lambda path: breakglass("plan", "check", path, *NOBODY),
+    "recover": lambda path: breakglass("recover", "--plan", path, "--write", *NOBODY),
+}
+
+
+def refused(path: Path, command: str, *named: str) -> None:
+    """Fail unless *command* ends with 2 and one sentence that has *named*; the file stays."""
+    before = path.read_bytes()
+    ended = COMMANDS[command](path)
+    assert (ended.code, ended.out, len(ended.said)) == (2, "", 1)
+    assert [word for word in named if word not in ended.said[0]] == []
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_malformed_json_by_line_and_column_and_a_future_schema(
+    tmp_path: Path, command: str
+) -> None:
+    path = plan_file(tmp_path, SAFE)
+    rewrite(path, lambda document: document["breakglass"].update(schema=2))
+    refused(path, command, "schema 2")
+    path.write_text('{"partitions": [\n  {"topic": "orders" "partition": 1}\n]}')
+    refused(path, command, "line 2, column 22")
+
+
+TWICE = BARE.replace("\n]}", ',{"topic":"orders","partition":1,"designatedLeader":1}]}')
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "line 1, column 1"),
+        ('{"partitions": []}', "plan.json"),
+        ("[1]", '"partitions"'),
+        (TWICE, "orders-1 twice"),
+        (BARE.replace(', "designatedLeader": 2', ""), "entry 1 (orders-1)"),
+        (BARE.replace('"partition": 1', '"partition": -1'), "entry 1 (orders)"),
+        (BARE.replace('"orders"', '"orders\\n"'), "entry 1"),
+    ],
+    ids=[
+        *("an empty file", "no partition", "another document", "a duplicate partition"),
+        *("no leader", "a negative partition", "no topic's name"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused_by_entry(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text, encoding="utf-8")
+    refused(path, "recover", named)
+
+
+def test_a_leader_that_is_not_in_the_assignment_is_refused_with_the_assignment(
+    tmp_path: Path,
+) -> None:
+    path = plan_file(tmp_path, SAFE)
+
+    def elect_9(document: Any) -> None:
+        document["partitions"][0]["designatedLeader"] = 9
+
+    rewrite(path, elect_9)
+    refused(path, "recover", "designatedLeader 9", "1, 2, 3")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    ended = breakglass("plan", "show", tmp_path / "none.json")
+    assert (ended.code, str(tmp_path / "none.json") in ended.said[0]) == (1, True)
+
+
+def test_recover_is_refused_before_any_broker_is_asked_without_write_or_a_plan(
+    tmp_path: Path,
+) -> None:
+    ended = breakglass("recover", "--plan", plan_file(tmp_path, SAFE), *NOBODY)
+    assert (ended.code, "--write" in ended.said[-1]) == (3, True)
+    ended = breakglass("recover", "--write", *NOBODY)
+    assert (ended.code, "--plan" in ended.said[-1]) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["check", "recover"])
+def test_a_cluster_that_cannot_be_reached_is_named_and_nothing_is_changed(
+    tmp_path: Path, command: str
+) -> None:
+    path = plan_file(tmp_path, SAFE)
+    before = path.read_bytes()
+    ended = COMMANDS[command](path)
+    assert (ended.code, ended.out, "127.0.0.1:1" in ended.said[0]) == (1, "", True)
+    assert path.read_bytes() == before
+
+
+def test_make_keeps_a_file_that_is_there_and_leaves_none_behind_when_it_fails(
+    tmp_path: Path,
+) -> None:
+    path = plan_file(tmp_path, SAFE)
+    before = path.read_bytes()
+    assert breakglass("plan", "make", "--out", path, *NOBODY).code == 2
+    assert path.read_bytes() == before
+    assert breakglass("plan", "make", "--out", tmp_path / "new.json", *NOBODY).code == 1
+    assert not (tmp_path / "new.json").exists()

@@ -1,0 +1,64 @@
+"""The patches that break rules: whole, and fitting the tree as it is. `make mutants` runs them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.__main__ import main
+from tests.mutants.mutant import mutants
+from tests.mutants.tree import ROOT
+
+EVERY = mutants()
+PROPERTY = re.compile(r"^- \*\*(.+?)\.\*\* |^## (.+)$", re.MULTILINE)
+"""A property that docs/safety.md states: the words in bold of an item, or a heading."""
+QUICK = (
+    "b09_stamps",
+    "h02_a_restored",
+    "r04_no_canary",
+    "safety_others_may_read",
+    "safety_read_only_sends_everything",
+)
+"""Of different areas, without brokers."""
+
+
+def test_every_mutant_fits_the_tree() -> None:
+    check = ["git", "apply", "--check", "-C1"]
+    unfit = [
+        mutant.name
+        for mutant in EVERY
+        if subprocess.run([*check, mutant.path], cwd=ROOT, capture_output=True).returncode
+    ]
+    assert unfit == []
+
+
+def functions_in(file: Path) -> set[str]:
+    """The names of the functions that *file* defines, none where there is no such file."""
+    tree = ast.parse(file.read_text()) if file.is_file() else ast.Module([], [])
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def test_the_tests_that_mutants_name_exist() -> None:
+    named = {test.split("[")[0] for mutant in EVERY for test in mutant.tests}
+    places = [(test, *test.split("::")) for test in sorted(named)]
+    defined = {file: functions_in(ROOT / file) for _, file, *_ in places}
+    assert [test for test, file, *_, name in places if name not in defined[file]] == []
+
+
+def test_every_property_that_the_docs_state_has_a_mutant_and_no_mutant_breaks_another() -> None:
+    text = (ROOT / "docs/safety.md").read_text()
+    stated = {bold or heading for bold, heading in PROPERTY.findall(text)}
+    broken = {
+        mutant.rule.removeprefix("safety: ") for mutant in EVERY if mutant.name[:6] == "safety"
+    }
+    assert stated == broken
+
+
+@pytest.mark.slow
+def test_mutants_are_killed_by_the_tests_that_they_name() -> None:
+    assert main([*QUICK, "--jobs", "1", "--without-brokers"]) == 0
