@@ -6,13 +6,15 @@ and the store of copies stay. Nothing here decides about checkpoints: that is `s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from breakglass.services.checkpoint.protocol import coordinator, participant, worker
 from breakglass.services.checkpoint.protocol.participant import (
     Acknowledge,
     AppendFollowUp,
+    CheckpointState,
     TakeCopy,
 )
 from breakglass.services.checkpoint.protocol.status import may_become
@@ -24,18 +26,247 @@ from breakglass.services.checkpoint.protocol.values import (
     PartitionBackup,
     Status,
 )
-from tests.unit.checkpoint.protocol import snapshots
-from tests.unit.checkpoint.protocol.bank import Kind, Record, State, process, up_to
-from tests.unit.checkpoint.protocol.parts import (
-    CLIENT,
-    Director,
-    Job,
-    Material,
-    Message,
-    Partition,
-    Rules,
-)
-from tests.unit.checkpoint.protocol.snapshots import NotLocked, Snapshot
+
+Transfer = tuple[int, int]
+"""The partition that sends, and the position of the command there."""
+
+
+class Kind(StrEnum):
+    CREATE = "create"
+    TRANSFER = "transfer"
+    RECEIVE = "receive"
+    CONFIRM = "confirm"
+    EVENT = "event"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    position: int
+    kind: Kind
+    checkpoint: int = 0
+    """Of a create: its id. Of what a message brought: the id it carried."""
+    transfer: Transfer = (0, 0)
+    peer: int = 0
+    source: int = 0
+    """Of an event: the position of the command it follows."""
+    follow_up: CheckpointRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that a partition's snapshot holds."""
+
+    checkpoint: CheckpointState = field(default_factory=CheckpointState)
+    balance: int = 0
+    pending: frozenset[tuple[Transfer, int]] = frozenset()
+    """Sent and not confirmed, with where to."""
+    received: frozenset[Transfer] = frozenset()
+    processed: int = 0
+
+    @property
+    def money(self) -> tuple[int, frozenset[tuple[Transfer, int]], frozenset[Transfer]]:
+        return self.balance, self.pending, self.received
+
+
+def process(state: State, partition: int, command: Record) -> State:
+    """One unit is moved by each transfer. A create leaves the money alone."""
+    balance, pending, received = state.balance, state.pending, state.received
+    match command.kind:
+        case Kind.TRANSFER:
+            balance -= 1
+            pending |= {((partition, command.position), command.peer)}
+        case Kind.RECEIVE if command.transfer not in received:
+            balance += 1
+            received |= {command.transfer}
+        case Kind.CONFIRM:
+            pending = frozenset(pair for pair in pending if pair[0] != command.transfer)
+    return State(state.checkpoint, balance, pending, received, command.position)
+
+
+def up_to(state: State, partition: int, log: Iterable[Record], position: int) -> State:
+    """Where processing the commands of *log* up to *position* leads from *state*."""
+    for record in log:
+        if state.processed < record.position <= position and record.kind is not Kind.EVENT:
+            state = process(state, partition, record)
+    return state
+
+
+def settled(states: list[State]) -> list[State]:
+    """After a restore: what is pending is sent again, received once, and confirmed."""
+    for number, state in enumerate(states):
+        for transfer, peer in state.pending:
+            to = states[peer]
+            if transfer not in to.received:
+                received = to.received | {transfer}
+                states[peer] = replace(to, balance=to.balance + 1, received=received)
+        states[number] = replace(states[number], pending=frozenset())
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot by its claim."""
+
+    id: str
+    processed: int
+    """All records up to this position are in the state; what else is, is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The snapshots of one partition, and where its log begins."""
+
+    stored: tuple[Snapshot, ...] = ()
+    """Oldest first."""
+    locks: frozenset[tuple[str, int]] = frozenset()
+    """Ids of snapshots, each with the checkpoint it is locked for: two may need the same one.
+    In memory alone, so a new owner has none."""
+    compacted: int = 0
+    """The log's records up to this position are gone."""
+
+    @property
+    def latest(self) -> Snapshot | None:
+        return self.stored[-1] if self.stored else None
+
+
+@dataclass(frozen=True, slots=True)
+class NotLocked:
+    """No snapshot can be the base of the copy."""
+
+    reason: str
+
+
+def admits(snapshot: Snapshot, checkpoint_position: int, last_written: int) -> bool:
+    """Whether the director may commit *snapshot*, which was taken beside processing.
+
+    Its state may hold what was processed after the checkpoint, while its claim is before it: a
+    copy based on it would hold more than the checkpoint. *last_written* is the end of the log
+    when the state was taken.
+    """
+    return not snapshot.processed <= checkpoint_position < last_written
+
+
+def commit(snapshots: Snapshots, snapshot: Snapshot) -> Snapshots:
+    """Store a snapshot, and let go what is older."""
+    latest = snapshots.latest
+    if latest is not None and latest.processed >= snapshot.processed:
+        return snapshots
+    return compact(replace(snapshots, stored=(*snapshots.stored, snapshot)))
+
+
+def lock(
+    snapshots: Snapshots, checkpoint: int, checkpoint_position: int
+) -> tuple[Snapshots, Snapshot | NotLocked]:
+    """Keep the latest snapshot and the log behind it, for a copy up to the position."""
+    latest = snapshots.latest
+    if latest is None:
+        return snapshots, NotLocked("the partition has no snapshot")
+    if latest.processed >= checkpoint_position:
+        reason = (
+            f"the snapshot holds everything up to position {latest.processed}, "
+            f"and the checkpoint is at {checkpoint_position}"
+        )
+        return snapshots, NotLocked(reason)
+    return replace(snapshots, locks=snapshots.locks | {(latest.id, checkpoint)}), latest
+
+
+def unlock(snapshots: Snapshots, checkpoint: int) -> Snapshots:
+    """Let go what was locked for a checkpoint, and everything that was kept for its sake."""
+    kept = frozenset(pair for pair in snapshots.locks if pair[1] != checkpoint)
+    return compact(replace(snapshots, locks=kept))
+
+
+def without_locks(snapshots: Snapshots) -> Snapshots:
+    """What a new owner finds: no lock outlives the process that held it."""
+    return replace(snapshots, locks=frozenset())
+
+
+def compact(snapshots: Snapshots) -> Snapshots:
+    """Remove snapshots that are neither the latest nor locked, and the log before the rest."""
+    latest = snapshots.latest
+    locked = {id for id, _ in snapshots.locks}
+    kept = tuple(
+        snapshot for snapshot in snapshots.stored if snapshot == latest or snapshot.id in locked
+    )
+    first = min((snapshot.processed for snapshot in kept), default=snapshots.compacted)
+    return replace(snapshots, stored=kept, compacted=max(first, snapshots.compacted))
+
+
+CLIENT = -1
+"""Where the coordinator is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    to: int
+    kind: Kind
+    checkpoint: int
+    transfer: tuple[int, int] = (0, 0)
+    sender: int = CLIENT
+    answer: Acknowledge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The content of a copy."""
+
+    state: State
+    log: tuple[Record, ...]
+
+
+@dataclass(slots=True)
+class Job:
+    attempt: worker.CopyAttempt
+    snapshot: Snapshot | None = None
+    """None until the worker begins."""
+    material: Material | None = None
+
+    @property
+    def position(self) -> int:
+        assert self.attempt.position is not None
+        return self.attempt.position
+
+
+@dataclass(slots=True)
+class Director:
+    """A snapshot that is being taken."""
+
+    snapshot: Snapshot
+    state: State | None = None
+    written: int = 0
+
+
+@dataclass(slots=True)
+class Partition:
+    number: int
+    owner: int = 0
+    log: list[Record] = field(default_factory=list)
+    committed: int = 0
+    state: State = field(default_factory=State)
+    snapshots: Snapshots = field(default_factory=lambda: Snapshots((Snapshot("s0", 0),)))
+    states: dict[str, State] = field(default_factory=lambda: {"s0": State()})
+    """What each stored snapshot holds."""
+    director: Director | None = None
+    jobs: list[Job] = field(default_factory=list)
+    cut_off: list[Job] = field(default_factory=list)
+    """Of former owners that do not know of it."""
+
+    @property
+    def end(self) -> int:
+        """The position of the next record."""
+        return len(self.log) + 1
+
+
+@dataclass(slots=True)
+class Rules:
+    """What the checker must notice when it is missing."""
+
+    forced: bool = True
+    create_first: bool = True
+    director: bool = True
+    lock: bool = True
+    cleanup: bool = True
+    manifest_last: bool = True
 
 
 class World:
@@ -185,7 +416,7 @@ class World:
             partition.cut_off += [job for job in partition.jobs if job.snapshot is not None]
         partition.jobs, partition.director, partition.owner = [], None, owner
         del partition.log[partition.committed :]
-        partition.snapshots = snapshots.change_owner(partition.snapshots)
+        partition.snapshots = without_locks(partition.snapshots)
         partition.state = self._replayed(partition)
         effect = participant.recover(partition.state.checkpoint)
         if effect is not None and self.rules.cleanup:
@@ -224,11 +455,11 @@ class World:
             return
         partition.director = None
         position = partition.state.checkpoint.position
-        admitted = snapshots.admits(director.snapshot, position, director.written)
+        admitted = admits(director.snapshot, position, director.written)
         if self.rules.director and not admitted:
             return
         before = partition.snapshots.stored
-        partition.snapshots = snapshots.commit(partition.snapshots, director.snapshot)
+        partition.snapshots = commit(partition.snapshots, director.snapshot)
         if partition.snapshots.stored != before:
             partition.states[director.snapshot.id] = director.state
 
@@ -261,7 +492,7 @@ class World:
             return
         if decided is worker.Begin.COPY_ANEW:
             del self.copies[id]
-        kept, found = snapshots.lock(partition.snapshots, id.checkpoint, position)
+        kept, found = lock(partition.snapshots, id.checkpoint, position)
         if isinstance(found, NotLocked):
             self.record(Copy(id, Status.FAILED, position, reason=found.reason))
             partition.jobs.remove(job)
@@ -332,9 +563,7 @@ class World:
         if job in partition.jobs:
             partition.jobs.remove(job)
             if self.rules.lock:
-                partition.snapshots = snapshots.unlock(
-                    partition.snapshots, job.attempt.id.checkpoint
-                )
+                partition.snapshots = unlock(partition.snapshots, job.attempt.id.checkpoint)
         else:
             partition.cut_off.remove(job)
 

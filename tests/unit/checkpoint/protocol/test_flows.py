@@ -22,7 +22,7 @@ DIAMOND = (
     GroupFlow("right", ("C",), ("D",)),
     GroupFlow("sink", ("D",)),
 )
-SEEDS = 300
+SEEDS = 100
 
 
 def order_of(flows: Sequence[GroupFlow], topics: str) -> tuple[ReadingStage, ...]:
@@ -155,11 +155,6 @@ def test_the_last_group_is_read_first_and_the_first_input_last() -> None:
     assert (last.flows, last.topics) == ((), ("A",))
 
 
-def test_a_group_without_outputs_is_read_before_everything() -> None:
-    first, *_ = order_of(DIAMOND, "ABCD")
-    assert {flow.group for flow in first.flows} == {"left", "right", "sink"}
-
-
 def test_a_topic_that_no_flow_names_is_read_too() -> None:
     topics = {topic for stage in order_of(CHAIN, "ABCX") for topic in stage.topics}
     assert topics == {"A", "B", "C", "X"}
@@ -175,7 +170,3 @@ def test_a_topic_that_no_flow_names_is_read_too() -> None:
 )
 def test_a_cycle_is_named(flows: list[GroupFlow], cycle: str) -> None:
     assert str(reading_order(flows, "ABC")) == cycle
-
-
-def test_a_flow_is_written_as_the_option_takes_it() -> None:
-    assert str(GroupFlow("g1", ("A", "B"), ("C",))) == "g1:A,B>C"
