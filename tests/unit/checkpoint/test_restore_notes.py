@@ -7,7 +7,6 @@ from breakglass.services.checkpoint.restore_notes import (
     REMOVED,
     SettingsGiven,
     given,
-    settings_told,
     told_of,
 )
 from breakglass.services.pipeline.restore.restore import TopicRestored
@@ -29,16 +28,6 @@ def test_a_topic_that_is_there_keeps_its_own() -> None:
     assert found.left_out == {"message.format.version": REMOVED, "retention.ms": KEPT}
 
 
-def test_settings_are_told_a_line_each() -> None:
-    assert list(settings_told(given("bank2", SAVED, SAVED, exists=False))) == [
-        "bank2  settings: min.insync.replicas=2, retention.ms=1000",
-        f"bank2  message.format.version left out: {REMOVED}",
-    ]
-    assert list(settings_told(given("bank2", {}, {}, exists=False))) == [
-        "bank2  settings: none of its own, the brokers have them"
-    ]
-
-
 def test_a_restore_that_kept_everything_has_nothing_more_to_say() -> None:
     assert list(told_of(TopicRestored("bank", "bank2", settings_back=True, verified=True))) == []
 
@@ -52,10 +41,3 @@ def test_what_was_declared_and_what_differs_is_told() -> None:
         "bank2  1,000 records missing",
         "bank2  group tellers was not moved: it has members",
     ]
-
-
-def test_a_topic_without_its_settings_says_so() -> None:
-    (line,) = told_of(TopicRestored("bank", "bank2"))
-    assert "nothing expires there" in line
-    (line,) = told_of(TopicRestored("bank", "bank2", error="no answer"))
-    assert line == "bank2  not restored: no answer"

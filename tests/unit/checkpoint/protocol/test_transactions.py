@@ -62,7 +62,7 @@ class History:
 
 
 PRODUCERS = 3
-HISTORIES = 1_000
+HISTORIES = 500
 
 
 def random_history(seed: int) -> tuple[dict[int, int], list[LoggedTransaction]]:
