@@ -129,12 +129,6 @@ def test_transactions_alone_make_the_transactional_promise_possible() -> None:
     assert of(PLAIN, committing, declared=declared).missing(Level.TRANSACTIONAL)
 
 
-def test_for_applications_with_transactions_the_transactional_level_is_chosen() -> None:
-    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
-    committing = replace(GROUP, commits=Committing.TRANSACTIONAL)
-    assert of(IN_TRANSACTIONS, committing, declared=declared).strongest is Level.TRANSACTIONAL
-
-
 def test_compaction_takes_every_promise_away_unless_it_is_held_back() -> None:
     compacted = replace(STAMPED, compacted=True)
     assert "add --hold-retention" in of(compacted).missing(Level.COORDINATED)[0]

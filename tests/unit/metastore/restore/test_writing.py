@@ -63,12 +63,3 @@ def test_m3_a_log_without_gaps_needs_one_transaction() -> None:
     assert list(steps([0, 1, 2])) == [CommandRange(0, 3, 0)]
     assert not needs_pads([0, 1, 2])
     assert list(steps([])) == []
-
-
-def test_m3_a_single_gap_is_a_pad_and_its_marker_comes_last() -> None:
-    assert list(steps([0, 2])) == [
-        CommandRange(0, 1, 0),
-        Pads(1, 1),
-        CommandRange(1, 2, 2),
-        AbortPads(3),
-    ]

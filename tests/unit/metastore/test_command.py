@@ -68,10 +68,6 @@ def test_what_is_no_command_id_is_refused(key: bytes | None, why: str) -> None:
         CommandId.from_json(key)
 
 
-def test_ids_are_read_in_either_case_and_written_in_lower() -> None:
-    assert str(CommandId.from_json(b'"STREAM/A/Drop"')) == "stream/A/drop"
-
-
 def test_the_end_of_a_cluster_is_known() -> None:
     assert CommandId.from_json(b'"cluster/TerminateCluster/terminate"') == TERMINATE_CLUSTER
     assert TERMINATE_CLUSTER.terminates_cluster
@@ -107,12 +103,6 @@ def test_what_is_no_command_is_refused(value: bytes | None, error: type[Exceptio
     with pytest.raises(InvalidCommand) as caught:
         Command.from_json(value)
     assert type(caught.value) is error
-
-
-def test_versions_are_refused_as_ksqldb_says_it() -> None:
-    expected = "Expected version less than or equal to 18 but got 19"
-    with pytest.raises(IncompatibleCommand, match=expected):
-        Command.from_json(b'{"statement":"A","version":19}')
 
 
 def test_a_plan_tells_what_it_does() -> None:
