@@ -105,8 +105,6 @@ def settled(states: list[State]) -> list[State]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot by its claim."""
-
     id: str
     processed: int
     """All records up to this position are in the state; what else is, is not known."""
@@ -129,13 +127,6 @@ class Snapshots:
         return self.stored[-1] if self.stored else None
 
 
-@dataclass(frozen=True, slots=True)
-class NotLocked:
-    """No snapshot can be the base of the copy."""
-
-    reason: str
-
-
 def admits(snapshot: Snapshot, checkpoint_position: int, last_written: int) -> bool:
     """Whether the director may commit *snapshot*, which was taken beside processing.
 
@@ -156,17 +147,14 @@ def commit(snapshots: Snapshots, snapshot: Snapshot) -> Snapshots:
 
 def lock(
     snapshots: Snapshots, checkpoint: int, checkpoint_position: int
-) -> tuple[Snapshots, Snapshot | NotLocked]:
-    """Keep the latest snapshot and the log behind it, for a copy up to the position."""
+) -> tuple[Snapshots, Snapshot | None]:
+    """Keep the latest snapshot and the log behind it, for a copy up to the position.
+
+    None if it cannot be the base of such a copy.
+    """
     latest = snapshots.latest
-    if latest is None:
-        return snapshots, NotLocked("the partition has no snapshot")
-    if latest.processed >= checkpoint_position:
-        reason = (
-            f"the snapshot holds everything up to position {latest.processed}, "
-            f"and the checkpoint is at {checkpoint_position}"
-        )
-        return snapshots, NotLocked(reason)
+    if latest is None or latest.processed >= checkpoint_position:
+        return snapshots, None
     return replace(snapshots, locks=snapshots.locks | {(latest.id, checkpoint)}), latest
 
 
@@ -270,8 +258,6 @@ class Rules:
 
 
 class World:
-    """The steps."""
-
     def __init__(self, partitions: int = 3, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
         self.partitions = [Partition(number) for number in range(partitions)]
@@ -287,7 +273,6 @@ class World:
     # --- the coordinator
 
     def ask(self, id: int | None = None) -> None:
-        """A client asks for the next checkpoint."""
         wanted = id if id is not None else max(self.ids, default=0) + 1
         found = coordinator.take(wanted, self._numbers, self.ids)
         assert isinstance(found, coordinator.Take), found
@@ -347,17 +332,14 @@ class World:
     # --- a partition's owner
 
     def transfer(self, number: int, to: int) -> None:
-        """A client of the bank has a transfer begun."""
         log = self.partitions[number].log
         log.append(Record(len(log) + 1, Kind.TRANSFER, peer=to))
 
     def replicate(self, number: int, count: int = 1) -> None:
-        """Records become committed."""
         partition = self.partitions[number]
         partition.committed = min(partition.committed + count, len(partition.log))
 
     def process(self, number: int) -> None:
-        """The owner processes the next committed command."""
         partition = self.partitions[number]
         after = partition.state.processed
         found = (
@@ -387,13 +369,8 @@ class World:
                 id = CopyId(effect.checkpoint, partition.number, partition.owner)
                 partition.jobs.append(Job(worker.CopyAttempt(id, effect.position)))
             elif isinstance(effect, Acknowledge) and command.peer == CLIENT:
-                answer = Message(
-                    CLIENT,
-                    Kind.CREATE,
-                    effect.checkpoint,
-                    sender=partition.number,
-                    answer=effect,
-                )
+                number, asked = partition.number, effect.checkpoint
+                answer = Message(CLIENT, Kind.CREATE, asked, sender=number, answer=effect)
                 self.messages.append(answer)
         (event,) = events
         return event
@@ -423,9 +400,8 @@ class World:
             self._fail_unfinished(partition, effect.checkpoint)
 
     def _replayed(self, partition: Partition) -> State:
-        latest = partition.snapshots.latest
-        assert latest is not None
-        state = partition.states[latest.id]
+        assert partition.snapshots.latest is not None
+        state = partition.states[partition.snapshots.latest.id]
         for event in partition.log:
             if event.kind is Kind.EVENT and event.source > state.processed:
                 state = up_to(state, partition.number, partition.log, event.source)
@@ -466,11 +442,10 @@ class World:
     # --- workers
 
     def backup(self, checkpoint: int, number: int) -> PartitionBackup:
-        found = (copy for id, (copy, _) in sorted(self.copies.items()))
         mine = [
             copy
-            for copy in found
-            if (copy.id.checkpoint, copy.id.partition) == (checkpoint, number)
+            for id, (copy, _) in sorted(self.copies.items())
+            if (id.checkpoint, id.partition) == (checkpoint, number)
         ]
         return PartitionBackup(number, tuple(mine), self.verdicts.get((checkpoint, number)))
 
@@ -493,8 +468,8 @@ class World:
         if decided is worker.Begin.COPY_ANEW:
             del self.copies[id]
         kept, found = lock(partition.snapshots, id.checkpoint, position)
-        if isinstance(found, NotLocked):
-            self.record(Copy(id, Status.FAILED, position, reason=found.reason))
+        if found is None:
+            self.record(Copy(id, Status.FAILED, position, reason="no snapshot is its base"))
             partition.jobs.remove(job)
             return
         if self.rules.lock:
@@ -505,7 +480,6 @@ class World:
             self.record(Copy(id, Status.COMPLETED, position))
 
     def read_copy(self, number: int) -> None:
-        """The worker reads what it has locked."""
         for job in self._copying(number):
             if job.material is None and job.snapshot is not None:
                 self._read(self.partitions[number], job, job.snapshot)
@@ -514,16 +488,12 @@ class World:
         position = job.position
         first = partition.snapshots.compacted
         log = tuple(record for record in partition.log[:position] if record.position > first)
-        kept = {snapshot.id for snapshot in partition.snapshots.stored}
-        if snapshot.id in kept:
-            job.material = Material(partition.states[snapshot.id], log)
-        else:
-            latest = partition.snapshots.latest
-            assert latest is not None
-            job.material = Material(partition.states[latest.id], log)
+        if snapshot not in partition.snapshots.stored:
+            assert partition.snapshots.latest is not None
+            snapshot = partition.snapshots.latest
+        job.material = Material(partition.states[snapshot.id], log)
 
     def end_copy(self, number: int) -> None:
-        """The worker commits."""
         for job in self._copying(number):
             known = self.copies.get(job.attempt.id)
             if not self.rules.manifest_last and job.material is not None:
@@ -543,7 +513,6 @@ class World:
             self.verdicts[id.checkpoint, id.partition] = verdict
 
     def break_copy(self, number: int, reason: str = "no space is left") -> None:
-        """The worker meets an error."""
         for job in self._copying(number):
             if job.snapshot is None:
                 continue

@@ -129,8 +129,8 @@ def test_a_topic_that_is_gone_is_told_of_each_object_and_changes_nothing(held: M
     """The blog's second wish; PAGEVIEWS_COPY stays, and is told of as well."""
     before = held.digest
     told = inconsistencies(held, lambda topic: topic == "A")
-    assert told["INPUT"] == "its topic t does not exist"
-    assert told["A"].startswith("query CSAS_A_1 reads INPUT")
+    assert "topic t " in told["INPUT"]
+    assert "CSAS_A_1" in told["A"]
     assert held.digest == before
     unknown = inconsistencies(held, lambda _: Unknown("no answer"))
     assert "is unknown (no answer)" in unknown["T"]

@@ -90,7 +90,9 @@ def body(**changed: object) -> bytes:
 def test_m6_a_server_of_the_service_is_seen() -> None:
     with answering(200, body()) as url:
         told = ask(url)
-    assert told == AskedServers(seen=(f"{url} answers: ksqlDB 0.29.0, RUNNING",))
+    (seen,) = told.seen
+    assert all(text in seen for text in (url, "0.29.0", "RUNNING"))
+    assert told.unknown == ()
 
 
 def test_m6_a_server_behind_a_path_is_asked_there() -> None:
@@ -112,13 +114,13 @@ def test_m6_where_nothing_listens_is_said_as_unknown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     told = ask(f"127.0.0.1:{port}")
-    assert told == AskedServers(unknown=(f"http://127.0.0.1:{port}: nothing listens there",))
+    assert (told.seen, len(told.unknown)) == ((), 1)
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_m6_a_server_that_wants_credentials_runs(status: int) -> None:
     with answering(status, b"") as url:
-        assert f"wants credentials (HTTP {status})" in ask(url).seen[0]
+        assert str(status) in ask(url).seen[0]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,8 @@ def test_m6_a_server_that_does_not_come_to_an_end_is_left(
 
 def test_m6_what_speaks_no_http_is_said_as_unknown() -> None:
     with speaking(lambda one: one.sendall(b"220 mail\r\n")) as url:
-        assert "does not answer as a server does" in ask(url).unknown[0]
+        told = ask(url)
+    assert (told.seen, len(told.unknown)) == ((), 1)
 
 
 @pytest.mark.parametrize("text", ["ftp://b1:8088", "http://", "http://b1:notaport", "http://[::1"])
