@@ -28,6 +28,7 @@ from breakglass.services.checkpoint.restore_notes import (
     REMOVED,
     SettingsGiven,
     given,
+    settings_told,
     told_of,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -86,6 +87,15 @@ def test_equal_reasons_are_said_once_with_the_partitions_by_name(bank: BackupSto
         "bank-0..1, bank-3, orders-0 (4 partitions): disk full",
         "bank-2: a log was cut",
     ]
+
+
+def test_of_many_runs_the_first_are_named(bank: BackupStore) -> None:
+    many = tuple(NumberedPartition(number, "bank", 2 * number) for number in range(1, 9))
+    assert bank.reserve(take(2, subjects=many)) is None
+    for partition in many:
+        bank.copies.fail(CopyId(2, partition.number, 0), "disk full")
+    (reason,) = reasons(stored(bank, 2))
+    assert "bank-10, ... (8 partitions)" in reason
 
 
 def test_the_reason_of_the_whole_comes_first(bank: BackupStore) -> None:
@@ -173,6 +183,13 @@ def test_a_topic_that_is_there_keeps_its_own() -> None:
 
 def test_a_restore_that_kept_everything_has_nothing_more_to_say() -> None:
     assert list(told_of(TopicRestored("bank", "bank2", settings_back=True, verified=True))) == []
+
+
+def test_settings_are_told_a_line_each_and_so_is_a_topic_that_did_not_get_them() -> None:
+    told = [len(list(settings_told(given("b", one, one, exists=False)))) for one in (SAVED, {})]
+    assert told == [2, 1]
+    for restored in (TopicRestored("bank", "b"), TopicRestored("bank", "b", error="no answer")):
+        assert len(list(told_of(restored))) == 1
 
 
 def test_what_was_declared_and_what_differs_is_told() -> None:

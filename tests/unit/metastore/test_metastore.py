@@ -88,6 +88,10 @@ def test_terminating_all_keeps_the_objects() -> None:
     assert set(held.sources) == {"INPUT"}
 
 
+def test_system_settings_are_kept() -> None:
+    assert planless("ALTER SYSTEM 'a.b'='1';").metastore.settings == {"a.b": "1"}
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -86,6 +86,12 @@ def test_a_prefixed_key_leaves_the_others_of_its_security(tmp_path: Path) -> Non
     assert connected(found).sasl is not None
 
 
+def test_options_win_key_by_key(tmp_path: Path) -> None:
+    found = read(tmp_path, "bootstrap.servers=far:1", "client.id=ksql")
+    settings = connected(found, "near:1")
+    assert (settings.bootstrap_servers, settings.client_id) == ((Endpoint("near", 1),), "ksql")
+
+
 def test_a_key_that_is_misspelt_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
     found = read(tmp_path, "ksql.metastore.backup.locations=/var")
     assert found.remarks[1].endswith("Is ksql.metastore.backup.location meant?")

@@ -120,6 +120,11 @@ def test_a_name_is_read_in_either_style(name: str, expected: BackupName | None) 
         assert str(expected) == name
 
 
+def test_services_whose_names_begin_alike_are_kept_apart() -> None:
+    a, ab = command_topic("a"), command_topic("a_command_topic_1")
+    assert newest([f"{ab}_5.bak", f"backup_{ab}_5"], a) is None
+
+
 def test_upper_case_services_find_their_files() -> None:
     """ksqlDB itself does not: it compares a lower-case name (CommandTopicBackupImpl)."""
     topic = command_topic("PROD")

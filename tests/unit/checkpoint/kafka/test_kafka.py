@@ -260,6 +260,13 @@ def test_h05_a_group_lags_that_has_not_processed_all_of_its_topics(
 def test_an_empty_partition_needs_no_offset_and_a_group_that_committed_nothing_is_named() -> None:
     assert lags({"g": {A0: 10}}, {A0: 10, A1: 0}) == ()
     assert lags({"g": {}}, ENDS_OF_CUT) == (GroupLag("g", ()),)
+    assert "group g " in str(GroupLag("g", ()))
+
+
+def test_some_partitions_of_a_group_that_lags_are_named_and_the_others_counted() -> None:
+    told = str(GroupLag("g", tuple((TopicPartition("a", number), 0, 9) for number in range(5))))
+    assert [f"a-{number} at 0 of 9" in told for number in range(5)] == [True] * 3 + [False] * 2
+    assert "and 2 partitions" in told
 
 
 def test_topics_that_a_group_does_not_read_are_not_waited_for() -> None:

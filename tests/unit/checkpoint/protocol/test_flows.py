@@ -148,6 +148,10 @@ def test_the_opposite_order_loses(flows: tuple[GroupFlow, ...], topics: str) -> 
     assert losing > SEEDS // 10
 
 
+def test_a_flow_is_written_as_the_option_takes_it() -> None:
+    assert str(GroupFlow("g1", ("A", "B"), ("C",))) == "g1:A,B>C"
+
+
 def test_the_last_group_is_read_first_and_the_first_input_last() -> None:
     first, second, last = order_of(CHAIN, "ABC")
     assert ([flow.group for flow in first.flows], first.topics) == (["g2"], ("C",))
