@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -90,11 +90,17 @@ class PolledCommands:
 class TopicReader:
     """A consumer without a group, which commits nothing."""
 
-    def __init__(self, connection: Mapping[str, Any], topic: str, start: int | None = None) -> None:
+    def __init__(
+        self,
+        connection: Mapping[str, Any],
+        topic: str,
+        start: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """*connection* has confluent-kafka's settings; *start* is an offset, or the log start."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-        self._topic = topic
+        self._topic, self._clock = topic, clock
         settings = {
             "group.id": "breakglass-metastore",
             "enable.auto.commit": False,
@@ -185,7 +191,7 @@ class TopicReader:
 
     def _fail_in_time(self, error: KafkaError) -> None:
         """Let librdkafka retry, but only until a deadline."""
-        now = time.monotonic()
+        now = self._clock()
         self._failing_since = self._failing_since or now
         if now - self._failing_since > patience.CONSUMER:
             raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")

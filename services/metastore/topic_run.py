@@ -74,6 +74,7 @@ class TopicRun:
         tell: Tell,
         lag: LagAlarm,
         stopped: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._connection = connection
@@ -82,11 +83,12 @@ class TopicRun:
         self._tell = tell
         self._lag = lag
         self._stopped = stopped
+        self._clock = clock
         self._cluster_id = ""
         self._compared = ""
         """The topic that this run has compared completely with the backup."""
         self._appended = 0
-        self._good_at = time.monotonic()
+        self._good_at = clock()
         self.outcome = BackupOutcome()
 
     def through(self) -> None:
@@ -179,18 +181,18 @@ class TopicRun:
     def _read(self, reader: TopicReader, backup: LiveBackup, state: TopicState) -> None:
         target: int | None = None
         ended = caught_up = False
-        quiet_since = time.monotonic()
+        quiet_since = self._clock()
         while not self._stopped():
             self._watch.check()
             batch = reader.poll(POLL_SECONDS, AT_MOST)
             ended = batch.at_end or (ended and not batch.records)
             if batch.records or (batch.at_end and not caught_up):
                 self._take(backup, batch, state)
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > QUIET_SECONDS:
+                quiet_since = self._clock()
+            elif self._clock() - quiet_since > QUIET_SECONDS:
                 backup.sync()
                 self._require_same_topic(state)
-                quiet_since = time.monotonic()
+                quiet_since = self._clock()
             self._note(backup, batch.next_offset)
             if ended and not caught_up:
                 target = self._stable_end(state) if target is None else target
@@ -236,9 +238,9 @@ class TopicRun:
             raise _moved(seen.leader, seen.leader_epoch)
         reason = self._lack(seen, position, caught_up=caught_up)
         if not reason:
-            self._good_at = time.monotonic()
+            self._good_at = self._clock()
             self._lag.up_to_date()
-        elif time.monotonic() - self._good_at > BEHIND_SECONDS:
+        elif self._clock() - self._good_at > BEHIND_SECONDS:
             self._lag.behind(reason)
 
     def _lack(self, seen: TopicState | None, position: int, *, caught_up: bool) -> str:

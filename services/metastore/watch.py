@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -34,16 +35,23 @@ BLIND_SECONDS = 2.0
 class MetastoreWatch:
     """While entered, a thread that checks the topic and reports alarms."""
 
-    def __init__(self, access: ReadAccess, topic: str, tell: Tell) -> None:
+    def __init__(
+        self,
+        access: ReadAccess,
+        topic: str,
+        tell: Tell,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._access = access
         self._topic = topic
         self._tell = tell
+        self._clock = clock
         self._expected: str | None = None
         self._raised: set[Alarm] = set()
         self._added: set[Alarm] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._heard = time.monotonic()
+        self._heard = clock()
         self.newest: TopicState | None = None
         """The last state; None if the topic does not exist, and before the first look."""
         self.reason = ""
@@ -78,7 +86,7 @@ class MetastoreWatch:
     @property
     def blind_seconds(self) -> float:
         """Seconds since the topic was last checked successfully."""
-        return time.monotonic() - self._heard
+        return self._clock() - self._heard
 
     def add(self, alarm: Alarm) -> None:
         """Report an alarm from elsewhere, once, and count it."""
@@ -90,7 +98,7 @@ class MetastoreWatch:
 
     def judge(self, state: TopicState | None) -> None:
         """Report the dangers of *state* that were not reported yet."""
-        self._heard = time.monotonic()
+        self._heard = self._clock()
         self.newest, self.reason = state, ""
         self._raise(set(dangers(state, self._topic, self._expected)))
 

@@ -12,8 +12,8 @@ from tests.lab.asking import NO_LOG
 from tests.lab.metastore.commands import Done, backed_up, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
+from tests.unit.metastore.restore.test_server_info import answering, body
 from tests.unit.metastore.test_live_backup import stored
-from tests.unit.metastore.test_server_info import answering, body
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,10 +13,9 @@ import pytest
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.finishing import ABANDONED_MS, NEVER_ACKNOWLEDGED
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
-from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.checkpoint.store.documents import GroupPolicy, NumberedPartition
+from breakglass.services.checkpoint.store.documents import GroupPolicy
 from breakglass.services.checkpoint.store.retention import Retention
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import (
@@ -30,8 +28,19 @@ from breakglass.services.errors import (
     UsageError,
 )
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
-from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest, take
+from tests.kit.clock import Clock
+from tests.unit.checkpoint.store.stores import (
+    SUBJECTS,
+    copied,
+    failure,
+    manifest,
+    started,
+    stored,
+    take,
+)
 from tests.unit.checkpoint.topics import EPOCH, Logs
+
+GONE = StorageError("the machine is gone")
 
 
 @pytest.fixture
@@ -45,67 +54,35 @@ def logs() -> Logs:
 
 
 def coordinator(store: BackupStore, logs: Logs) -> Coordinator:
-    """Whose time goes on by a second at each look."""
-    seconds = itertools.count()
+    clock = Clock()
     return Coordinator(
-        store,
-        logs,
-        node=7,
-        tool_version="1.0",
-        start_seconds=5,
-        wait=lambda _: None,
-        clock=lambda: float(next(seconds)),
+        store, logs, node=7, tool_version="1.0", start_seconds=5, wait=clock.sleep, clock=clock
     )
 
 
-def status(store: BackupStore, id: int) -> Status:
-    found = store.read(id)
-    assert found is not None
-    return found.status
+def cut_off(store: BackupStore, logs: Logs, id: int | None, request: str) -> None:
+    """A take that dies before its acknowledgement."""
+    logs.refusal = GONE
+    with pytest.raises(StorageError):
+        coordinator(store, logs).take(id, request)
+    logs.refusal = None
 
 
 def test_h04_a_take_is_acknowledged_when_markers_and_manifests_are_there(
     store: BackupStore, logs: Logs
 ) -> None:
+    before: list[Status] = []
+    logs.before_start = lambda id: before.append(stored(store, id).status)
     assert coordinator(store, logs).take() == 1
-    found = store.read(1)
-    assert found is not None
-    assert found.status is Status.ONGOING
-    assert found.started is not None
-    assert found.started.positions == {1: 5, 2: 5, 3: 5}
-    assert found.started.epochs == dict.fromkeys((1, 2, 3), EPOCH)
+    found = stored(store)
+    assert before == [found.status] == [Status.ONGOING]
+    assert started(store).positions == {1: 5, 2: 5, 3: 5}
+    assert started(store).epochs == dict.fromkeys((1, 2, 3), EPOCH)
     assert found.take is not None
-    assert (found.take.partitions, found.take.groups) == (
-        SUBJECTS,
-        {"payments": GroupPolicy.EXACTLY_ONCE},
-    )
+    assert found.take.partitions == SUBJECTS
+    assert found.take.groups == {"payments": GroupPolicy.EXACTLY_ONCE}
     assert [copy.id.node for partition in found.partitions for copy in partition.copies] == [7] * 3
-
-
-def test_nothing_written_after_the_acknowledgement_is_in_the_checkpoint(
-    store: BackupStore, logs: Logs
-) -> None:
-    coordinator(store, logs).take(1)
-    found = store.read(1)
-    assert found is not None
-    assert found.started is not None
-    ends = {number: len(log) for number, log in logs.records.items()}
-    assert all(end > found.started.positions[number] for number, end in ends.items())
-
-
-def test_every_copy_is_noted_before_any_partition_starts(store: BackupStore, logs: Logs) -> None:
-    seen: list[Status] = []
-    start = logs.start
-
-    class Watched(Logs):
-        def start(
-            self, id: int, partitions: Sequence[NumberedPartition]
-        ) -> Mapping[int, Acknowledge]:
-            seen.append(status(store, id))
-            return start(id, partitions)
-
-    coordinator(store, Watched()).take(1)
-    assert seen == [Status.ONGOING]
+    assert all(len(log) > started(store).positions[one] for one, log in logs.records.items())
 
 
 def test_those_that_did_not_answer_are_asked_again(store: BackupStore, logs: Logs) -> None:
@@ -120,10 +97,10 @@ def test_a_partition_that_never_answers_fails_the_checkpoint(
     store: BackupStore, logs: Logs
 ) -> None:
     logs.silent = {2}
-    with pytest.raises(TimedOut, match="1 of 3 partitions did not start within 5 s"):
+    with pytest.raises(TimedOut):
         coordinator(store, logs).take(1, "mine")
-    assert status(store, 1) is Status.FAILED
-    with pytest.raises(Refused, match="checkpoint 1 has failed or was deleted"):
+    assert "1 of 3 partitions" in failure(store)
+    with pytest.raises(Refused):
         coordinator(store, logs).take(1, "mine")
 
 
@@ -141,7 +118,7 @@ def test_the_next_id_is_above_all_in_the_store_and_in_the_logs(
 
 def test_the_greatest_id_that_can_be_named_has_one_after_it(store: BackupStore, logs: Logs) -> None:
     taking = coordinator(store, logs)
-    with pytest.raises(UsageError, match="at most 1000000000000000000: name a smaller one"):
+    with pytest.raises(UsageError):
         taking.take(LARGEST_ASKED + 1)
     assert store.ids() == []
     assert taking.take(LARGEST_ASKED) == LARGEST_ASKED
@@ -150,7 +127,7 @@ def test_the_greatest_id_that_can_be_named_has_one_after_it(store: BackupStore, 
 
 def test_an_id_that_no_header_could_hold_is_never_taken(store: BackupStore, logs: Logs) -> None:
     logs.records[1].append(LARGEST_ID)
-    with pytest.raises(Refused, match="the greatest there is"):
+    with pytest.raises(Refused):
         coordinator(store, logs).take()
     assert store.ids() == []
 
@@ -158,131 +135,74 @@ def test_an_id_that_no_header_could_hold_is_never_taken(store: BackupStore, logs
 def test_i07_a_take_that_was_cut_off_is_gone_on_with_by_another_coordinator(
     store: BackupStore, logs: Logs
 ) -> None:
-    class Unplugged(Logs):
-        def start(
-            self, id: int, partitions: Sequence[NumberedPartition]
-        ) -> Mapping[int, Acknowledge]:
-            logs.start(id, partitions[:1])
-            raise StorageError("the machine is gone")
-
-    with pytest.raises(StorageError):
-        coordinator(store, Unplugged()).take(1, "mine")
-    assert coordinator(store, logs).take(1, "mine") == 1
-    assert coordinator(store, logs).take(1, "mine") == 1
+    logs.reached = 1
+    cut_off(store, logs, 1, "mine")
+    for _ in range(2):
+        assert coordinator(store, logs).take(1, "mine") == 1
     assert coordinator(store, logs).take(1, "another's") == NotHigher(1, 1)
-    found = store.read(1)
-    assert found is not None
-    assert found.started is not None
-    assert found.started.positions == {1: 5, 2: 5, 3: 5}
+    assert started(store).positions == {1: 5, 2: 5, 3: 5}
 
 
 def test_h04_an_old_request_does_not_complete_behind_a_newer_id(
     store: BackupStore, logs: Logs
 ) -> None:
-    class Unplugged(Logs):
-        def start(
-            self, id: int, partitions: Sequence[NumberedPartition]
-        ) -> Mapping[int, Acknowledge]:
-            raise StorageError("the machine is gone")
-
-    with pytest.raises(StorageError):
-        coordinator(store, Unplugged()).take(2, "mine")
+    cut_off(store, logs, 2, "mine")
     assert coordinator(store, logs).take(3) == 3
     assert coordinator(store, logs).take(2, "mine") == NotHigher(2, 3)
-    assert [status(store, id) for id in (2, 3)] == [Status.FAILED, Status.ONGOING]
+    assert [stored(store, id).status for id in (2, 3)] == [Status.FAILED, Status.ONGOING]
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        NotAuthorized("WRITE on topic orders is missing", "WRITE on topic orders"),
-        EvidenceChanged("partitions are gone since the checkpoint was asked for"),
-    ],
-    ids=["not authorized", "partitions gone"],
-)
+@pytest.mark.parametrize("refusal", [NotAuthorized("a", "WRITE"), EvidenceChanged("b")], ids=str)
 def test_i09_a_take_that_the_cluster_refuses_has_failed_with_the_reason(
-    store: BackupStore, refusal: BreakglassError
+    store: BackupStore, logs: Logs, refusal: BreakglassError
 ) -> None:
-    class Refusing(Logs):
-        def start(
-            self, id: int, partitions: Sequence[NumberedPartition]
-        ) -> Mapping[int, Acknowledge]:
-            raise refusal
-
+    logs.refusal = refusal
     with pytest.raises(type(refusal)):
-        coordinator(store, Refusing()).take(1)
-    found = store.read(1)
-    assert found is not None
-    assert found.failed is not None
-    assert (found.status, found.failed.reason) == (Status.FAILED, str(refusal))
+        coordinator(store, logs).take(1)
+    assert failure(store) == str(refusal)
 
 
 def test_i09_takes_that_died_before_their_acknowledgement_fail_when_a_live_one_would_be_done(
     store: BackupStore, logs: Logs
 ) -> None:
+    """Those of another node, or that were acknowledged, are left alone."""
     now = now_ms()
     for id, age in ((1, 2 * ABANDONED_MS), (2, 2 * ABANDONED_MS), (3, 2 * ABANDONED_MS), (5, 0)):
         assert store.reserve(replace(take(id), created_at_ms=now - age)) is None
     store.copies.begin(CopyId(2, 1, 7), None)
     store.copies.begin(CopyId(3, 1, 8), None)
-    store.start(3, {})
     assert coordinator(store, logs).fail_abandoned() == (1, 2)
     assert coordinator(store, logs).fail_abandoned() == ()
-    found = {id: store.read(id) for id in (1, 2, 3, 5)}
-    reasons = {id: one.failed.reason if one and one.failed else None for id, one in found.items()}
-    assert reasons == {1: NEVER_ACKNOWLEDGED, 2: NEVER_ACKNOWLEDGED, 3: None, 5: None}
+    assert failure(store, 1) == failure(store, 2) == NEVER_ACKNOWLEDGED
+    assert stored(store, 3).failed is stored(store, 5).failed is None
 
 
-def test_i09_a_take_that_another_node_has_begun_is_left_to_that(
-    store: BackupStore, logs: Logs
-) -> None:
-    assert store.reserve(replace(take(1), created_at_ms=0)) is None
-    store.copies.begin(CopyId(1, 1, 8), None)
-    assert coordinator(store, logs).fail_abandoned() == ()
-
-
+@pytest.mark.parametrize("is_completed", [True, False])
 def test_h12_a_completed_checkpoint_of_another_incarnation_is_no_answer(
-    store: BackupStore, logs: Logs
+    store: BackupStore, logs: Logs, is_completed: bool
 ) -> None:
+    """A completed one stays, as a backup of the old topics; another has failed."""
     assert coordinator(store, logs).take(1, "nightly") == 1
-    for subject in SUBJECTS:
-        store.copies.complete(CopyId(1, subject.number, 7), manifest())
-    assert coordinator(store, logs).take(1, "nightly") == 1
+    if is_completed:
+        for subject in SUBJECTS:
+            store.copies.complete(CopyId(1, subject.number, 7), manifest())
+        assert coordinator(store, logs).take(1, "nightly") == 1
     anew = Logs()
     anew.incarnation = "second"
-    with pytest.raises(Refused, match="created again since, or are others: take one with a new id"):
+    with pytest.raises(Refused):
         coordinator(store, anew).take(1, "nightly")
     assert anew.asked == []
-    assert status(store, 1) is Status.COMPLETED
-
-
-def test_h12_an_unfinished_checkpoint_of_another_incarnation_has_failed(
-    store: BackupStore, logs: Logs
-) -> None:
-    coordinator(store, logs).take(1, "nightly")
-    logs.incarnation = "second"
-    with pytest.raises(Refused, match="created again"):
-        coordinator(store, logs).take(1, "nightly")
-    assert status(store, 1) is Status.FAILED
+    assert stored(store).status is (Status.COMPLETED if is_completed else Status.FAILED)
 
 
 def test_i07_the_same_request_goes_on_without_naming_the_id(store: BackupStore, logs: Logs) -> None:
-    class Unplugged(Logs):
-        def start(
-            self, id: int, partitions: Sequence[NumberedPartition]
-        ) -> Mapping[int, Acknowledge]:
-            raise StorageError("the machine is gone")
-
     assert coordinator(store, logs).take() == 1
-    with pytest.raises(StorageError):
-        coordinator(store, Unplugged()).take(request="early")
+    cut_off(store, logs, None, "early")
     assert store.ids() == [1, 2]
-    for _ in range(2):
-        assert coordinator(store, logs).take(request="early") == 2
-    assert coordinator(store, logs).take(request="late") == 3
-    assert coordinator(store, logs).take(request="early") == 2
+    for request, id in (("early", 2), ("early", 2), ("late", 3), ("early", 2)):
+        assert coordinator(store, logs).take(request=request) == id
     coordinator(store, logs).delete(2)
-    with pytest.raises(Refused, match="checkpoint 2 has failed or was deleted"):
+    with pytest.raises(Refused):
         coordinator(store, logs).take(request="early")
     assert coordinator(store, logs).take(request="early", anew=True) == 4
 
@@ -290,26 +210,18 @@ def test_i07_the_same_request_goes_on_without_naming_the_id(store: BackupStore, 
 def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
     store: BackupStore, logs: Logs
 ) -> None:
-    start = logs.start
-
-    class Overtaken(Logs):
-        def start(
-            self, id: int, partitions: Sequence[NumberedPartition]
-        ) -> Mapping[int, Acknowledge]:
-            logs.records[2].append(9)
-            return start(id, partitions)
-
-    assert coordinator(store, Overtaken()).take(1) == NotHigher(1, 9)
-    assert status(store, 1) is Status.FAILED
+    logs.before_start = lambda _: logs.records[2].append(9)
+    assert coordinator(store, logs).take(1) == NotHigher(1, 9)
+    assert stored(store).status is Status.FAILED
 
 
 def test_deleting_what_is_ongoing_ends_its_workers(store: BackupStore, logs: Logs) -> None:
     taking = coordinator(store, logs)
     taking.take(1)
-    taking.delete(1)
-    taking.delete(1)
+    for _ in range(2):
+        taking.delete(1)
     assert taking.status(1) is None
-    with pytest.raises(Refused, match="checkpoint 1 was deleted"):
+    with pytest.raises(Refused):
         store.copies.complete(CopyId(1, 2, 7), manifest())
 
 
@@ -318,15 +230,14 @@ def test_retention_is_planned_over_what_is_there(store: BackupStore, logs: Logs)
     for id in (1, 2, 3):
         taking.take(id)
         for subject in SUBJECTS:
-            copy = CopyId(id, subject.number, 7)
-            store.copies.complete(copy, manifest())
+            store.copies.complete(CopyId(id, subject.number, 7), manifest())
     assert taking.expired(Retention()) == ()
     assert taking.expired(Retention(keep=2)) == (1,)
     copied(store, CopyId(3, 1, 8))
     assert [checkpoint.status for checkpoint in taking.all()] == [Status.COMPLETED] * 3
 
 
-def test_two_that_ask_for_the_next_id_at_once_get_two(store: BackupStore, logs: Logs) -> None:
+def test_two_that_ask_for_the_next_id_at_once_get_two(store: BackupStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: coordinator(store, Logs()).take(), range(4)))
     assert len(set(found)) == 4
@@ -354,8 +265,5 @@ def test_i07_a_coordinator_that_is_killed_after_any_write_is_taken_over(
         patch.setattr(LocalBlobs, "create", mortal)
         coordinator(store, logs).take(1, "mine")
     assert coordinator(store, logs).take(1, "mine") == 1
-    found = store.read(1)
-    assert found is not None
-    assert found.started is not None
-    assert found.status is Status.ONGOING
-    assert found.started.positions == {1: 5, 2: 5, 3: 5}
+    assert stored(store).status is Status.ONGOING
+    assert started(store).positions == {1: 5, 2: 5, 3: 5}

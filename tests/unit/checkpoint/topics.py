@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from breakglass.services.checkpoint.interfaces import Scope
 from breakglass.services.checkpoint.protocol.cut import cut
@@ -28,6 +28,11 @@ class Logs:
         self.silent: set[int] = set()
         """Partitions whose answers do not come."""
         self.asked: list[list[int]] = []
+        self.before_start: Callable[[int], object] = lambda _: None
+        """Called with the id before any partition starts."""
+        self.refusal: Exception | None = None
+        """What a start ends with, once the first `reached` partitions have their markers."""
+        self.reached = 0
         self.incarnation = "first"
 
     def scope(self) -> Scope:
@@ -64,6 +69,11 @@ class Logs:
         """These checkpoints are coordinated ones."""
 
     def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
+        self.before_start(id)
+        if self.refusal is not None:
+            for partition in partitions[: self.reached]:
+                self.records[partition.number].append(id)
+            raise self.refusal
         self.asked.append([partition.number for partition in partitions])
         answers = {}
         for number in self.asked[-1]:
@@ -71,7 +81,6 @@ class Logs:
             log.append(id)
             position = cut(enumerate(log), id)
             assert position is not None
-            greatest = max(log)
-            state = CheckpointState(greatest, position)
+            state = CheckpointState(max(log), position)
             answers[number] = Acknowledge(id, state, started=position == len(log) - 1)
         return {number: one for number, one in answers.items() if number not in self.silent}

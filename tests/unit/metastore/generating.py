@@ -43,16 +43,12 @@ START_MS = 1_593_540_976_000
 
 @dataclass
 class Source:
-    """A stream or table of the model."""
-
     kind: EntityType
     topic: str
 
 
 @dataclass
 class Query:
-    """A persistent query of the model."""
-
     sources: tuple[str, ...]
     sink: str
     paused: bool = False
@@ -71,7 +67,6 @@ class Model:
     """How many queries read a source, or insert into it."""
 
     def begin(self, query: str, source: str, sink: str, *, creates: bool) -> None:
-        """Let a query run."""
         self.queries[query] = Query((source,), sink)
         self.uses[source] += 1
         if creates:
@@ -80,7 +75,6 @@ class Model:
             self.uses[sink] += 1
 
     def end(self, query: str) -> None:
-        """Terminate a query."""
         ended = self.queries.pop(query)
         for source in ended.sources:
             self.uses[source] -= 1
@@ -114,7 +108,6 @@ class Generator:
         return [self.record(gaps=gaps) for _ in range(count)]
 
     def record(self, *, gaps: bool = False) -> CommandRecord:
-        """The next command."""
         self.offset += 1 + (self.random.choice((0, 1, 1, 1, 2, 5)) if gaps else 0)
         self.count += 1
         key, value = self._command()
@@ -240,15 +233,13 @@ class Generator:
         self.model.end(query)
         return self._by_id(EntityType.TERMINATE, query)
 
-    def _pause(self) -> tuple[CommandId, dict[str, Any]]:
+    def _pause(self, *, paused: bool = True) -> tuple[CommandId, dict[str, Any]]:
         query = self.random.choice(list(self.model.queries))
-        self.model.queries[query].paused = True
-        return self._by_id(EntityType.PAUSE, query)
+        self.model.queries[query].paused = paused
+        return self._by_id(EntityType.PAUSE if paused else EntityType.RESUME, query)
 
     def _resume(self) -> tuple[CommandId, dict[str, Any]]:
-        query = self.random.choice(list(self.model.queries))
-        self.model.queries[query].paused = False
-        return self._by_id(EntityType.RESUME, query)
+        return self._pause(paused=False)
 
     def _by_id(self, kind: EntityType, query: str) -> tuple[CommandId, dict[str, Any]]:
         text = f"{kind.value.upper()} {identifier(query)};"

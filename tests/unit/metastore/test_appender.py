@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 
-from breakglass.services.metastore.appender import PART
 from breakglass.services.metastore.records import CommandRecord
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import back_up
@@ -41,14 +39,3 @@ def test_m12_commands_that_come_together_are_one_sync(
     twice = syncs_of(records, group, tmp_path / "twice", monkeypatch)
     assert once < 10
     assert twice - once <= 2
-
-
-def test_m12_many_commands_are_a_sync_for_each_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands = cycle(Generator(4).records(1_000))
-    records = [
-        command._replace(offset=offset)
-        for offset, command in enumerate(islice(commands, 2 * PART + 1))
-    ]
-    assert syncs_of(records, len(records), tmp_path, monkeypatch) < 20

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,9 +18,10 @@ from breakglass.services.metastore.ksql_server import (
     ServerSilent,
 )
 from breakglass.services.metastore.restore.server_info import server_url
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.connection.certificates import Identity
 from tests.unit.connection.tls_server import serving
-from tests.unit.metastore.test_server_info import speaking
+from tests.unit.metastore.restore.test_server_info import drip, speaking, stay
 
 STATEMENT = "CREATE STREAM A AS SELECT * FROM B;"
 
@@ -37,7 +36,7 @@ def status(**changed: object) -> bytes:
     return json.dumps([entity | changed]).encode()
 
 
-def replied(code: int, body: bytes, *, seconds: float = 60.0) -> ServerReply:
+def replied(code: int, body: bytes) -> ServerReply:
     """What is made of that answer to a statement."""
 
     def say(connected: socket.socket) -> None:
@@ -46,7 +45,7 @@ def replied(code: int, body: bytes, *, seconds: float = 60.0) -> ServerReply:
         connected.sendall(body)
 
     with speaking(say) as address:
-        return submitted(address, seconds)
+        return submitted(address, DEADLINE_SECONDS)
 
 
 def submitted(address: str, seconds: float) -> ServerReply:
@@ -90,20 +89,9 @@ def test_an_answer_that_says_nothing_of_the_statement_is_no_answer(body: bytes) 
 
 
 def test_m14_a_server_that_answers_too_slowly_or_never_leaves_the_outcome_unknown() -> None:
-    def drip(connected: socket.socket) -> None:
-        connected.sendall(b"HTTP/1.1 200 OK\r\n\r\n[")
-        while True:
-            connected.sendall(b" ")
-            time.sleep(0.02)
-
-    def hang(connected: socket.socket) -> None:
-        with suppress(OSError):
-            while connected.recv(65_536):
-                pass
-
-    for say in (drip, hang):
+    for say in (drip, stay):
         with speaking(say) as address:
-            assert isinstance(submitted(address, 2.0), ServerSilent)
+            assert isinstance(submitted(address, 0.2), ServerSilent)
 
 
 @pytest.mark.parametrize(
@@ -128,5 +116,5 @@ def test_a_server_is_trusted_whose_certificate_has_no_key_identifiers(tmp_path: 
     trusted.write_text(authority.pem)
     with serving(authority.signs("ksql", "127.0.0.1"), tmp_path) as listening:
         server = KsqlServer(server_url(f"https://127.0.0.1:{listening.port}"), ca=trusted)
-        with server.connected(60.0) as connection:
+        with server.connected(DEADLINE_SECONDS) as connection:
             assert connection.sock is not None

@@ -88,12 +88,3 @@ def test_a_value_with_raw_newlines_is_one_command_and_flagged() -> None:
 def test_lines_that_become_no_whole_value_are_left_apart() -> None:
     content = b'"type/B/drop":{"statement":\n"x"\n"type/A/drop":{"statement":"y"}\n'
     assert problems(content) == [(1, None), (2, LineProblem.TORN), (3, None)]
-
-
-def test_a_line_that_is_json_takes_no_other() -> None:
-    content = b'"type/A/drop":{"statement":"y"}\nnoise: 1\n'
-    assert problems(content) == [(1, None), (2, None)]
-
-
-def test_an_empty_file_has_no_lines() -> None:
-    assert lines_of(b"") == []

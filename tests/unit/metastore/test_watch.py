@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import cast
 
@@ -15,9 +14,9 @@ from breakglass.services.metastore.status_file import alarm_file
 from breakglass.services.metastore.topic_state import Alarm, Danger
 from breakglass.services.metastore.watch import MetastoreWatch
 from breakglass.services.session import ReadAccess
+from tests.kit.waiting import wait_until
 
 ALARM = Alarm(Danger.RETENTION_TIME, "topic t has retention.ms=0", {"value": "0"})
-SECONDS = 10.0
 
 
 class BrokenAccess:
@@ -27,19 +26,13 @@ class BrokenAccess:
         raise LookupError(name)
 
 
-def check_until_it_fails(watch: MetastoreWatch) -> None:
-    give_up = time.monotonic() + SECONDS
-    while time.monotonic() < give_up:
-        watch.check()
-
-
 def test_what_ends_a_watch_is_raised_to_who_asks_it() -> None:
     access = cast("ReadAccess", BrokenAccess())
     with (
         MetastoreWatch(access, "t", lambda _: None) as watch,
         pytest.raises(LookupError, match="breakglass-metastore-watch"),
     ):
-        check_until_it_fails(watch)
+        wait_until(watch.check, "the fault")
 
 
 @pytest.mark.parametrize("there", [True, False])

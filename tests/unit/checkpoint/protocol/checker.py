@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 from breakglass.services.checkpoint.protocol.status import partition_status
 from breakglass.services.checkpoint.protocol.values import Intent, Status
-from tests.unit.checkpoint.protocol.bank import Kind, Record, State, settled, up_to
-from tests.unit.checkpoint.protocol.parts import Material, Partition
-from tests.unit.checkpoint.protocol.simulation import World, sorted_money
+from tests.unit.checkpoint.protocol.simulation import (
+    Kind,
+    Material,
+    Partition,
+    Record,
+    State,
+    World,
+    settled,
+    sorted_money,
+    up_to,
+)
 
 
 def broken_now(world: World) -> list[str]:
@@ -155,8 +163,8 @@ def _restored(world: World, id: int) -> Iterator[str]:
         backup = world.backup(id, partition.number)
         completed = next(copy for copy in backup.copies if copy.status is Status.COMPLETED)
         material = world.copies[completed.id][1]
-        assert material is not None
-        assert completed.position is not None
+        if material is None or completed.position is None:
+            return
         states.append(_reached(partition.number, material, completed.position))
     total = sum(state.balance for state in settled(states))
     if total != 0:

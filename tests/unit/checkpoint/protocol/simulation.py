@@ -6,13 +6,15 @@ and the store of copies stay. Nothing here decides about checkpoints: that is `s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from breakglass.services.checkpoint.protocol import coordinator, participant, worker
 from breakglass.services.checkpoint.protocol.participant import (
     Acknowledge,
     AppendFollowUp,
+    CheckpointState,
     TakeCopy,
 )
 from breakglass.services.checkpoint.protocol.status import may_become
@@ -24,23 +26,238 @@ from breakglass.services.checkpoint.protocol.values import (
     PartitionBackup,
     Status,
 )
-from tests.unit.checkpoint.protocol import snapshots
-from tests.unit.checkpoint.protocol.bank import Kind, Record, State, process, up_to
-from tests.unit.checkpoint.protocol.parts import (
-    CLIENT,
-    Director,
-    Job,
-    Material,
-    Message,
-    Partition,
-    Rules,
-)
-from tests.unit.checkpoint.protocol.snapshots import NotLocked, Snapshot
+
+Transfer = tuple[int, int]
+"""The partition that sends, and the position of the command there."""
+
+
+class Kind(StrEnum):
+    CREATE = "create"
+    TRANSFER = "transfer"
+    RECEIVE = "receive"
+    CONFIRM = "confirm"
+    EVENT = "event"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    position: int
+    kind: Kind
+    checkpoint: int = 0
+    """Of a create: its id. Of what a message brought: the id it carried."""
+    transfer: Transfer = (0, 0)
+    peer: int = 0
+    source: int = 0
+    """Of an event: the position of the command it follows."""
+    follow_up: CheckpointRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that a partition's snapshot holds."""
+
+    checkpoint: CheckpointState = field(default_factory=CheckpointState)
+    balance: int = 0
+    pending: frozenset[tuple[Transfer, int]] = frozenset()
+    """Sent and not confirmed, with where to."""
+    received: frozenset[Transfer] = frozenset()
+    processed: int = 0
+
+    @property
+    def money(self) -> tuple[int, frozenset[tuple[Transfer, int]], frozenset[Transfer]]:
+        return self.balance, self.pending, self.received
+
+
+def process(state: State, partition: int, command: Record) -> State:
+    """One unit is moved by each transfer. A create leaves the money alone."""
+    balance, pending, received = state.balance, state.pending, state.received
+    match command.kind:
+        case Kind.TRANSFER:
+            balance -= 1
+            pending |= {((partition, command.position), command.peer)}
+        case Kind.RECEIVE if command.transfer not in received:
+            balance += 1
+            received |= {command.transfer}
+        case Kind.CONFIRM:
+            pending = frozenset(pair for pair in pending if pair[0] != command.transfer)
+    return State(state.checkpoint, balance, pending, received, command.position)
+
+
+def up_to(state: State, partition: int, log: Iterable[Record], position: int) -> State:
+    """Where processing the commands of *log* up to *position* leads from *state*."""
+    for record in log:
+        if state.processed < record.position <= position and record.kind is not Kind.EVENT:
+            state = process(state, partition, record)
+    return state
+
+
+def settled(states: list[State]) -> list[State]:
+    """After a restore: what is pending is sent again, received once, and confirmed."""
+    for number, state in enumerate(states):
+        for transfer, peer in state.pending:
+            to = states[peer]
+            if transfer not in to.received:
+                received = to.received | {transfer}
+                states[peer] = replace(to, balance=to.balance + 1, received=received)
+        states[number] = replace(states[number], pending=frozenset())
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    id: str
+    processed: int
+    """All records up to this position are in the state; what else is, is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The snapshots of one partition, and where its log begins."""
+
+    stored: tuple[Snapshot, ...] = ()
+    """Oldest first."""
+    locks: frozenset[tuple[str, int]] = frozenset()
+    """Ids of snapshots, each with the checkpoint it is locked for: two may need the same one.
+    In memory alone, so a new owner has none."""
+    compacted: int = 0
+    """The log's records up to this position are gone."""
+
+    @property
+    def latest(self) -> Snapshot | None:
+        return self.stored[-1] if self.stored else None
+
+
+def admits(snapshot: Snapshot, checkpoint_position: int, last_written: int) -> bool:
+    """Whether the director may commit *snapshot*, which was taken beside processing.
+
+    Its state may hold what was processed after the checkpoint, while its claim is before it: a
+    copy based on it would hold more than the checkpoint. *last_written* is the end of the log
+    when the state was taken.
+    """
+    return not snapshot.processed <= checkpoint_position < last_written
+
+
+def commit(snapshots: Snapshots, snapshot: Snapshot) -> Snapshots:
+    """Store a snapshot, and let go what is older."""
+    latest = snapshots.latest
+    if latest is not None and latest.processed >= snapshot.processed:
+        return snapshots
+    return compact(replace(snapshots, stored=(*snapshots.stored, snapshot)))
+
+
+def lock(
+    snapshots: Snapshots, checkpoint: int, checkpoint_position: int
+) -> tuple[Snapshots, Snapshot | None]:
+    """Keep the latest snapshot and the log behind it, for a copy up to the position.
+
+    None if it cannot be the base of such a copy.
+    """
+    latest = snapshots.latest
+    if latest is None or latest.processed >= checkpoint_position:
+        return snapshots, None
+    return replace(snapshots, locks=snapshots.locks | {(latest.id, checkpoint)}), latest
+
+
+def unlock(snapshots: Snapshots, checkpoint: int) -> Snapshots:
+    """Let go what was locked for a checkpoint, and everything that was kept for its sake."""
+    kept = frozenset(pair for pair in snapshots.locks if pair[1] != checkpoint)
+    return compact(replace(snapshots, locks=kept))
+
+
+def without_locks(snapshots: Snapshots) -> Snapshots:
+    """What a new owner finds: no lock outlives the process that held it."""
+    return replace(snapshots, locks=frozenset())
+
+
+def compact(snapshots: Snapshots) -> Snapshots:
+    """Remove snapshots that are neither the latest nor locked, and the log before the rest."""
+    latest = snapshots.latest
+    locked = {id for id, _ in snapshots.locks}
+    kept = tuple(
+        snapshot for snapshot in snapshots.stored if snapshot == latest or snapshot.id in locked
+    )
+    first = min((snapshot.processed for snapshot in kept), default=snapshots.compacted)
+    return replace(snapshots, stored=kept, compacted=max(first, snapshots.compacted))
+
+
+CLIENT = -1
+"""Where the coordinator is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    to: int
+    kind: Kind
+    checkpoint: int
+    transfer: tuple[int, int] = (0, 0)
+    sender: int = CLIENT
+    answer: Acknowledge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The content of a copy."""
+
+    state: State
+    log: tuple[Record, ...]
+
+
+@dataclass(slots=True)
+class Job:
+    attempt: worker.CopyAttempt
+    snapshot: Snapshot | None = None
+    """None until the worker begins."""
+    material: Material | None = None
+
+    @property
+    def position(self) -> int:
+        assert self.attempt.position is not None
+        return self.attempt.position
+
+
+@dataclass(slots=True)
+class Director:
+    """A snapshot that is being taken."""
+
+    snapshot: Snapshot
+    state: State | None = None
+    written: int = 0
+
+
+@dataclass(slots=True)
+class Partition:
+    number: int
+    owner: int = 0
+    log: list[Record] = field(default_factory=list)
+    committed: int = 0
+    state: State = field(default_factory=State)
+    snapshots: Snapshots = field(default_factory=lambda: Snapshots((Snapshot("s0", 0),)))
+    states: dict[str, State] = field(default_factory=lambda: {"s0": State()})
+    """What each stored snapshot holds."""
+    director: Director | None = None
+    jobs: list[Job] = field(default_factory=list)
+    cut_off: list[Job] = field(default_factory=list)
+    """Of former owners that do not know of it."""
+
+    @property
+    def end(self) -> int:
+        """The position of the next record."""
+        return len(self.log) + 1
+
+
+@dataclass(slots=True)
+class Rules:
+    """What the checker must notice when it is missing."""
+
+    forced: bool = True
+    create_first: bool = True
+    director: bool = True
+    lock: bool = True
+    cleanup: bool = True
+    manifest_last: bool = True
 
 
 class World:
-    """The steps."""
-
     def __init__(self, partitions: int = 3, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
         self.partitions = [Partition(number) for number in range(partitions)]
@@ -56,7 +273,6 @@ class World:
     # --- the coordinator
 
     def ask(self, id: int | None = None) -> None:
-        """A client asks for the next checkpoint."""
         wanted = id if id is not None else max(self.ids, default=0) + 1
         found = coordinator.take(wanted, self._numbers, self.ids)
         assert isinstance(found, coordinator.Take), found
@@ -116,17 +332,14 @@ class World:
     # --- a partition's owner
 
     def transfer(self, number: int, to: int) -> None:
-        """A client of the bank has a transfer begun."""
         log = self.partitions[number].log
         log.append(Record(len(log) + 1, Kind.TRANSFER, peer=to))
 
     def replicate(self, number: int, count: int = 1) -> None:
-        """Records become committed."""
         partition = self.partitions[number]
         partition.committed = min(partition.committed + count, len(partition.log))
 
     def process(self, number: int) -> None:
-        """The owner processes the next committed command."""
         partition = self.partitions[number]
         after = partition.state.processed
         found = (
@@ -156,13 +369,8 @@ class World:
                 id = CopyId(effect.checkpoint, partition.number, partition.owner)
                 partition.jobs.append(Job(worker.CopyAttempt(id, effect.position)))
             elif isinstance(effect, Acknowledge) and command.peer == CLIENT:
-                answer = Message(
-                    CLIENT,
-                    Kind.CREATE,
-                    effect.checkpoint,
-                    sender=partition.number,
-                    answer=effect,
-                )
+                number, asked = partition.number, effect.checkpoint
+                answer = Message(CLIENT, Kind.CREATE, asked, sender=number, answer=effect)
                 self.messages.append(answer)
         (event,) = events
         return event
@@ -185,16 +393,15 @@ class World:
             partition.cut_off += [job for job in partition.jobs if job.snapshot is not None]
         partition.jobs, partition.director, partition.owner = [], None, owner
         del partition.log[partition.committed :]
-        partition.snapshots = snapshots.change_owner(partition.snapshots)
+        partition.snapshots = without_locks(partition.snapshots)
         partition.state = self._replayed(partition)
         effect = participant.recover(partition.state.checkpoint)
         if effect is not None and self.rules.cleanup:
             self._fail_unfinished(partition, effect.checkpoint)
 
     def _replayed(self, partition: Partition) -> State:
-        latest = partition.snapshots.latest
-        assert latest is not None
-        state = partition.states[latest.id]
+        assert partition.snapshots.latest is not None
+        state = partition.states[partition.snapshots.latest.id]
         for event in partition.log:
             if event.kind is Kind.EVENT and event.source > state.processed:
                 state = up_to(state, partition.number, partition.log, event.source)
@@ -224,22 +431,21 @@ class World:
             return
         partition.director = None
         position = partition.state.checkpoint.position
-        admitted = snapshots.admits(director.snapshot, position, director.written)
+        admitted = admits(director.snapshot, position, director.written)
         if self.rules.director and not admitted:
             return
         before = partition.snapshots.stored
-        partition.snapshots = snapshots.commit(partition.snapshots, director.snapshot)
+        partition.snapshots = commit(partition.snapshots, director.snapshot)
         if partition.snapshots.stored != before:
             partition.states[director.snapshot.id] = director.state
 
     # --- workers
 
     def backup(self, checkpoint: int, number: int) -> PartitionBackup:
-        found = (copy for id, (copy, _) in sorted(self.copies.items()))
         mine = [
             copy
-            for copy in found
-            if (copy.id.checkpoint, copy.id.partition) == (checkpoint, number)
+            for id, (copy, _) in sorted(self.copies.items())
+            if (id.checkpoint, id.partition) == (checkpoint, number)
         ]
         return PartitionBackup(number, tuple(mine), self.verdicts.get((checkpoint, number)))
 
@@ -261,9 +467,9 @@ class World:
             return
         if decided is worker.Begin.COPY_ANEW:
             del self.copies[id]
-        kept, found = snapshots.lock(partition.snapshots, id.checkpoint, position)
-        if isinstance(found, NotLocked):
-            self.record(Copy(id, Status.FAILED, position, reason=found.reason))
+        kept, found = lock(partition.snapshots, id.checkpoint, position)
+        if found is None:
+            self.record(Copy(id, Status.FAILED, position, reason="no snapshot is its base"))
             partition.jobs.remove(job)
             return
         if self.rules.lock:
@@ -274,7 +480,6 @@ class World:
             self.record(Copy(id, Status.COMPLETED, position))
 
     def read_copy(self, number: int) -> None:
-        """The worker reads what it has locked."""
         for job in self._copying(number):
             if job.material is None and job.snapshot is not None:
                 self._read(self.partitions[number], job, job.snapshot)
@@ -283,16 +488,12 @@ class World:
         position = job.position
         first = partition.snapshots.compacted
         log = tuple(record for record in partition.log[:position] if record.position > first)
-        kept = {snapshot.id for snapshot in partition.snapshots.stored}
-        if snapshot.id in kept:
-            job.material = Material(partition.states[snapshot.id], log)
-        else:
-            latest = partition.snapshots.latest
-            assert latest is not None
-            job.material = Material(partition.states[latest.id], log)
+        if snapshot not in partition.snapshots.stored:
+            assert partition.snapshots.latest is not None
+            snapshot = partition.snapshots.latest
+        job.material = Material(partition.states[snapshot.id], log)
 
     def end_copy(self, number: int) -> None:
-        """The worker commits."""
         for job in self._copying(number):
             known = self.copies.get(job.attempt.id)
             if not self.rules.manifest_last and job.material is not None:
@@ -312,7 +513,6 @@ class World:
             self.verdicts[id.checkpoint, id.partition] = verdict
 
     def break_copy(self, number: int, reason: str = "no space is left") -> None:
-        """The worker meets an error."""
         for job in self._copying(number):
             if job.snapshot is None:
                 continue
@@ -332,9 +532,7 @@ class World:
         if job in partition.jobs:
             partition.jobs.remove(job)
             if self.rules.lock:
-                partition.snapshots = snapshots.unlock(
-                    partition.snapshots, job.attempt.id.checkpoint
-                )
+                partition.snapshots = unlock(partition.snapshots, job.attempt.id.checkpoint)
         else:
             partition.cut_off.remove(job)
 

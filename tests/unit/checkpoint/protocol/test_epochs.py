@@ -39,21 +39,19 @@ def test_h10_a_log_that_went_on_is_the_same(now: EpochHistory) -> None:
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        pytest.param(log((5, 0, 10), (6, 10, 20)), "is of epoch 6 now", id="the same length"),
-        pytest.param(log((5, 0, 10), (6, 10, 99)), "is of epoch 6 now", id="longer"),
-        pytest.param(log((5, 0, 19), (6, 19, 20)), "cut the log at 19", id="one record"),
-        pytest.param(log((3, 0, 10), (6, 10, 20)), "cut the log at 10", id="all of epoch 5"),
-        pytest.param(log((5, 0, 10), (6, 10, 12), (8, 12, 20)), "of epoch 8 now", id="twice"),
-        pytest.param(
-            log((5, 0, 10)), "is gone: the log ends at 10 in epoch 5", id="not written anew"
-        ),
-        pytest.param(log(), "is gone: the log ends at 0 in epoch None", id="empty"),
+        pytest.param(log((5, 0, 10), (6, 10, 20)), "epoch 6", id="the same length"),
+        pytest.param(log((5, 0, 10), (6, 10, 99)), "epoch 6", id="longer"),
+        pytest.param(log((5, 0, 19), (6, 19, 20)), "at 19", id="one record"),
+        pytest.param(log((3, 0, 10), (6, 10, 20)), "at 10", id="all of epoch 5"),
+        pytest.param(log((5, 0, 10), (6, 10, 12), (8, 12, 20)), "epoch 8", id="twice"),
+        pytest.param(log((5, 0, 10)), "ends at 10", id="not written anew"),
+        pytest.param(log(), "ends at 0", id="empty"),
     ],
 )
 def test_h10_a_log_that_was_cut_is_another_one(now: EpochHistory, words: str) -> None:
     reason = diverged(ORDERS, WANTED, now)
     assert words in reason
-    assert "offset 19 of orders-3 was of epoch 5" in reason
+    assert "offset 19 of orders-3" in reason
 
 
 def test_h10_records_in_transit_count_like_those_before_the_cut() -> None:

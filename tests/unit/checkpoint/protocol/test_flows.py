@@ -22,7 +22,7 @@ DIAMOND = (
     GroupFlow("right", ("C",), ("D",)),
     GroupFlow("sink", ("D",)),
 )
-SEEDS = 300
+SEEDS = 100
 
 
 def order_of(flows: Sequence[GroupFlow], topics: str) -> tuple[ReadingStage, ...]:
@@ -148,16 +148,15 @@ def test_the_opposite_order_loses(flows: tuple[GroupFlow, ...], topics: str) -> 
     assert losing > SEEDS // 10
 
 
+def test_a_flow_is_written_as_the_option_takes_it() -> None:
+    assert str(GroupFlow("g1", ("A", "B"), ("C",))) == "g1:A,B>C"
+
+
 def test_the_last_group_is_read_first_and_the_first_input_last() -> None:
     first, second, last = order_of(CHAIN, "ABC")
     assert ([flow.group for flow in first.flows], first.topics) == (["g2"], ("C",))
     assert ([flow.group for flow in second.flows], second.topics) == (["g1"], ("B",))
     assert (last.flows, last.topics) == ((), ("A",))
-
-
-def test_a_group_without_outputs_is_read_before_everything() -> None:
-    first, *_ = order_of(DIAMOND, "ABCD")
-    assert {flow.group for flow in first.flows} == {"left", "right", "sink"}
 
 
 def test_a_topic_that_no_flow_names_is_read_too() -> None:
@@ -175,7 +174,3 @@ def test_a_topic_that_no_flow_names_is_read_too() -> None:
 )
 def test_a_cycle_is_named(flows: list[GroupFlow], cycle: str) -> None:
     assert str(reading_order(flows, "ABC")) == cycle
-
-
-def test_a_flow_is_written_as_the_option_takes_it() -> None:
-    assert str(GroupFlow("g1", ("A", "B"), ("C",))) == "g1:A,B>C"

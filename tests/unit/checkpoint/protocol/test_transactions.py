@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import random
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from breakglass.services.checkpoint.protocol.transactions import (
+    ENDINGS,
     NO_PRODUCER,
     LoggedTransaction,
     OffsetCommit,
@@ -61,36 +62,33 @@ class History:
 
 
 PRODUCERS = 3
+HISTORIES = 500
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[dict[int, int], list[LoggedTransaction]]:
+def random_history(seed: int) -> tuple[dict[int, int], list[LoggedTransaction]]:
     """Ends that were read a moment apart, and the transactions of the logs."""
-    history = History()
+    turn, history = random.Random(seed), History()
     ends: dict[int, int] = {}
     epochs = dict.fromkeys(range(PRODUCERS), 0)
     marking: dict[int, list[int]] = {producer: [] for producer in epochs}
-    alone = 0
-    for _ in range(draw(st.integers(1, 30))):
-        step = draw(st.integers(0, 11))
-        producer = draw(st.integers(0, PRODUCERS - 1))
+    for number in range(turn.randint(1, 30)):
+        step, log = turn.randrange(12), turn.choice(LOGS)
+        producer = turn.randrange(PRODUCERS)
         name = TransactionName(producer, epochs[producer])
-        log = draw(st.sampled_from(LOGS))
+        offset = turn.randint(0, history.ends[log])
         if step == 0:
             ends.setdefault(log, history.ends[log])
         elif step == 1:
-            alone += 1
-            offset = draw(st.integers(0, history.ends[log]))
-            history.commit(TransactionName(NO_PRODUCER, 0, alone), log, offset)
+            history.commit(TransactionName(NO_PRODUCER, 0, number), log, offset)
         elif marking[producer]:
             history.mark(name, marking[producer].pop())
             epochs[producer] += not marking[producer]
         elif step < 8:
             history.write(name, log)
         elif step < 10 and history.ends[log]:
-            history.commit(name, log, draw(st.integers(0, history.ends[log])))
+            history.commit(name, log, offset)
         elif name in history.parts:
-            marking[producer] = draw(st.permutations(sorted(history.parts[name])))
+            marking[producer] = turn.sample(sorted(history.parts[name]), len(history.parts[name]))
         elif name in history.committed:
             epochs[producer] += 1
     return {log: ends.get(log, history.ends[log]) for log in LOGS}, history.transactions
@@ -136,47 +134,36 @@ def needs(one: LoggedTransaction, other: LoggedTransaction) -> bool:
     return (same and one.name > other.name) or processed or continues or follows
 
 
-def subsets(some: list[LoggedTransaction]) -> Iterable[tuple[LoggedTransaction, ...]]:
-    for count in range(len(some), -1, -1):
-        yield from combinations(some, count)
+def test_h15_what_remains_is_consistent_and_nothing_greater_is() -> None:
+    for seed in range(HISTORIES):
+        ends, transactions = random_history(seed)
+        out = left_out(ends, transactions)
+        inside = [one for one in transactions if one.name not in out]
+        assert consistent(ends, inside, transactions), seed
+        few = transactions[:6]
+        remaining = {one.name for one in few} - left_out(ends, few)
+        for some in chain.from_iterable(combinations(few, count) for count in range(len(few) + 1)):
+            if consistent(ends, some, few):
+                # Of all that are consistent, the greatest one contains every other one.
+                assert {one.name for one in some} <= remaining, seed
 
 
-@settings(max_examples=400, deadline=None)
-@given(histories())
-def test_h15_what_remains_is_consistent_and_nothing_greater_is(
-    told: tuple[dict[int, int], list[LoggedTransaction]],
-) -> None:
-    ends, transactions = told
-    out = left_out(ends, transactions)
-    inside = [one for one in transactions if one.name not in out]
-    assert consistent(ends, inside, transactions)
-    few = transactions[:7]
-    remaining = {one.name for one in few} - left_out(ends, few)
-    for some in subsets(few):
-        if consistent(ends, some, few):
-            # Of all that are consistent, the greatest one contains every other one.
-            assert {one.name for one in some} <= remaining
-
-
-@settings(max_examples=400, deadline=None)
-@given(histories())
-def test_h15_every_record_of_the_cut_is_of_a_transaction_in_it_and_each_is_there_once(
-    told: tuple[dict[int, int], list[LoggedTransaction]],
-) -> None:
-    ends, transactions = told
-    found = transaction_cut(ends, {GROUP: {}}, transactions, {})
-    out = left_out(ends, transactions)
-    for log in LOGS:
-        assert 0 <= found.positions[log] <= ends[log]
-        kept = found.in_transit.get(log, ())
-        assert list(kept) == sorted(set(kept))
-        restored = {*range(found.positions[log]), *kept}
-        for one in transactions:
-            if log in one.parts:
-                offsets = {offset for offset, _ in one.parts[log].stretches}
-                assert offsets & restored == (set() if one.name in out else offsets)
-    for log, offset in found.offsets[GROUP].items():
-        assert offset <= found.positions[log]
+def test_h15_every_record_of_the_cut_is_of_a_transaction_in_it_and_each_is_there_once() -> None:
+    for seed in range(HISTORIES):
+        ends, transactions = random_history(seed)
+        found = transaction_cut(ends, {GROUP: {}}, transactions, {})
+        out = left_out(ends, transactions)
+        for log in LOGS:
+            assert 0 <= found.positions[log] <= ends[log], seed
+            kept = found.in_transit.get(log, ())
+            assert list(kept) == sorted(set(kept)), seed
+            restored = {*range(found.positions[log]), *kept}
+            for one in transactions:
+                if log in one.parts:
+                    offsets = {offset for offset, _ in one.parts[log].stretches}
+                    assert offsets & restored == (set() if one.name in out else offsets), seed
+        for log, offset in found.offsets[GROUP].items():
+            assert offset <= found.positions[log], seed
 
 
 def transaction(
@@ -223,3 +210,149 @@ def test_h15_a_commit_of_a_group_on_its_own_is_bounded_by_the_cut() -> None:
     )
     found = transaction_cut({1: 11, 2: 9}, {GROUP: {1: 8, 2: 4}}, [alone, deleted], {})
     assert found.offsets == {GROUP: {1: 8}}
+
+
+WRITING, STEPS, SEEDS = 4, 120, 200
+COMMITS = 0
+"""The log of committed offsets."""
+
+
+@dataclass
+class Running:
+    """A transaction that is not complete yet."""
+
+    name: TransactionName
+    firsts: dict[int, int] = field(default_factory=dict)
+    records: dict[int, list[int]] = field(default_factory=dict)
+    commits: list[OffsetCommit] = field(default_factory=list)
+    markers: dict[int, int] = field(default_factory=dict)
+    decided: bool = False
+
+    @property
+    def logs(self) -> set[int]:
+        return set(self.firsts)
+
+    @property
+    def logged(self) -> LoggedTransaction:
+        parts = {
+            log: TransactionPart(tuple((at, at) for at in some), self.markers[log])
+            for log, some in self.records.items()
+            if log != COMMITS
+        }
+        return LoggedTransaction(self.name, parts, tuple(self.commits))
+
+
+class MemoryCluster:
+    """Logs of which only the ends and the open transactions matter."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.ends = dict.fromkeys((COMMITS, *LOGS), 0)
+        self.running = [Running(TransactionName(number, 0)) for number in range(WRITING)]
+        self.done: list[Running] = []
+
+    def stable(self, log: int) -> int:
+        """The offset before which no transaction is open in *log*."""
+        firsts = [
+            one.firsts[log] for one in self.running if log in one.firsts and log not in one.markers
+        ]
+        return min(firsts, default=self.ends[log])
+
+    def step(self, *, ending: bool = False) -> None:
+        """Some producer writes, commits or gets a marker."""
+        number = self.random.randrange(WRITING)
+        one = self.running[number]
+        if one.decided:
+            log = self.random.choice(sorted(one.logs - one.markers.keys()))
+            one.markers[log] = self._append(log)
+            if one.logs == one.markers.keys():
+                self.done.append(one)
+                self.running[number] = Running(one.name._replace(epoch=one.name.epoch + 1))
+        elif one.logs and (ending or self.random.random() < 0.25):
+            one.decided = True
+        elif not ending:
+            self._write(one)
+
+    def _write(self, one: Running) -> None:
+        log = self.random.choice(LOGS)
+        if self.random.random() < 0.3:
+            # It has processed what its consumer was given: committed records alone.
+            at = self._append(COMMITS)
+            one.firsts.setdefault(COMMITS, at)
+            offset = self.random.randint(0, self.stable(log))
+            one.commits.append(OffsetCommit(COMMITS, at, "app", log, offset))
+        else:
+            at = self._append(log)
+            one.firsts.setdefault(log, at)
+            one.records.setdefault(log, []).append(at)
+
+    def _append(self, log: int) -> int:
+        self.ends[log] += 1
+        return self.ends[log] - 1
+
+
+@dataclass
+class Taken:
+    """What a take has read."""
+
+    floors: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+
+
+def take(cluster: MemoryCluster, taken: Taken, waits: int) -> Generator[None, None, None]:
+    """Read as a take does, one log at a time; anything may happen where it yields."""
+    for log in (COMMITS, *LOGS):
+        taken.floors[log] = cluster.stable(log)
+        yield
+    for _ in range(waits):
+        high = {}
+        for log in LOGS:
+            high[log] = cluster.ends[log]
+            yield
+        for log in LOGS:
+            while cluster.stable(log) < high[log]:
+                yield
+    for log in LOGS:
+        taken.ends[log] = cluster.ends[log]
+        yield
+
+
+def played(seed: int, waits: int) -> tuple[Taken, list[LoggedTransaction]]:
+    """A take in the midst of work; all transactions in the end."""
+    cluster, taken = MemoryCluster(seed), Taken()
+    for _ in range(cluster.random.randrange(STEPS)):
+        cluster.step()
+    taking = take(cluster, taken, waits)
+    under_way = True
+    while under_way:
+        for _ in range(cluster.random.randrange(4)):
+            cluster.step()
+        under_way = next(taking, "ended") != "ended"
+    for _ in range(STEPS):
+        cluster.step()
+    while any(one.logs for one in cluster.running):
+        cluster.step(ending=True)
+    return taken, [one.logged for one in cluster.done]
+
+
+def before_the_floors(waits: int) -> Iterator[int]:
+    """The seeds whose left out transactions have something before the floors."""
+    for seed in range(SEEDS):
+        taken, transactions = played(seed, waits)
+        out = left_out(taken.ends, transactions)
+        for one in transactions:
+            if one.name in out:
+                offsets = [(log, part.first) for log, part in one.parts.items()]
+                offsets += [(COMMITS, commit.position) for commit in one.commits]
+                if any(at < taken.floors[log] for log, at in offsets):
+                    yield seed
+                    break
+
+
+def test_h15_nothing_that_is_left_out_lies_before_the_floors() -> None:
+    assert list(before_the_floors(ENDINGS)) == []
+
+
+@pytest.mark.parametrize("waits", range(ENDINGS))
+def test_h15_transactions_have_to_end_twice(waits: int) -> None:
+    assert any(True for _ in before_the_floors(waits))

@@ -6,15 +6,17 @@ import hashlib
 import itertools
 from collections.abc import Callable
 
-from breakglass.services.checkpoint.protocol.values import CopyId
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (
     Level,
     ManifestDocument,
     NumberedPartition,
+    StartedDocument,
     StoredFile,
     TakeDocument,
 )
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 
 POSITION = 100
 RECORDS = "a" * 64
@@ -46,6 +48,28 @@ def manifest(
         snapshot="state-99",
         tool_version="1.0",
     )
+
+
+def stored(store: BackupStore, id: int = 1) -> StoredCheckpoint:
+    """A checkpoint that is there."""
+    found = store.read(id)
+    assert found is not None
+    return found
+
+
+def started(store: BackupStore, id: int = 1) -> StartedDocument:
+    """The acknowledgement of a checkpoint."""
+    found = stored(store, id).started
+    assert found is not None
+    return found
+
+
+def failure(store: BackupStore, id: int = 1) -> str:
+    """Why a checkpoint has failed as a whole."""
+    found = stored(store, id)
+    assert found.status is Status.FAILED
+    assert found.failed is not None
+    return found.failed.reason
 
 
 def reserved(store: BackupStore, id: int) -> BackupStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from breakglass.services.checkpoint.protocol.status import DIFFERENT_COPIES
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.protocol.worker import OWNER_CHANGED
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.copies import Copies
 from breakglass.services.checkpoint.store.documents import (
     CutDocument,
     NumberedPartition,
@@ -23,9 +24,15 @@ from breakglass.services.checkpoint.store.documents import (
     VerifiedDocument,
 )
 from breakglass.services.checkpoint.store.files import Files
-from breakglass.services.checkpoint.store.layout import CheckpointFile, of_checkpoint, of_copy
+from breakglass.services.checkpoint.store.layout import (
+    CheckpointFile,
+    contents,
+    of_checkpoint,
+    of_copy,
+)
 from breakglass.services.errors import (
     AlreadyRunning,
+    BreakglassError,
     MalformedInput,
     Refused,
     StorageError,
@@ -37,14 +44,19 @@ from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.checkpoint.store.stores import (
     POSITION,
+    RECORDS,
     SUBJECTS,
     completed,
     copied,
+    failure,
     manifest,
     reserved,
+    started,
+    stored,
     take,
     ticking,
 )
+from tests.unit.damage import emptied, removed, swapped
 
 ONE = CopyId(1, 2, 0)
 OTHER_NODES = CopyId(1, 2, 1)
@@ -77,12 +89,10 @@ def files_of(store: BackupStore) -> list[str]:
 def test_a_checkpoint_is_what_was_written_of_it(store: BackupStore) -> None:
     completed(store, 1)
     store.start(1, {subject.number: POSITION for subject in SUBJECTS})
-    found = store.read(1)
-    assert found is not None
+    found = stored(store)
     assert found.status is Status.COMPLETED
     assert found.take == take(1)
-    assert found.started is not None
-    assert found.started.positions == {1: 100, 2: 100, 3: 100}
+    assert started(store).positions == {1: 100, 2: 100, 3: 100}
     assert [partition.subject for partition in found.partitions] == list(SUBJECTS)
     counting = found.partitions[0].counting
     assert counting is not None
@@ -121,20 +131,35 @@ def test_statuses_follow_what_is_written(store: BackupStore) -> None:
     assert status(store) is Status.FAILED
 
 
-@pytest.mark.parametrize("before", [Status.COMPLETED, Status.FAILED, Status.ONGOING])
-def test_a_copy_is_begun_once(store: BackupStore, before: Status) -> None:
-    reserved(store, 1)
-    _bring_to(store, before)
-    with pytest.raises(Refused, match=f"is {before} and cannot become ongoing"):
-        store.copies.begin(ONE, POSITION)
+BEGINNINGS: dict[str, Callable[[Copies], object]] = {
+    "begun": lambda copies: copies.begin(ONE, POSITION),
+    "begun again": lambda copies: copies.begin_again(ONE, POSITION),
+    "begun anew": lambda copies: copies.begin_anew(ONE),
+    "completed": lambda copies: copies.complete(ONE, manifest()),
+}
 
 
-@pytest.mark.parametrize("before", [Status.COMPLETED, Status.FAILED, Status.DOES_NOT_EXIST])
-def test_only_what_is_ongoing_is_completed(store: BackupStore, before: Status) -> None:
+@pytest.mark.parametrize(
+    ("before", "how"),
+    [
+        (Status.COMPLETED, "begun"),
+        (Status.FAILED, "begun"),
+        (Status.ONGOING, "begun"),
+        (Status.COMPLETED, "begun again"),
+        (Status.COMPLETED, "begun anew"),
+        (Status.COMPLETED, "completed"),
+        (Status.FAILED, "completed"),
+        (Status.DOES_NOT_EXIST, "completed"),
+    ],
+)
+def test_a_copy_is_begun_once_and_only_what_is_ongoing_is_completed(
+    store: BackupStore, before: Status, how: str
+) -> None:
     reserved(store, 1)
     _bring_to(store, before)
-    with pytest.raises(Refused, match=f"is {before} and cannot become completed"):
-        store.copies.complete(ONE, manifest())
+    with pytest.raises(Refused):
+        BEGINNINGS[how](store.copies)
+    assert store.copies.partition(1, 2).status is before
 
 
 def _bring_to(store: BackupStore, status: Status) -> None:
@@ -150,7 +175,7 @@ def _bring_to(store: BackupStore, status: Status) -> None:
 def test_a_copy_that_was_begun_up_to_elsewhere_is_not_completed(store: BackupStore) -> None:
     reserved(store, 1)
     store.copies.begin(ONE, POSITION)
-    with pytest.raises(Refused, match="was begun up to 100, not 101"):
+    with pytest.raises(Refused):
         store.copies.complete(ONE, manifest(position=101))
 
 
@@ -163,7 +188,7 @@ def test_an_unfinished_copy_is_begun_anew_without_what_it_held(store: BackupStor
     copied(store, ONE)
 
 
-@pytest.mark.parametrize("noted", [None, POSITION])
+@pytest.mark.parametrize("noted", [None, POSITION, POSITION - 1])
 def test_a_copy_that_is_begun_again_is_ongoing_all_the_while(
     store: BackupStore, noted: int | None
 ) -> None:
@@ -172,44 +197,17 @@ def test_a_copy_that_is_begun_again_is_ongoing_all_the_while(
     store.copies.put(ONE, "segments/0/half", b"half")
     store.copies.begin_again(ONE, POSITION)
     assert files_of(store) == ["checkpoints/1/2/0/ongoing.json", "checkpoints/1/take.json"]
-    complete(store, ONE)
+    store.copies.complete(ONE, manifest(store.copies.put(ONE, "segments/0/records", b"records")))
 
 
-def complete(store: BackupStore, id: CopyId) -> None:
-    file = store.copies.put(id, "segments/0/records", b"records")
-    store.copies.complete(id, manifest(file))
-
-
-def test_a_copy_for_another_position_is_noted_anew(store: BackupStore) -> None:
-    reserved(store, 1)
-    store.copies.begin(ONE, POSITION - 1)
-    store.copies.begin_again(ONE, POSITION)
-    complete(store, ONE)
-
-
-def test_a_completed_copy_is_not_begun_again(store: BackupStore) -> None:
-    reserved(store, 1)
-    copied(store, ONE)
-    with pytest.raises(Refused, match="is completed and cannot become ongoing"):
-        store.copies.begin_again(ONE, POSITION)
-
-
-def test_a_completed_copy_is_not_begun_anew(store: BackupStore) -> None:
-    reserved(store, 1)
-    copied(store, ONE)
-    with pytest.raises(Refused, match="is completed and cannot become ongoing"):
-        store.copies.begin_anew(ONE)
-
-
-def test_nothing_is_copied_for_a_checkpoint_that_nobody_asked_for(store: BackupStore) -> None:
-    with pytest.raises(Refused, match="checkpoint 1 was never asked for"):
+def test_nothing_is_copied_for_a_checkpoint_that_is_not_asked_for_or_has_failed(
+    store: BackupStore,
+) -> None:
+    with pytest.raises(Refused):
         store.copies.begin(ONE, POSITION)
-
-
-def test_nothing_is_copied_for_a_checkpoint_that_has_failed(store: BackupStore) -> None:
     reserved(store, 1).copies.begin(ONE, POSITION)
     store.fail_checkpoint(1, "group payments lags behind")
-    with pytest.raises(Refused, match="checkpoint 1 has failed"):
+    with pytest.raises(Refused):
         store.copies.complete(ONE, manifest())
     assert status(store) is Status.FAILED
 
@@ -239,28 +237,22 @@ def test_the_first_reason_of_a_failure_stays(store: BackupStore) -> None:
     for reason in ("no space is left", "something else"):
         store.copies.fail(ONE, reason)
         store.fail_checkpoint(1, reason)
-    found = store.read(1)
-    assert found is not None
-    assert found.failed is not None
-    assert found.failed.reason == "no space is left"
-    assert found.partitions[1].failure == "no space is left"
+    assert failure(store) == "no space is left"
+    assert stored(store).partitions[1].failure == "no space is left"
 
 
-def test_s3_two_nodes_copies_of_the_same_records_are_one_backup(store: BackupStore) -> None:
-    reserved(store, 1)
-    for id in (ONE, OTHER_NODES):
-        copied(store, id)
-    assert store.copies.partition(1, 2).status is Status.COMPLETED
-
-
-def test_s3_two_nodes_copies_of_other_records_fail_the_partition(store: BackupStore) -> None:
+@pytest.mark.parametrize(
+    ("records", "ends", "verdict"),
+    [(RECORDS, Status.COMPLETED, None), ("b" * 64, Status.FAILED, DIFFERENT_COPIES)],
+)
+def test_s3_two_nodes_copies_of_the_same_records_are_one_backup_and_of_others_none(
+    store: BackupStore, records: str, ends: Status, verdict: str | None
+) -> None:
     reserved(store, 1)
     copied(store, ONE)
-    copied(store, OTHER_NODES, records="b" * 64)
+    copied(store, OTHER_NODES, records=records)
     found = store.copies.partition(1, 2)
-    assert found.status is Status.FAILED
-    assert found.verdict is not None
-    assert found.verdict.reason == DIFFERENT_COPIES
+    assert (found.status, found.verdict and found.verdict.reason) == (ends, verdict)
 
 
 def test_a_new_owner_fails_what_is_not_completed_and_nothing_else(store: BackupStore) -> None:
@@ -279,13 +271,8 @@ def test_a_new_owner_finds_its_partition_by_name_whatever_its_number(store: Back
     for id, subjects in ((1, (one,)), (2, (NumberedPartition(1, "accounts", 0), moved))):
         assert store.reserve(take(id, subjects=subjects)) is None
     assert store.fail_unfinished(take(2, subjects=(moved,)), {2: 2}) == {2: (1, 2)}
-    found = {id: store.read(id) for id in (1, 2)}
-    failed = {
-        id: [part.number for part in at.partitions if part.failure]
-        for id, at in found.items()
-        if at
-    }
-    assert failed == {1: [1], 2: [2]}
+    for id in (1, 2):
+        assert [part.number for part in stored(store, id).partitions if part.failure] == [id]
 
 
 def test_a_new_owner_leaves_alone_checkpoints_that_do_not_name_its_partition(
@@ -344,12 +331,7 @@ def test_h04_a_request_that_was_overtaken_before_its_acknowledgement_has_failed(
     if latest == 5:
         reserved(store, 5)
     assert store.reserve(take(4), seen) == NotHigher(4, latest)
-    found = store.read(4)
-    assert found is not None
-    assert found.failed is not None
-    assert found.failed.reason == (
-        f"checkpoint {latest} was asked for before this one was acknowledged"
-    )
+    assert f"checkpoint {latest} " in failure(store, 4)
 
 
 def test_h04_a_deleted_request_that_was_overtaken_stays_deleted(store: BackupStore) -> None:
@@ -399,10 +381,10 @@ def test_an_id_that_was_overtaken_while_it_was_asked_for_has_failed(
 def test_i05_a_copy_is_not_completed_without_its_files(store: BackupStore) -> None:
     reserved(store, 1).copies.begin(ONE, POSITION)
     missing = StoredFile("segments/0/records", 7, "a" * 64)
-    with pytest.raises(Refused, match="segments/0/records is missing"):
+    with pytest.raises(Refused, match=missing.name):
         store.copies.complete(ONE, manifest(missing))
     store.copies.put(ONE, missing.name, b"short")
-    with pytest.raises(Refused, match="has 5 bytes, not 7"):
+    with pytest.raises(Refused, match="5 bytes"):
         store.copies.complete(ONE, manifest(missing))
     assert store.copies.partition(1, 2).status is Status.ONGOING
 
@@ -415,16 +397,16 @@ def test_i05_a_completed_copy_whose_bytes_have_changed_is_noticed(store: BackupS
     size = store.copies.contents(ONE).size(name)
     assert size is not None
     store.copies.put(ONE, name, b"x" * size)
-    assert "has other bytes than were committed" in str(store.copies.damaged(ONE))
+    assert store.copies.damaged(ONE) is not None
     store.copies.put(ONE, name, b"x")
-    assert f"is 1 bytes long, not {size}" in str(store.copies.damaged(ONE))
+    assert f"1 bytes long, not {size}" in str(store.copies.damaged(ONE))
     store.copies.contents(ONE).remove([name])
-    assert "is missing" in str(store.copies.damaged(ONE))
+    assert store.copies.damaged(ONE) is not None
 
 
 def test_what_an_unfinished_copy_holds_cannot_be_checked(store: BackupStore) -> None:
     reserved(store, 1).copies.begin(ONE, POSITION)
-    with pytest.raises(Refused, match="is not completed"):
+    with pytest.raises(Refused):
         store.copies.damaged(ONE)
 
 
@@ -446,19 +428,15 @@ def test_deleting_is_idempotent_and_leaves_the_id_taken(store: BackupStore) -> N
     assert store.read(1) is None
     assert [checkpoint.id for checkpoint in store.all()] == [2]
     assert store.ids() == [1, 2]
-    assert [file for file in files_of(store) if file.split("/")[1] == "1"] == [
-        "checkpoints/1/deleted.json",
-        "checkpoints/1/take.json",
-    ]
+    assert of_first(store) == ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
 
 
 def test_nothing_is_copied_for_a_checkpoint_that_was_deleted(store: BackupStore) -> None:
     reserved(store, 1).copies.begin(ONE, POSITION)
     store.delete(1)
-    with pytest.raises(Refused, match="checkpoint 1 was deleted"):
-        store.copies.complete(ONE, manifest())
-    with pytest.raises(Refused, match="checkpoint 1 was deleted"):
-        store.copies.begin(ONE, POSITION)
+    for how in ("begun", "completed"):
+        with pytest.raises(Refused):
+            BEGINNINGS[how](store.copies)
 
 
 def test_a_deletion_that_was_cut_off_is_one_and_is_ended_by_another(store: BackupStore) -> None:
@@ -537,7 +515,7 @@ def test_what_a_killed_writer_left_is_passed_over(store: BackupStore) -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="nothing is known of gopher://"):
+    with pytest.raises(UsageError):
         BackupStore("gopher://place")
 
 
@@ -558,15 +536,9 @@ def test_a_copy_that_another_machine_has_begun_as_the_same_node_is_left_alone(
     reserved(here, 1).copies.begin(ONE, POSITION)
     held = here.copies.put(ONE, "segments/0/records", b"records")
     before = files_of(store)
-    refusal = "is another machine, here; this one is there"
-    with pytest.raises(AlreadyRunning, match=refusal):
-        there.copies.begin(ONE, POSITION)
-    with pytest.raises(AlreadyRunning, match=refusal):
-        there.copies.begin_anew(ONE)
-    with pytest.raises(AlreadyRunning, match=refusal):
-        there.copies.begin_again(ONE, POSITION)
-    with pytest.raises(AlreadyRunning, match=refusal):
-        there.copies.complete(ONE, manifest())
+    for act in BEGINNINGS.values():
+        with pytest.raises(AlreadyRunning):
+            act(there.copies)
     assert files_of(store) == before
     here.copies.complete(ONE, manifest(held))
     assert store.copies.damaged(ONE) is None
@@ -616,5 +588,72 @@ def test_a_store_that_overwrites_what_it_must_not_is_refused(
 ) -> None:
     opened = BackupStore(f"memory://{uuid.uuid4().hex}")
     monkeypatch.setattr(FsspecBlobs, "create", lambda *_: True)
-    with pytest.raises(StorageError, match="does not honour If-None-Match"):
+    with pytest.raises(StorageError):
         opened.reserve(take(1))
+
+
+CONTENT = "segments/0/records"
+
+
+def replaced(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+
+
+def one_byte_changed(path: Path, _: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+
+
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def cut_by_two_bytes(path: Path, _: Path) -> None:
+    """The last byte of a manifest is the line feed behind the document."""
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+EVERY = (removed, emptied, replaced, one_byte_changed, cut, cut_by_two_bytes, swapped)
+WITHIN_A_DOCUMENT = tuple(damage for damage in EVERY if damage is not cut)
+
+
+# --- damage
+
+
+def is_whole(store: BackupStore) -> bool:
+    """As `checkpoint verify` and `checkpoint restore` judge it."""
+    try:
+        found = store.read(1)
+        if found is None or found.status is not Status.COMPLETED:
+            return False
+        copies = [partition.counting for partition in found.partitions]
+        return all(copy is not None and store.copies.damaged(copy.id) is None for copy in copies)
+    except BreakglassError:
+        return False
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> BackupStore:
+    store = BackupStore(str(tmp_path), ticking())
+    completed(store, 1)
+    assert is_whole(store)
+    return store
+
+
+@pytest.mark.parametrize("damage", EVERY, ids=lambda one: one.__name__)
+def test_damaged_content_is_never_whole(
+    whole: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None]
+) -> None:
+    places = [tmp_path / contents(id_) / CONTENT for id_ in (CopyId(1, 1, 0), ONE)]
+    damage(*places)
+    assert not is_whole(whole)
+
+
+@pytest.mark.parametrize("damage", WITHIN_A_DOCUMENT, ids=lambda one: one.__name__)
+def test_a_damaged_manifest_makes_no_copy_whole(
+    whole: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None]
+) -> None:
+    manifests = sorted((tmp_path / "checkpoints").rglob("manifest*"))
+    assert len(manifests) >= 2
+    damage(manifests[0], manifests[1])
+    assert not is_whole(whole)

@@ -1,0 +1,576 @@
+"""The ZEP's algorithm whole: its tables and scenarios, and I1 to I10 in runs of random steps."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import methodcaller
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from breakglass.services.checkpoint.protocol import coordinator, worker
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher, Take
+from breakglass.services.checkpoint.protocol.cut import cut
+from breakglass.services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from breakglass.services.checkpoint.protocol.status import (
+    DIFFERENT_COPIES,
+    checkpoint_status,
+    counting_copy,
+    may_become,
+    partition_failure,
+    partition_status,
+)
+from breakglass.services.checkpoint.protocol.values import (
+    Copy,
+    CopyId,
+    Intent,
+    PartitionBackup,
+    Status,
+)
+from breakglass.services.checkpoint.protocol.worker import Begin, begin, unfinished
+from tests.unit.checkpoint.protocol.checker import broken, broken_now
+from tests.unit.checkpoint.protocol.simulation import (
+    CLIENT,
+    Kind,
+    Record,
+    Rules,
+    Snapshot,
+    World,
+    admits,
+)
+
+D, O, C, F, I = (  # noqa: E741 - tables of them follow
+    Status.DOES_NOT_EXIST,
+    Status.ONGOING,
+    Status.COMPLETED,
+    Status.FAILED,
+    Status.INCOMPLETE,
+)
+CHECKPOINT = 1
+OLD, NEW = 0, 1
+"""Owners."""
+EARLIER = 11
+"""Where the ZEP's tables begin: everything up to there is of the checkpoint before."""
+Step = Callable[[World], object]
+
+
+def deliver(world: World, to: int, kind: Kind) -> None:
+    """The first message of this kind to *to*."""
+    found = [n for n, one in enumerate(world.messages) if (one.to, one.kind) == (to, kind)]
+    world.deliver(found[0])
+
+
+def commit_all(world: World, number: int) -> None:
+    world.replicate(number, len(world.partitions[number].log))
+
+
+def process_all(world: World, number: int) -> None:
+    """Everything that is committed; what follows is not."""
+    commit_all(world, number)
+    for _ in world.partitions[number].log[:]:
+        world.process(number)
+
+
+def copy(world: World, number: int) -> None:
+    """From beginning to end."""
+    world.begin_copy(number)
+    world.read_copy(number)
+    world.end_copy(number)
+
+
+def settled(world: World) -> Status:
+    """What the checkpoint ends as, with every invariant in place."""
+    world.settle()
+    assert broken(world) == []
+    return world.status(CHECKPOINT)
+
+
+def asked() -> World:
+    """Two partitions; the second has its copy, the first has processed the command.
+
+    The event that follows it there is not committed, and no copy was begun.
+    """
+    world = World(2)
+    world.transfer(0, 1)
+    process_all(world, 0)
+    world.ask()
+    for number in (0, 1):
+        deliver(world, number, Kind.CREATE)
+        process_all(world, number)
+    commit_all(world, 1)
+    copy(world, 1)
+    return world
+
+
+# --- logs
+
+
+def world_of_the_tables() -> World:
+    world = World(2)
+    for partition in world.partitions:
+        partition.log += [Record(number, Kind.EVENT) for number in range(1, EARLIER + 1)]
+        commit_all(world, partition.number)
+    world.ask()
+    return world
+
+
+def table(world: World, number: int) -> list[str]:
+    """``position word``, as in the ZEP; a follow-up names what it follows."""
+    return [_row(record) for record in world.partitions[number].log[EARLIER:]]
+
+
+def _row(record: Record) -> str:
+    if record.kind is not Kind.EVENT:
+        return f"{record.position} {record.kind}"
+    word = "event" if record.follow_up is None else record.follow_up.intent
+    return f"{record.position} {word} of {record.source}"
+
+
+REQUEST_FIRST = "create", "create", "receive", "created of 12", "ignored of 13", "event of 14"
+COMMAND_FIRST = "create", "receive", "create", "created of 12", "event of 13", "ignored of 14"
+
+
+@pytest.mark.parametrize(
+    ("arriving", "log"),
+    [
+        pytest.param((Kind.CREATE, Kind.RECEIVE), REQUEST_FIRST, id="case 1: the request is first"),
+        pytest.param((Kind.RECEIVE, Kind.CREATE), COMMAND_FIRST, id="case 2: the command forces"),
+    ],
+)
+def test_a_command_never_comes_before_the_checkpoint_that_its_sender_has_passed(
+    arriving: tuple[Kind, Kind], log: tuple[str, ...]
+) -> None:
+    world = world_of_the_tables()
+    deliver(world, 0, Kind.CREATE)
+    world.transfer(0, 1)
+    process_all(world, 0)
+    world.send(0)
+    for kind in arriving:
+        deliver(world, 1, kind)
+    process_all(world, 1)
+    assert table(world, 0) == ["12 create", "13 transfer", "14 created of 12", "15 event of 13"]
+    assert table(world, 1) == [f"{at} {words}" for at, words in enumerate(log, EARLIER + 1)]
+    assert [partition.state.checkpoint.position for partition in world.partitions] == [12, 12]
+    assert settled(world) is Status.COMPLETED
+
+
+def test_an_ignored_command_is_followed_by_the_checkpoint_that_stands() -> None:
+    world = world_of_the_tables()
+    world.request()
+    for _ in range(2):
+        deliver(world, 0, Kind.CREATE)
+    process_all(world, 0)
+    events = [record.follow_up for record in world.partitions[0].log if record.follow_up]
+    assert [(event.intent, event.id, event.position) for event in events] == [
+        (Intent.CREATED, 1, 12),
+        (Intent.IGNORED, 1, 12),
+    ]
+
+
+def test_a_lost_answer_is_asked_for_again_and_says_already_started() -> None:
+    world = asked()
+    for started in (True, False):
+        answers = [message.answer for message in world.messages if message.to == CLIENT]
+        assert [answer.started for answer in answers if answer] == [started, started]
+        world.messages.clear()
+        world.request()
+        for number in (0, 1):
+            deliver(world, number, Kind.CREATE)
+            process_all(world, number)
+    assert settled(world) is Status.COMPLETED
+    assert CHECKPOINT in world.acknowledged
+
+
+# --- the ZEP's scenarios, each ending as docs/checkpoints-protocol.md says
+
+
+def past_the_checkpoint(world: World) -> None:
+    """A snapshot is taken that holds what came after the checkpoint."""
+    world.transfer(0, 1)
+    process_all(world, 0)
+    world.begin_snapshot(0)
+    world.take_snapshot(0)
+    commit_all(world, 0)
+    world.commit_snapshot(0)
+
+
+BEGIN, END, ERROR = map(methodcaller, ("begin_copy", "end_copy", "break_copy"), (0, 0, 0))
+WHOLE, COMMIT = partial(copy, number=0), partial(commit_all, number=0)
+BACK, TAKEN_OVER = (methodcaller("change_owner", 0, owner) for owner in (OLD, NEW))
+CUT_OFF = methodcaller("change_owner", 0, NEW, cut_off=True)
+RETRIED = worker.RETRIES * [ERROR]
+SCENARIOS: dict[str, tuple[Sequence[Step], Status, dict[int, Status]]] = {
+    "s1 neither committed nor begun: the new owner copies": ([TAKEN_OVER], C, {NEW: C}),
+    "s2 begun: the new owner completes its own copy": (
+        [BEGIN, TAKEN_OVER],
+        C,
+        {OLD: O, NEW: C},
+    ),
+    "s2 begun: an owner that comes back takes its copy anew": ([BEGIN, BACK], C, {OLD: C}),
+    "s3 completed: both copies hold the same records": ([WHOLE, TAKEN_OVER], C, {OLD: C, NEW: C}),
+    "s3 completed: an owner that comes back takes no other": ([WHOLE, BACK], C, {OLD: C}),
+    "s4 committed and begun: the new owner fails it": ([BEGIN, COMMIT, TAKEN_OVER], F, {OLD: O}),
+    "s4 the old owner completes it later, in vain": ([BEGIN, COMMIT, CUT_OFF, END], F, {OLD: C}),
+    "s5 the owner's snapshot is past it": (
+        [BEGIN, past_the_checkpoint, TAKEN_OVER],
+        F,
+        {OLD: O},
+    ),
+    "s6 committed and never begun: the new owner fails it": ([COMMIT, TAKEN_OVER], F, {}),
+    "s7 past the checkpoint and never begun": ([past_the_checkpoint, TAKEN_OVER], F, {}),
+    "s8 three errors only delay the copy": ([BEGIN, *RETRIED], C, {OLD: C}),
+    "s8 after the fourth error it has failed": ([BEGIN, *RETRIED, ERROR], F, {OLD: F}),
+    "s8 a failed copy is not taken again": ([BEGIN, *RETRIED, ERROR, TAKEN_OVER], F, {OLD: F}),
+    "edge case 1: a snapshot past it cannot be copied": ([past_the_checkpoint, BEGIN], F, {OLD: F}),
+}
+
+
+@pytest.mark.parametrize(("steps", "ends", "copies"), SCENARIOS.values(), ids=SCENARIOS)
+def test_a_checkpoint_whose_owner_fails_ends_as_the_zep_says(
+    steps: Sequence[Step], ends: Status, copies: dict[int, Status]
+) -> None:
+    world = asked()
+    for step in steps:
+        step(world)
+    assert settled(world) is ends
+    assert {one.id.node: one.status for one in world.backup(CHECKPOINT, 0).copies} == copies
+
+
+def test_s3_two_completed_copies_that_differ_fail_the_partition() -> None:
+    one = Copy(CopyId(CHECKPOINT, 0, OLD), C, 12, digest="aa")
+    other = Copy(CopyId(CHECKPOINT, 0, NEW), C, 12, digest="bb")
+    assert worker.after_completion(PartitionBackup(0, (one,)), other) == DIFFERENT_COPIES
+    assert worker.after_completion(PartitionBackup(0, (one,)), replace(other, digest="aa")) is None
+    assert partition_status(PartitionBackup(0, (one, other))) is F
+
+
+def test_an_earlier_checkpoint_is_failed_with_the_last_one() -> None:
+    world = asked()
+    while any(message.to == CLIENT for message in world.messages):
+        deliver(world, CLIENT, Kind.CREATE)
+    world.ask()
+    deliver(world, 0, Kind.CREATE)
+    process_all(world, 0)
+    commit_all(world, 0)
+    world.change_owner(0, NEW)
+    assert [world.status(id) for id in (CHECKPOINT, CHECKPOINT + 1)] == [F, F]
+
+
+@pytest.mark.parametrize("aborts", [True, False])
+def test_edge_case_2_a_snapshot_beside_the_checkpoint_is_given_up(aborts: bool) -> None:
+    """It is claimed before the checkpoint, and its state is taken after it."""
+    world = World(2, Rules(director=aborts))
+    world.transfer(0, 1)
+    process_all(world, 0)
+    world.begin_snapshot(0)
+    world.ask()
+    for number in (0, 1):
+        world.deliver(0)
+        process_all(world, number)
+    world.transfer(0, 1)
+    process_all(world, 0)
+    world.take_snapshot(0)
+    commit_all(world, 0)
+    world.commit_snapshot(0)
+    assert ([one.id for one in world.partitions[0].snapshots.stored] == ["s0"]) == aborts
+    copy(world, 0)
+    world.settle()
+    assert any(text.startswith("I4") for text in broken(world)) != aborts
+
+
+@pytest.mark.parametrize(
+    ("processed", "written", "admitted"),
+    [(11, 12, True), (11, 13, False), (12, 13, False), (13, 14, True), (11, 11, True)],
+)
+def test_only_a_state_that_may_be_ahead_of_its_claim_across_the_checkpoint_is_given_up(
+    processed: int, written: int, admitted: bool
+) -> None:
+    assert admits(Snapshot("s", processed), 12, written) == admitted
+
+
+# --- random steps
+
+STEPS = 120
+NODES = 3
+
+
+def _deliver(world: World, random: Random, _: int) -> None:
+    if world.messages:
+        # Mostly among the oldest, else nothing of what was once asked ever gets through.
+        index = min(int(random.expovariate(0.3)), len(world.messages) - 1)
+        world.deliver(index, keep=random.random() < 0.1)
+
+
+def _lose(world: World, random: Random, _: int) -> None:
+    if world.messages:
+        world.lose(random.randrange(len(world.messages)))
+
+
+def _ask(world: World, random: Random, _: int) -> None:
+    if world.take is None:
+        world.ask()
+    else:
+        random.choice((world.request, world.fail_over_coordinator))()
+
+
+def _process(world: World, random: Random, number: int) -> None:
+    for _ in range(random.randrange(1, 4)):
+        world.process(number)
+
+
+def _snapshot(world: World, _: Random, number: int) -> None:
+    director = world.partitions[number].director
+    if director is None:
+        world.begin_snapshot(number)
+    elif director.state is None:
+        world.take_snapshot(number)
+    else:
+        world.commit_snapshot(number)
+
+
+def _transfer(world: World, random: Random, number: int) -> None:
+    count = len(world.partitions)
+    world.transfer(number, (number + random.randrange(1, count)) % count)
+
+
+def _copy(world: World, random: Random, number: int) -> None:
+    random.choice((world.begin_copy, world.read_copy, world.end_copy))(number)
+
+
+def _change_owner(world: World, random: Random, number: int) -> None:
+    world.change_owner(number, random.randrange(NODES), cut_off=random.random() < 0.3)
+
+
+WEIGHTS: dict[Callable[[World, Random, int], None], int] = {
+    _transfer: 10,
+    _deliver: 30,
+    _lose: 2,
+    _ask: 4,
+    lambda world, random, number: world.replicate(number, random.randrange(1, 6)): 20,
+    _process: 25,
+    lambda world, _, number: world.send(number): 8,
+    _snapshot: 14,
+    _copy: 12,
+    lambda world, _, number: world.break_copy(number): 1,
+    _change_owner: 1,
+}
+
+
+def run(seed: int, rules: Rules | None = None) -> tuple[World, list[str]]:
+    """A settled world, and what was broken on the way and is in the end."""
+    random = Random(seed)
+    world = World(random.choice((2, 3, 3, 4)), rules)
+    found: list[str] = []
+    for _ in range(STEPS):
+        (step,) = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        step(world, random, random.randrange(len(world.partitions)))
+        found += broken_now(world)
+    world.settle()
+    return world, found + broken(world)
+
+
+def test_every_invariant_holds_whatever_is_lost_doubled_reordered_or_killed() -> None:
+    ended: Counter[Status] = Counter()
+    for seed in range(100):
+        world, found = run(seed)
+        assert found == [], seed
+        ended.update(world.status(id) for id in world.ids)
+    assert set(ended) == {C, F}
+    assert min(ended.values()) >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("thousand", range(10))
+def test_every_invariant_holds_in_ten_thousand_runs(thousand: int) -> None:
+    seeds = range(thousand * 1_000, (thousand + 1) * 1_000)
+    assert {seed: found for seed in seeds if (found := run(seed)[1])} == {}
+
+
+@pytest.mark.parametrize(
+    ("rules", "invariants"),
+    [
+        pytest.param(Rules(forced=False), "I1 I2 I8", id="forced checkpoints"),
+        pytest.param(Rules(create_first=False), "I1 I2 I8", id="the create before the command"),
+        pytest.param(Rules(lock=False), "I4 I10", id="locks of snapshots"),
+        pytest.param(Rules(director=False), "I4", id="the director's abort"),
+        pytest.param(Rules(cleanup=False), "I9", id="the new owner's cleanup"),
+        pytest.param(Rules(manifest_last=False), "I5", id="the manifest behind the content"),
+    ],
+)
+def test_a_rule_that_is_left_out_is_noticed(rules: Rules, invariants: str) -> None:
+    left = set(invariants.split())
+    for seed in range(2_000):
+        left -= {text.partition(":")[0] for text in run(seed, rules)[1]}
+        if not left:
+            return
+    pytest.fail(f"nothing breaks {left}")
+
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "zeebe_http"
+
+
+def started(id: int, last: int | None = None) -> Acknowledge:
+    return Acknowledge(id, CheckpointState(last or id, 12), started=True)
+
+
+def taken(id: int, *seen: int) -> Take:
+    found = coordinator.take(id, (1, 2, 3), seen)
+    assert isinstance(found, Take)
+    return found
+
+
+def test_the_client_is_told_when_every_partition_has_started() -> None:
+    take = taken(5)
+    for number in (1, 2, 3, 3):
+        take = coordinator.acknowledge(take, number, started(5))
+    assert take.acknowledged
+    assert take.refusal is None
+
+
+@pytest.mark.parametrize(("partition", "id"), [(1, 4), (9, 5)])
+def test_an_answer_to_another_take_or_of_another_partition_changes_nothing(
+    partition: int, id: int
+) -> None:
+    take = taken(5)
+    assert coordinator.acknowledge(take, partition, started(id)) == take
+
+
+def test_a_partition_that_is_past_the_id_makes_the_take_impossible() -> None:
+    take = taken(5)
+    for number in (1, 2):
+        take = coordinator.acknowledge(take, number, started(5))
+    take = coordinator.acknowledge(take, 3, started(5, last=7))
+    assert not take.acknowledged
+    assert take.refusal == NotHigher(5, 7)
+
+
+@pytest.mark.parametrize("id", [3, 4])
+def test_an_id_that_is_not_greater_than_all_before_it_is_refused(id: int) -> None:
+    found = coordinator.take(id, (1, 2, 3), (1, 4, 2))
+    assert found == NotHigher(id, 4)
+
+
+def test_the_refusal_is_worded_as_zeebes() -> None:
+    golden = json.loads((GOLDEN / "take_409.json").read_text("utf-8"))
+    assert NotHigher(4, 4).message == golden["body"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "whole"),
+    [
+        ((C, C, C), C),
+        ((C, F, D), F),
+        ((O, F, C), F),
+        ((C, C, D), I),
+        ((O, D, D), I),
+        ((O, C, C), O),
+        ((D, D, D), D),
+        ((), D),
+    ],
+)
+def test_statuses_of_partitions_add_up_in_zeebes_order(
+    partitions: tuple[Status, ...], whole: Status
+) -> None:
+    found = {checkpoint_status(order) for order in itertools.permutations(partitions)}
+    assert found == {whole}
+
+
+@pytest.mark.parametrize(
+    ("copies", "status"),
+    [((D, F), F), ((F, O), O), ((O, C), C), ((F, C), C), ((F, F), F), ((), D)],
+)
+def test_of_several_nodes_copies_the_best_one_counts(
+    copies: tuple[Status, ...], status: Status
+) -> None:
+    found = tuple(Copy(CopyId(1, 2, node), one) for node, one in enumerate(copies))
+    assert partition_status(PartitionBackup(2, found)) is status
+    counting = counting_copy(PartitionBackup(2, found))
+    assert (counting.status if counting else D) is status
+
+
+def test_the_verdict_on_a_partition_stands_above_its_copies() -> None:
+    completed = Copy(CopyId(1, 2, 0), C, 12, digest="aa")
+    backup = PartitionBackup(2, (completed,), failure="its owner changed")
+    assert partition_status(backup) is F
+    assert partition_failure(backup) == "its owner changed"
+
+
+def test_partitions_nothing_is_known_of_do_not_exist() -> None:
+    one = PartitionBackup(1, (Copy(CopyId(1, 1, 0), C, 12, digest="aa"),))
+    assert coordinator.status((1, 2), [one]) is I
+    assert coordinator.status((1,), [one, PartitionBackup(7)]) is C
+
+
+def test_only_zeebes_transitions_are_allowed() -> None:
+    allowed = {(a, b) for a in Status for b in Status if may_become(a, b)}
+    assert allowed == {(D, O), (D, F), (O, C), (O, F), (C, F)}
+
+
+OWN, OTHER = CopyId(1, 2, 0), CopyId(1, 2, 1)
+
+
+def copies(**statuses: Status) -> PartitionBackup:
+    ids = {"own": OWN, "other": OTHER}
+    found = (
+        Copy(ids[name], status, digest="aa" if status is C else None)
+        for name, status in statuses.items()
+        if status is not D
+    )
+    return PartitionBackup(2, tuple(found))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "decided"),
+    [
+        (D, D, Begin.COPY),
+        (D, O, Begin.COPY),
+        (D, C, Begin.COPY),
+        (D, F, Begin.REFUSE),
+        (O, D, Begin.COPY_ANEW),
+        (O, O, Begin.COPY_ANEW),
+        (O, C, Begin.COPY_ANEW),
+        (O, F, Begin.REFUSE),
+        (C, D, Begin.SKIP),
+        (C, O, Begin.SKIP),
+        (C, C, Begin.SKIP),
+        (C, F, Begin.SKIP),
+        (F, D, Begin.REFUSE),
+        (F, O, Begin.REFUSE),
+        (F, C, Begin.REFUSE),
+        (F, F, Begin.REFUSE),
+    ],
+)
+def test_what_a_worker_does_about_a_copy(own: Status, other: Status, decided: Begin) -> None:
+    assert begin(copies(own=own, other=other), OWN) is decided
+
+
+def test_a_partition_that_has_failed_is_not_copied() -> None:
+    assert begin(PartitionBackup(2, failure="its owner changed"), OWN) is Begin.REFUSE
+
+
+@pytest.mark.parametrize(
+    ("own", "is_failed"), [(D, True), (O, True), (F, True), (C, False)], ids=str
+)
+def test_a_new_owner_fails_what_is_not_completed(own: Status, is_failed: bool) -> None:
+    assert unfinished([(1, copies(own=own))], 1) == ((1,) if is_failed else ())
+    assert unfinished([(1, copies(own=own))], 2) == ((1, 2) if is_failed else (2,))
+
+
+def test_h01_the_first_record_that_carries_the_id_ends_the_cut() -> None:
+    assert cut([(7, 0), (9, 1), (12, 3), (13, 2)], 2) == 12
+    assert cut([(7, 0), (9, 2), (12, 2), (13, 3)], 2) == 9
+    assert cut([(7, 0), (9, 1)], 2) is None
+    assert cut([], 1) is None
+
+
+@pytest.mark.parametrize("id", [1, 2, 3])
+def test_h01_a_later_checkpoint_never_cuts_earlier(id: int) -> None:
+    log = [(0, 0), (1, 2), (2, 1), (3, 3)]
+    earlier, later = cut(log, id), cut(log, id + 1)
+    assert later is None or (earlier is not None and earlier <= later)

@@ -1,0 +1,112 @@
+"""Where restored records were first, and the digest of a copy whatever its pieces."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakglass.services.checkpoint.kafka.control import MovedRecords
+from breakglass.services.checkpoint.kafka.stamps import RecordAddress
+from breakglass.services.checkpoint.spark.copied_files import joined, records_digest
+from breakglass.services.checkpoint.spark.restore import first_places
+from breakglass.services.topic_backup.part import SegmentPart
+
+FIRST, SECOND = "first", "second"
+
+
+def moved(topic: str, old: int, new: int, count: int) -> MovedRecords:
+    return MovedRecords(RecordAddress(topic, 0, old), new, count)
+
+
+def test_what_no_restore_has_moved_is_where_it_is() -> None:
+    records = moved(SECOND, 5, 0, 9)
+    assert list(first_places(records, ())) == [records]
+
+
+def test_a_stretch_over_gaps_of_the_first_log_comes_in_pieces() -> None:
+    """A marker lay between, which the first restore has left out."""
+    before = (moved(FIRST, 50, 2, 2), moved(FIRST, 53, 4, 3))
+    assert list(first_places(moved(SECOND, 0, 100, 10), before)) == [
+        moved(SECOND, 0, 100, 2),
+        moved(FIRST, 50, 102, 2),
+        moved(FIRST, 53, 104, 3),
+        moved(SECOND, 7, 107, 3),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(0, 3)), max_size=6),
+    st.integers(0, 20),
+    st.integers(1, 20),
+)
+def test_each_record_has_the_place_that_the_earlier_restore_noted(
+    stretches: list[tuple[int, int, int]], start: int, count: int
+) -> None:
+    """*stretches*: unmoved records before it, its records, and the gap that the first log had."""
+    before, old, new = list[MovedRecords](), 1_000, 0
+    for unmoved, some, gap in stretches:
+        new, old = new + unmoved, old + gap
+        before.append(moved(FIRST, old, new, some))
+        new, old = new + some, old + some
+    by_record = {
+        records.new_offset + shift: (FIRST, records.old.offset + shift)
+        for records in before
+        for shift in range(records.count)
+    }
+    found = [
+        (records.new_offset + shift, (records.old.topic_id, records.old.offset + shift))
+        for records in first_places(moved(SECOND, start, 500, count), before)
+        for shift in range(records.count)
+    ]
+    assert found == [
+        (500 + place - start, by_record.get(place, (SECOND, place)))
+        for place in range(start, start + count)
+    ]
+
+
+RECORDS = [bytes([number]) * (number * 7 % 11 + 1) for number in range(40)]
+
+
+def parts(records: Sequence[bytes], *cuts: int) -> list[SegmentPart]:
+    """The *records* in pieces that end before the numbers *cuts*."""
+    bounds = [0, *cuts, len(records)]
+    pieces = [records[start:end] for start, end in pairwise(bounds)]
+    return [part(b"".join(some), len(some)) for some in pieces]
+
+
+def part(content: bytes, count: int) -> SegmentPart:
+    size = len(content) + 1
+    return SegmentPart(0, "r", "i", count, 0, 0, 0, 0, 0, size, "", zlib.crc32(content))
+
+
+@given(st.binary(), st.binary(max_size=300))
+def test_the_crc_of_two_pieces_is_that_of_both_together(first: bytes, second: bytes) -> None:
+    whole = zlib.crc32(first + second)
+    assert joined(zlib.crc32(first), zlib.crc32(second), len(second)) == whole
+
+
+def test_long_pieces_are_joined_by_their_lengths_alone() -> None:
+    length, zeros = 2**20, zlib.crc32(bytes(2**20))
+    for _ in range(3):
+        zeros, length = joined(zeros, zeros, length), 2 * length
+    assert joined(zlib.crc32(b"first"), zeros, length) == zlib.crc32(b"first" + bytes(2**23))
+
+
+def test_where_segments_are_cut_makes_no_difference() -> None:
+    found = {records_digest(parts(RECORDS, *cuts)) for cuts in [(), (1,), (20,), (3, 4, 39)]}
+    assert len(found) == 1
+
+
+def test_another_record_or_another_order_makes_a_difference() -> None:
+    other = [*RECORDS[:7], b"!" * len(RECORDS[7]), *RECORDS[8:]]
+    turned = [RECORDS[1], RECORDS[0], *RECORDS[2:]]
+    found = {records_digest(parts(some, 9)) for some in (RECORDS, other, turned, RECORDS[:-1])}
+    assert len(found) == 4
+
+
+def test_nothing_has_a_digest_too() -> None:
+    assert records_digest([]) == "0-0-00000000"

@@ -1,0 +1,197 @@
+"""Names and documents of a store are read as they were written; what retention lets go."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    DeletedDocument,
+    Document,
+    FailureDocument,
+    OngoingDocument,
+    StartedDocument,
+    StoredFile,
+    TransactionFloors,
+    VerifiedDocument,
+    decode,
+    encode,
+)
+from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, parsed
+from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from tests.unit.checkpoint.store.stores import manifest, take
+
+NUMBERS = st.integers(0, 10**19 - 1)
+NAMES = st.one_of(
+    st.builds(
+        Name,
+        NUMBERS,
+        st.none(),
+        st.none(),
+        st.sampled_from(
+            [
+                CheckpointFile.TAKE,
+                CheckpointFile.STARTED,
+                CheckpointFile.FAILURE,
+                CheckpointFile.DELETED,
+            ]
+        ),
+    ),
+    st.builds(Name, NUMBERS, st.none(), st.none(), st.just(CheckpointFile.VERIFIED), NUMBERS),
+    st.builds(Name, NUMBERS, NUMBERS, st.none(), st.just(CheckpointFile.FAILURE)),
+    st.builds(
+        Name,
+        NUMBERS,
+        NUMBERS,
+        NUMBERS,
+        st.sampled_from([CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE]),
+    ),
+)
+DOCUMENTS: tuple[Document, ...] = (
+    take(5),
+    StartedDocument(7, {1: 100, 2: 0}, {1: 3}),
+    StartedDocument(
+        7, {1: 100}, transactions=TransactionFloors({"t": {0: 5}}, {"g": {1: 3}}, {1: 9})
+    ),
+    CutDocument(7, {1: 100}, in_transit={1: (105,)}, epochs={1: 3}, in_transit_epochs={1: 4}),
+    FailureDocument(7, "no space\x1b[2J \U0001f525", 100),
+    VerifiedDocument(7, {1: 0, 2: 4}, 3, 70, {2: "a file is missing"}),
+    DeletedDocument(7),
+    OngoingDocument(7),
+    OngoingDocument(7, 100, "1.0"),
+    manifest(StoredFile("segments/0/records", 7, "a" * 64)),
+)
+
+
+@given(NAMES)
+def test_a_name_is_read_as_it_was_written(name: Name) -> None:
+    assert parsed(str(name)) == name
+    assert (name.copy is None) == (name.node is None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "take.json",
+        "1/take",
+        "1/take.json/",
+        "1/TAKE.json",
+        "1/take-5.json",
+        "1/verified.json",
+        "1/verified-.json",
+        "1/verified-05.json",
+        "1/2/verified-5.json",
+        "1/manifest.json",
+        "1/2/take.json",
+        "1/2/3/deleted.json",
+        "1/2/3/4/failure.json",
+        "01/take.json",
+        "-1/take.json",
+        "1/../take.json",
+        "99999999999999999999/take.json",
+        "1/take.json\n",
+        "\u0661/take.json",
+    ],
+)
+def test_another_name_is_none(name: str) -> None:
+    assert parsed(name) is None
+
+
+@settings(max_examples=50)
+@given(st.text())
+def test_no_name_is_too_strange(name: str) -> None:
+    found = parsed(name)
+    assert found is None or str(found) == name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: type(one).__name__)
+def test_a_document_is_read_as_it_was_written(document: Document) -> None:
+    assert decode(type(document), encode(document), "here") == document
+
+
+@settings(max_examples=50)
+@given(st.binary() | st.text().map(str.encode))
+def test_no_bytes_are_too_strange(content: bytes) -> None:
+    with pytest.raises((MalformedInput, UnsupportedSchema)):
+        decode(FailureDocument, content, "here")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: type(one).__name__)
+def test_a_document_that_was_cut_off_is_none(document: Document) -> None:
+    content = encode(document).rstrip()
+    for end in range(0, len(content), 7):
+        with pytest.raises(MalformedInput):
+            decode(type(document), content[:end], "here")
+
+
+C, F, O, I = Status.COMPLETED, Status.FAILED, Status.ONGOING, Status.INCOMPLETE  # noqa: E741
+NOW = 10_000
+
+
+def history(*statuses: Status) -> list[RetentionCandidate]:
+    """Ids from 1, created a second after each other, the last one a second ago."""
+    first = NOW - 1_000 * len(statuses)
+    return [
+        RetentionCandidate(number + 1, one, first + 1_000 * number)
+        for number, one in enumerate(statuses)
+    ]
+
+
+def test_it_is_off_unless_it_is_set() -> None:
+    assert expired(history(C, C, F, C), Retention(), NOW) == ()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "keep", "gone"),
+    [
+        ((C, C, C), 2, (1,)),
+        ((C, C, C), 0, (1, 2)),
+        ((C, F, C, F), 1, (1, 2)),
+        ((F, F, F), 1, ()),
+        ((C, C, O), 1, (1,)),
+        ((O, C, C), 1, (2,)),
+        ((I, C), 1, (1,)),
+        ((C,), 5, ()),
+    ],
+)
+def test_the_newest_completed_ones_are_kept_and_what_is_newer(
+    statuses: tuple[Status, ...], keep: int, gone: tuple[int, ...]
+) -> None:
+    assert expired(history(*statuses), Retention(keep=keep), NOW) == gone
+
+
+@pytest.mark.parametrize(
+    ("statuses", "older_than_ms", "gone"),
+    [((C, C, F, C), 2_500, (1, 2)), ((C, F, F), 0, (2, 3)), ((C, O, F), 1_500, ())],
+)
+def test_old_ones_go(
+    statuses: tuple[Status, ...], older_than_ms: int, gone: tuple[int, ...]
+) -> None:
+    assert expired(history(*statuses), Retention(older_than_ms=older_than_ms), NOW) == gone
+
+
+def test_one_whose_age_is_not_known_is_not_old() -> None:
+    unknown = [RetentionCandidate(1, F, None), *history(C)]
+    assert expired(unknown, Retention(older_than_ms=0), NOW) == ()
+
+
+@given(
+    statuses=st.lists(st.sampled_from([C, F, O, I])),
+    keep=st.none() | st.integers(0, 5),
+    older_than_ms=st.none() | st.integers(0, 10_000),
+)
+def test_the_newest_completed_one_and_the_ongoing_ones_never_go(
+    statuses: list[Status], keep: int | None, older_than_ms: int | None
+) -> None:
+    checkpoints = history(*statuses)
+    gone = set(expired(checkpoints, Retention(keep, older_than_ms), NOW))
+    newest = max(
+        (checkpoint.id for checkpoint in checkpoints if checkpoint.status is C), default=None
+    )
+    assert newest not in gone
+    assert not gone & {checkpoint.id for checkpoint in checkpoints if checkpoint.status is O}

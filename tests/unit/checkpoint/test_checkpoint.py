@@ -1,0 +1,405 @@
+"""What is said of checkpoints, how far they are, where they lie, and who is at work on them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from breakglass.console.checkpoint_text import CommandText
+from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
+from breakglass.services.checkpoint.node_lock import alone
+from breakglass.services.checkpoint.option_text import (
+    new_names,
+    same_again,
+)
+from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.restore_notes import (
+    KEPT,
+    REMOVED,
+    SettingsGiven,
+    given,
+    settings_told,
+    told_of,
+)
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import (
+    CutDocument,
+    GroupPolicy,
+    Level,
+    NumberedPartition,
+    TakeDocument,
+)
+from breakglass.services.checkpoint.store_address import require_no_file, require_there
+from breakglass.services.checkpoint.watch import CheckpointWatch
+from breakglass.services.checkpoint.wording import (
+    ANOTHER_FAILED,
+    not_higher,
+    overtaken,
+    reasons,
+    why_failed,
+)
+from breakglass.services.errors import AlreadyRunning, StorageError, UsageError
+from breakglass.services.model import Unknown
+from breakglass.services.pipeline.restore.restore import TopicRestored
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.part import part_names
+from breakglass.services.topic_backup.segment_index import ENTRY
+from breakglass.services.topic_backup.segment_reader import MAGIC
+from tests.unit.checkpoint.store.stores import (
+    POSITION,
+    SUBJECTS,
+    completed,
+    copied,
+    reserved,
+    stored,
+    take,
+)
+
+BANK = (
+    *(NumberedPartition(number, "bank", number - 1) for number in (1, 2, 3, 4)),
+    NumberedPartition(5, "orders", 0),
+)
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> BackupStore:
+    """Checkpoint 1, reserved, of four partitions of one topic and one of another."""
+    store = BackupStore(str(tmp_path))
+    assert store.reserve(take(1, subjects=BANK)) is None
+    return store
+
+
+def test_equal_reasons_are_said_once_with_the_partitions_by_name(bank: BackupStore) -> None:
+    for number in (1, 2, 4, 5):
+        bank.copies.fail(CopyId(1, number, 0), "disk full")
+    bank.copies.fail(CopyId(1, 3, 0), "a log was cut")
+    assert list(reasons(stored(bank))) == [
+        "bank-0..1, bank-3, orders-0 (4 partitions): disk full",
+        "bank-2: a log was cut",
+    ]
+
+
+def test_of_many_runs_the_first_are_named(bank: BackupStore) -> None:
+    many = tuple(NumberedPartition(number, "bank", 2 * number) for number in range(1, 9))
+    assert bank.reserve(take(2, subjects=many)) is None
+    for partition in many:
+        bank.copies.fail(CopyId(2, partition.number, 0), "disk full")
+    (reason,) = reasons(stored(bank, 2))
+    assert "bank-10, ... (8 partitions)" in reason
+
+
+def test_the_reason_of_the_whole_comes_first(bank: BackupStore) -> None:
+    bank.copies.fail(CopyId(1, 2, 0), "disk full")
+    bank.fail_checkpoint(1, "group bank lags")
+    assert list(reasons(stored(bank))) == ["group bank lags", "bank-1: disk full"]
+
+
+def test_i09_no_partition_of_a_failed_checkpoint_is_ongoing(bank: BackupStore) -> None:
+    copied(bank, CopyId(1, 1, 0))
+    for number in (2, 3, 4, 5):
+        bank.copies.begin(CopyId(1, number, 0), POSITION, "1.0")
+    assert stored(bank).partitions[1].status is Status.ONGOING
+    bank.copies.fail(CopyId(1, 3, 0), "disk full")
+    found = stored(bank)
+    assert [partition.status for partition in found.partitions] == [
+        Status.COMPLETED,
+        *4 * [Status.FAILED],
+    ]
+    whys = [why_failed(partition, found) for partition in found.partitions]
+    assert whys == [None, ANOTHER_FAILED, "disk full", ANOTHER_FAILED, ANOTHER_FAILED]
+
+
+def test_http_says_of_each_partition_why_the_whole_has_failed(bank: BackupStore) -> None:
+    bank.copies.begin_all({CopyId(1, subject.number, 0): None for subject in BANK})
+    bank.fail_checkpoint(1, "group bank lags")
+    info = backup_info(stored(bank))
+    assert info["failureReason"] == "group bank lags"
+    assert isinstance(info["details"], list)
+    seen = {(document["state"], document["failureReason"]) for document in info["details"]}
+    assert seen == {("FAILED", "group bank lags")}
+
+
+def test_an_id_is_refused_with_what_to_do_next(tmp_path: Path) -> None:
+    store = BackupStore(str(tmp_path))
+    reserved(store, 7)
+    refused = store.reserve(take(3))
+    assert isinstance(refused, NotHigher)
+    assert "above 7" in not_higher(refused)
+    assert "checkpoint 7 " in overtaken(refused)
+
+
+def test_a_suffix_is_for_the_topics_that_have_no_name_of_their_own(tmp_path: Path) -> None:
+    store = BackupStore(str(tmp_path))
+    completed(store, 1)
+    found = stored(store)
+    topics = {partition.subject.topic for partition in found.partitions if partition.subject}
+    assert new_names(found, {}, "") == {}
+    assert new_names(found, {}, "-2") == {topic: f"{topic}-2" for topic in topics}
+    assert new_names(found, {"x": "y"}, "")["x"] == "y"
+
+
+def test_the_same_again_has_the_topology_and_what_is_external(tmp_path: Path) -> None:
+    store = BackupStore(str(tmp_path))
+    subjects = tuple(NumberedPartition(number, topic, 0) for number, topic in enumerate("abc", 1))
+    flow = GroupFlow("g1", ("a",), ("b",))
+    groups = {"g1": GroupPolicy.AT_LEAST_ONCE, "g2": GroupPolicy.LEFT_OUT}
+    take = TakeDocument(
+        1, Level.ORDERED, subjects, "request", 1, groups=groups, external=("c",), flows=(flow,)
+    )
+    assert store.reserve(take) is None
+    found = stored(store)
+    assert found.take == take
+    asked = CommandText().take(same_again(found))
+    assert (asked.groups, asked.level) == (groups, Level.ORDERED)
+    assert (asked.external, asked.flows) == (("c",), (flow,))
+
+
+SAVED = {"retention.ms": "1000", "message.format.version": "2.8", "min.insync.replicas": "2"}
+
+
+def test_a_new_topic_gets_what_was_saved_but_for_what_brokers_do_not_have_any_more() -> None:
+    assert given("bank2", SAVED, SAVED, exists=False) == SettingsGiven(
+        "bank2",
+        {"min.insync.replicas": "2", "retention.ms": "1000"},
+        {"message.format.version": REMOVED},
+    )
+
+
+def test_a_topic_that_is_there_keeps_its_own() -> None:
+    found = given("bank", {"retention.ms": "5", "min.insync.replicas": "2"}, SAVED, exists=True)
+    assert found.settings == {"min.insync.replicas": "2", "retention.ms": "5"}
+    assert found.left_out == {"message.format.version": REMOVED, "retention.ms": KEPT}
+
+
+def test_a_restore_that_kept_everything_has_nothing_more_to_say() -> None:
+    assert list(told_of(TopicRestored("bank", "bank2", settings_back=True, verified=True))) == []
+
+
+def test_settings_are_told_a_line_each_and_so_is_a_topic_that_did_not_get_them() -> None:
+    told = [len(list(settings_told(given("b", one, one, exists=False)))) for one in (SAVED, {})]
+    assert told == [2, 1]
+    for restored in (TopicRestored("bank", "b"), TopicRestored("bank", "b", error="no answer")):
+        assert len(list(told_of(restored))) == 1
+
+
+def test_what_was_declared_and_what_differs_is_told() -> None:
+    one = TopicRestored("bank", "bank2", settings_back=True, verified=False)
+    one.declared, one.differences = {"timestamp type": 3}, {"missing": 1_000}
+    one.groups_failed = {"tellers": "it has members"}
+    assert list(told_of(one)) == [
+        "bank2  3 records: timestamp type",
+        "bank2  1,000 records missing",
+        "bank2  group tellers was not moved: it has members",
+    ]
+
+
+def test_an_empty_folder_is_a_store(tmp_path: Path) -> None:
+    require_there(str(tmp_path))
+    (seen,) = CheckpointWatch((str(tmp_path),)).look()
+    assert seen.held == ()
+
+
+def test_a_folder_that_there_is_not_is_told_from_an_empty_one(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    with pytest.raises(UsageError):
+        require_there(missing)
+    (seen,) = CheckpointWatch((missing,)).look()
+    assert isinstance(seen.held, Unknown)
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for require in (require_there, require_no_file):
+        with pytest.raises(UsageError):
+            require(str(file))
+
+
+def test_an_object_store_with_nothing_below_the_address_is_told_so() -> None:
+    url = f"memory://{uuid4().hex}"
+    with pytest.raises(UsageError):
+        require_there(url)
+    completed(BackupStore(url), 1)
+    require_there(url)
+
+
+FIRST = 40
+"""The first offset of each copy."""
+
+
+@pytest.fixture
+def copying(tmp_path: Path) -> BackupStore:
+    """Checkpoint 1 is being copied by node 0: begun, decided, and nothing written yet."""
+    store = reserved(BackupStore(str(tmp_path)), 1)
+    store.start(1, {})
+    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
+    store.decide(1, CutDocument(1, {subject.number: POSITION for subject in SUBJECTS}))
+    return store
+
+
+def written(store: BackupStore, names: tuple[str, str], first: int, count: int) -> None:
+    """A segment of partition 1 with so many records of 10 bytes, as it grows."""
+    folder = Path(store.address, "contents", "1", "1", "0", "segments", "orders")
+    folder.mkdir(parents=True, exist_ok=True)
+    records, index = names
+    (folder / records).write_bytes(MAGIC + bytes(10) * count)
+    entries = (ENTRY.pack(first + at, 1 + 10 * at, 10) for at in range(count))
+    (folder / index).write_bytes(MAGIC + b"".join(entries))
+
+
+def test_what_tasks_have_written_counts_before_it_has_its_place(copying: BackupStore) -> None:
+    written(copying, part_names("run", 0, 0, 0), FIRST, 15)
+    found = so_far(copying, stored(copying))
+    assert found[1] == SoFar(15, 151, POSITION - FIRST)
+    assert found[1].bytes_expected == 151 * (POSITION - FIRST) // 15
+    assert found[2].records == 0
+
+
+def test_segments_in_their_places_and_those_under_way_are_added(copying: BackupStore) -> None:
+    prefix = segment_prefix(0, FIRST)
+    written(copying, (records_name(prefix), segment_index_name(prefix)), FIRST, 15)
+    written(copying, part_names("run", 1, 0, 0), FIRST + 15, 5)
+    assert so_far(copying, stored(copying))[1] == SoFar(20, 202, POSITION - FIRST)
+
+
+def test_how_much_there_will_be_is_unknown_before_it_is_decided(tmp_path: Path) -> None:
+    store = reserved(BackupStore(str(tmp_path)), 1)
+    store.copies.begin_all({CopyId(1, subject.number, 0): None for subject in SUBJECTS})
+    written(store, part_names("run", 0, 0, 0), FIRST, 3)
+    assert so_far(store, stored(store))[1] == SoFar(3, 31, None)
+
+
+def test_half_an_entry_is_no_record(copying: BackupStore) -> None:
+    written(copying, part_names("run", 0, 0, 0), FIRST, 0)
+    folder = Path(copying.address, "contents", "1", "1", "0", "segments", "orders")
+    (folder / part_names("run", 0, 0, 0)[1]).write_bytes(MAGIC + bytes(ENTRY.size - 1))
+    assert so_far(copying, stored(copying))[1] == SoFar(0, 1, None)
+
+
+def test_a_failed_checkpoint_has_nothing_under_way(copying: BackupStore) -> None:
+    copying.fail_checkpoint(1, "group bank lags")
+    assert so_far(copying, stored(copying)) == {}
+
+
+def test_what_is_not_copied_has_no_size(copying: BackupStore) -> None:
+    assert whole_size(stored(copying)) is None
+    completed(copying, 2)
+    found = stored(copying, 2)
+    assert whole_size(found) == sum(
+        len(f"segment of {CopyId(2, number, 0)}") for number in (1, 2, 3)
+    )
+
+
+def test_a_machine_keeps_its_name_and_another_has_another(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    with ThreadPoolExecutor(8) as pool:
+        names = set(pool.map(this_machine, [one] * 8))
+    assert names == {this_machine(one)}
+    assert not same_machine(this_machine(one), this_machine(other))
+    assert [path.name for path in one.iterdir()] == ["machine"]
+
+
+def test_a_machine_is_known_by_its_id_and_named_by_its_host() -> None:
+    assert same_machine("0" * 32 + "@before", "0" * 32 + "@after")
+    assert host_of("0" * 32 + "@db-7") == "db-7"
+
+
+@pytest.mark.parametrize("content", [b"", b"db-7", b"\xff" * 40, b"0" * 1000])
+def test_a_file_that_holds_no_name_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "machine").write_bytes(content)
+    with pytest.raises(StorageError, match=r"remove it|check its rights"):
+        this_machine(tmp_path)
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from breakglass.services.checkpoint.node_lock import alone
+with alone(sys.argv[1], 0, Path(sys.argv[2]), 7):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Path:
+    return tmp_path / "locks"
+
+
+def test_a_second_worker_of_the_node_is_refused_and_may_begin_when_the_first_has_ended(
+    tmp_path: Path, locks: Path
+) -> None:
+    store = str(tmp_path / "store")
+    for _ in range(2):
+        with (
+            alone(store, 0, locks, 7),
+            pytest.raises(AlreadyRunning),
+            alone(f"{tmp_path}/other/../store", 0, locks, 7),
+        ):
+            pytest.fail("both are at work")
+    assert list(locks.iterdir()) == []
+
+
+def test_other_nodes_checkpoints_and_stores_are_not_kept_out(tmp_path: Path, locks: Path) -> None:
+    with (
+        alone(str(tmp_path), 0, locks, 7),
+        alone(str(tmp_path), 1, locks, 7),
+        alone(str(tmp_path), 0, locks, 8),
+        alone("s3://bucket/store", 0, locks, 7),
+    ):
+        assert len(list(locks.iterdir())) == 4
+
+
+def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -> None:
+    arguments = [sys.executable, "-c", HOLDING, str(tmp_path), str(locks)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"held\n"
+        with pytest.raises(AlreadyRunning), alone(str(tmp_path), 0, locks, 7):
+            pytest.fail("both are at work")
+        worker.kill()
+        worker.wait()
+    with alone(str(tmp_path), 0, locks, 7):
+        pass
+
+
+def test_a_lock_that_cannot_be_made_is_named(tmp_path: Path, locks: Path) -> None:
+    with alone(str(tmp_path), 0, locks, 7):
+        (name,) = (path.name for path in locks.iterdir())
+    (locks / name).mkdir()
+    with pytest.raises(StorageError, match=name), alone(str(tmp_path), 0, locks, 7):
+        pytest.fail("nothing is locked")
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "checkpoints-terms.md"
+CODE = ROOT / "services" / "checkpoint"
+ROW = re.compile(
+    r"^\| (?P<term>.+?) \| .+ \| `(?P<module>[a-z_/]+\.py)` \| `(?P<test>test_\w+)` \|$"
+)
+
+
+def rows() -> list[re.Match[str]]:
+    lines = PAGE.read_text("utf-8").splitlines()
+    data = [line for line in lines if line.startswith("| ") and not line.startswith("| The ZEP")]
+    found = [ROW.match(text) for text in data]
+    assert all(found), [line for line, one in zip(data, found, strict=True) if one is None]
+    return [match for match in found if match is not None]
+
+
+def test_every_module_and_test_that_the_zeps_terms_name_is_there() -> None:
+    files = (ROOT / "tests").rglob("test_*.py")
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    defined = re.findall(r"^\s*(?:async )?def (test_\w+)\(", text, re.MULTILINE)
+    assert [row["module"] for row in rows() if not (CODE / row["module"]).is_file()] == []
+    assert [row["test"] for row in rows() if row["test"] not in set(defined)] == []

@@ -1,0 +1,118 @@
+"""Command ids and commands: what ksqlDB writes is read back, what it refuses is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from breakglass.services.metastore.command import (
+    Command,
+    DdlKind,
+    IncompatibleCommand,
+    InvalidCommand,
+    quoted,
+    unquoted,
+)
+from breakglass.services.metastore.command_id import (
+    TERMINATE_CLUSTER,
+    CommandAction,
+    CommandId,
+    EntityType,
+    InvalidCommandId,
+)
+from tests.unit.metastore.generating import HARD, Generator
+
+
+def test_two_thousand_commands_of_the_grammar_are_read_back() -> None:
+    records = Generator(1).records(2_500)
+    kinds: Counter[str] = Counter()
+    for record in records:
+        key = CommandId.from_json(record.key)
+        command = Command.from_json(record.value)
+        assert key.to_json() == record.key
+        assert command.statement == json.loads(record.value or b"")["statement"]
+        ddl = command.plan.ddl if command.plan else None
+        if ddl is not None:
+            assert unquoted(key.entity) == ddl.name
+        kinds[f"{key.type}/{key.action}"] += 1
+    assert {kind.partition("/")[0] for kind in kinds} >= {
+        "stream", "table", "type", "terminate", "pause", "resume"
+    }  # fmt: skip
+    assert len(kinds) >= 10
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_a_hard_name_survives_its_id(name: str) -> None:
+    one = CommandId(EntityType.STREAM, quoted(name), CommandAction.CREATE)
+    assert CommandId.from_json(one.to_json()) == one
+    assert unquoted(one.entity) == name
+    assert one.readable_by_ksqldb == ("/" not in name)
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        (None, "null"),
+        (b"stream/A/create", "not JSON"),
+        (b'{"a":1}', "not a JSON string"),
+        (b'"stream/create"', "Expected a string of the form"),
+        (b'"river/A/create"', "river"),
+        (b'"stream/A/make"', "make"),
+        (b'"\xff"', "not JSON"),
+    ],
+)
+def test_what_is_no_command_id_is_refused(key: bytes | None, why: str) -> None:
+    with pytest.raises(InvalidCommandId, match=why):
+        CommandId.from_json(key)
+
+
+def test_the_end_of_a_cluster_is_known() -> None:
+    assert CommandId.from_json(b'"cluster/TerminateCluster/terminate"') == TERMINATE_CLUSTER
+    assert TERMINATE_CLUSTER.terminates_cluster
+
+
+def test_only_the_statement_of_a_command_is_required() -> None:
+    command = Command.from_json(b'{"statement":"TERMINATE ALL;"}')
+    assert (command.plan, command.version, dict(command.streams_properties)) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (None, InvalidCommand),
+        (b"", InvalidCommand),
+        (b"[]", InvalidCommand),
+        (b"{}", InvalidCommand),
+        (b'{"statement":1}', InvalidCommand),
+        (b'{"statement":"A","plan":[]}', InvalidCommand),
+        (b'{"statement":"A","version":"18"}', InvalidCommand),
+        (b'{"statement":"A","version":19}', IncompatibleCommand),
+        (b'{"statement":"A","new":1}', IncompatibleCommand),
+        (b'{"statement":"A","plan":{"@type":"ksqlPlanV2"}}', IncompatibleCommand),
+        (
+            b'{"statement":"A","plan":{"@type":"ksqlPlanV1","statementText":"A",'
+            b'"ddlCommand":{"@type":"createViewV1"}}}',
+            IncompatibleCommand,
+        ),
+        (b"[" * 200_000, InvalidCommand),
+    ],
+)
+def test_what_is_no_command_is_refused(value: bytes | None, error: type[Exception]) -> None:
+    with pytest.raises(InvalidCommand) as caught:
+        Command.from_json(value)
+    assert type(caught.value) is error
+
+
+def test_a_plan_tells_what_it_does() -> None:
+    record = next(
+        record for record in Generator(3).records(200) if b"CSAS_" in (record.value or b"")
+    )  # fmt: skip
+    plan = Command.from_json(record.value).plan
+    assert plan is not None
+    assert plan.ddl is not None
+    assert plan.query is not None
+    assert plan.ddl.kind is DdlKind.CREATE_STREAM
+    assert plan.query.sink == plan.ddl.name
+    assert plan.query.id.endswith(f"_{record.offset}")
