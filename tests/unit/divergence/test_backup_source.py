@@ -18,6 +18,7 @@ from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.record import Record
+from tests.fuzz.damage import Damage, damage
 from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,
@@ -29,7 +30,6 @@ from tests.unit.topic_backup.backups import (
     segments,
 )
 from tests.unit.topic_backup.shapes import log, plain, run
-from tests.unit.topic_backup.test_fuzz import Damage, damage
 
 READING = Reading()
 WHOLE = Reading(keep=Keep(2**31, 2**31))

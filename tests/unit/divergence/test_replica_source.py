@@ -29,12 +29,12 @@ from breakglass.services.snapshot import Broker
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
+from tests.fuzz.damage import Damage, damage
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.unit.divergence.damaged_log import DamagedLog
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run
-from tests.unit.topic_backup.test_fuzz import Damage, damage
 
 ORDERS = TopicPartition("orders", 3)
 B2 = 2

@@ -9,7 +9,7 @@ import pytest
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import batch_log_name, listing
+from breakglass.services.topic_backup.layout import batch_log_name
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.batches import decode_batches
@@ -80,11 +80,6 @@ def test_transactions_can_be_told_apart_afterwards(tmp_path: Path) -> None:
     assert [state.leader_epoch for state in held] == [4, 4, 5, 6, 6]
     assert (held[1].producer_epoch, held[1].base_sequence) == (2, 11)
     assert held[2].coordinator_epoch == 3
-
-
-def test_the_originals_readers_pass_the_log_over() -> None:
-    assert listing([LOG]) == {}
-    assert "consumer_offsets_partition_" not in LOG
 
 
 def test_batches_that_come_again_change_nothing(tmp_path: Path) -> None:

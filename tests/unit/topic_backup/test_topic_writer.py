@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.errors import (
-    AlreadyRunning,
     ConflictingRecord,
     StorageError,
     UsageError,
@@ -21,14 +21,12 @@ from breakglass.services.errors import (
 )
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.folder import AppendFile, LocalFolder
-from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import (
-    FIRST,
     INDEX,
     ORDERS,
     RECORDS,
@@ -82,20 +80,20 @@ def only_segment(topic: Path) -> SegmentSummary:
 
 
 class TestRotation:
-    def test_a_segment_is_left_when_it_is_larger_than_the_limit(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("start", "count", "limit", "begins"),
+        [
+            pytest.param(0, 7, 3 * SIZE, [0, 3, 6], id="larger than the limit, so it is left"),
+            pytest.param(0, 4, 3 * SIZE + 1, [0], id="as large as the limit, so it is not"),
+            pytest.param(10**6, 3, 2**30, [0], id="the first is named 0 wherever records begin"),
+        ],
+    )
+    def test_a_segment_is_left_when_it_is_larger_than_the_limit(
+        self, tmp_path: Path, start: int, count: int, limit: int, begins: list[int]
+    ) -> None:
         """The check comes before the record and counts the magic byte: one record over."""
-        topic = back_up(tmp_path, run(0, 7), max_segment_bytes=3 * SIZE)
-        assert [prefix[-10:] for prefix in segments(topic)] == [
-            "0000000000", "0000000003", "0000000006"
-        ]  # fmt: skip
-
-    def test_a_segment_as_large_as_the_limit_is_not_left(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 4), max_segment_bytes=3 * SIZE + 1)
-        assert segments(topic) == [FIRST]
-
-    def test_the_first_segment_is_named_zero_wherever_records_begin(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(1_000_000, 1_000_003))
-        assert segments(topic) == [FIRST]
+        topic = back_up(tmp_path, run(start, start + count), max_segment_bytes=limit)
+        assert [int(prefix[-10:]) for prefix in segments(topic)] == begins
 
     def test_with_a_limit_of_zero_the_first_segment_stays_empty(self, tmp_path: Path) -> None:
         topic = back_up(tmp_path, run(5, 7), max_segment_bytes=0)
@@ -108,16 +106,6 @@ class TestRotation:
 
 
 class TestRepeatedOffsets:
-    def test_an_equal_record_is_passed_over(self, tmp_path: Path) -> None:
-        with TopicWriter(tmp_path, ORDERS, max_segment_bytes=2 * SIZE) as writer:
-            partition = writer.partition(0)
-            assert all(partition.append(record) for record in run(0, 9))
-            assert not any(partition.append(record) for record in run(2, 9))
-            assert partition.append(plain(9))
-            assert not partition.append(plain(9))
-            writer.commit()
-        assert read(tmp_path / "orders") == run(0, 10)
-
     @given(records=log(min_size=1), again=st.data(), limit=st.sampled_from([1, 90, 2**30]))
     @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_records_may_come_again_in_any_order(
@@ -256,13 +244,6 @@ class TestOrderOnDisk:
         back_up(tmp_path, run(0, 3))
         assert seen == [{RECORDS, INDEX, "index_partition_000"}]
 
-    def test_what_was_not_committed_is_no_part_of_the_backup(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 3))
-        with TopicWriter(tmp_path, ORDERS) as writer:
-            writer.partition(0).append(plain(3))
-            writer.partition(0).sync()
-        assert read(topic) == run(0, 3)
-
 
 class TestFullDisk:
     @pytest.fixture
@@ -337,6 +318,24 @@ class TestFullDisk:
 
 
 class TestTopic:
+    @pytest.mark.parametrize(
+        ("of", "anew", "error"),
+        [
+            ({"cluster_id": "one"}, {"cluster_id": "two"}, WrongCluster),
+            ({"topic_id": UUID(int=1)}, {"topic_id": UUID(int=2)}, UsageError),
+        ],
+        ids=["another cluster", "created again"],
+    )
+    def test_a_folder_of_another_log_is_refused(
+        self, tmp_path: Path, of: dict[str, Any], anew: dict[str, Any], error: type[Exception]
+    ) -> None:
+        identity = TopicIdentity("orders", **of)
+        back_up(tmp_path, [], identity=identity)
+        with pytest.raises(error):
+            TopicWriter(tmp_path, TopicIdentity("orders", **anew))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            assert writer.commit().identity == identity
+
     def test_a_commit_takes_in_finished_and_open_partitions_and_earlier_ones(
         self, tmp_path: Path
     ) -> None:
@@ -358,34 +357,3 @@ class TestTopic:
                 writer.finish(0)
             writer.commit()
         assert read(tmp_path / "orders") == run(0, 4)
-
-    def test_a_folder_has_one_writer(self, tmp_path: Path) -> None:
-        with (
-            TopicWriter(tmp_path, ORDERS),
-            pytest.raises(AlreadyRunning),
-            TopicWriter(tmp_path, ORDERS),
-        ):
-            pass
-        with TopicWriter(tmp_path, ORDERS):
-            pass
-
-    def test_a_folder_of_another_cluster_is_refused(self, tmp_path: Path) -> None:
-        back_up(tmp_path, [], identity=TopicIdentity("orders", cluster_id="one"))
-        with pytest.raises(WrongCluster, match="cluster one, this is cluster two"):
-            TopicWriter(tmp_path, TopicIdentity("orders", cluster_id="two"))
-
-    def test_a_folder_of_the_topic_before_it_was_recreated_is_refused(self, tmp_path: Path) -> None:
-        old, new = UUID(int=1), UUID(int=2)
-        back_up(tmp_path, [], identity=TopicIdentity("orders", topic_id=old))
-        with pytest.raises(UsageError, match="created again"):
-            TopicWriter(tmp_path, TopicIdentity("orders", topic_id=new))
-        with TopicWriter(tmp_path, ORDERS) as writer:
-            assert writer.commit().identity.topic_id == old
-
-    def test_leftovers_of_a_killed_commit_are_removed(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, [])
-        (topic / ".breakglass-77.tmp").write_bytes(b"half a manifest")
-        back_up(tmp_path, [])
-        assert {path.name for path in topic.iterdir()} == {
-            RECORDS, INDEX, "index_partition_000", MANIFEST
-        }  # fmt: skip
