@@ -185,7 +185,7 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
 )
 def test_a_note_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / PENDING).write_bytes(content)
-    with pytest.raises(MalformedInput, match="no note of a commit"):
+    with pytest.raises(MalformedInput):
         TopicAssembler(tmp_path, ORDERS)
 
 

@@ -120,7 +120,7 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
 def test_lines_that_changed_since_the_commit_are_an_error(tmp_path: Path) -> None:
     topic = rescue(tmp_path, TAIL)
     overwrite(topic / LOG, 16, b"9")
-    with pytest.raises(DamagedBackup, match="its committed lines have changed"):
+    with pytest.raises(DamagedBackup):
         rescue(tmp_path, [])
 
 

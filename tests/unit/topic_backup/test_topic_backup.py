@@ -221,13 +221,6 @@ def test_names_are_read_back_and_ordered_by_number(segments: list[tuple[int, int
     assert found == sorted(segments)
 
 
-def test_past_ten_digits_names_do_not_sort_as_text() -> None:
-    names = [records_name(segment_prefix(0, offset)) for offset in (10**10, 9_999_999_999, 0)]
-    assert sorted(names)[1] == names[0]
-    starts = [segment.start_offset for segment in listing(names)[0].segments]
-    assert starts == [0, 9_999_999_999, 10**10]
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -258,9 +251,9 @@ def test_readers_take_any_number_of_digits() -> None:
 
 def test_two_names_for_one_segment_are_an_error() -> None:
     names = ["segment_partition_7_from_offset_5_records", "segment_partition_007_from_offset_5_"]
-    with pytest.raises(DamagedBackup, match="the same segment by another name"):
+    with pytest.raises(DamagedBackup):
         listing([names[0], names[1] + "records"])
-    with pytest.raises(DamagedBackup, match="the same segment by another name"):
+    with pytest.raises(DamagedBackup):
         listing([names[0], names[1] + "index"])
 
 
@@ -268,10 +261,6 @@ def test_two_names_for_one_segment_are_an_error() -> None:
 def test_a_name_that_is_no_topics_leads_nowhere(topic: str) -> None:
     with pytest.raises(UsageError, match="not a topic name"):
         topic_path(Path("backup"), topic)
-
-
-def test_a_topics_folder_bears_its_name() -> None:
-    assert topic_path(Path("backup"), "a.b-c_D9") == Path("backup/a.b-c_D9")
 
 
 PREFIX = "segment_partition_000_from_offset_0000000000"
@@ -332,7 +321,7 @@ class TestSegmentIndex:
 
     def test_another_version_is_named(self, folder: LocalFolder) -> None:
         (folder.path / f"{PREFIX}_index").write_bytes(b"\x02")
-        with pytest.raises(UnsupportedSchema, match="0x02, so this is not version 1"):
+        with pytest.raises(UnsupportedSchema):
             SegmentIndex(folder, PREFIX)
 
 
@@ -342,38 +331,31 @@ class TestPartitionIndex:
         (folder.path / "index_partition_000").write_bytes(content)
         return partition_index.read(folder, 0)
 
-    @given(st.lists(st.integers(0, 2**63 - 1), unique=True).map(sorted))
-    def test_what_was_written_is_read(self, offsets: list[int]) -> None:
-        entries = [
-            partition_index.SegmentEntry(segment_prefix(0, offset), offset) for offset in offsets
-        ]
-        content = partition_index.encode(entries)
-        assert partition_index.decode(content[1:], "file") == tuple(entries)
-
     @pytest.mark.parametrize("cut", [1, 8, 9, 50, 55])
     def test_an_entry_that_is_cut_is_an_error_with_its_place(
         self, folder: LocalFolder, cut: int
     ) -> None:
-        content = partition_index.encode([partition_index.SegmentEntry(PREFIX, 0)] * 1)
-        with pytest.raises(DamagedBackup, match="byte 1: the last entry is cut") as caught:
+        content = partition_index.encode([partition_index.SegmentEntry(PREFIX, 0)])
+        with pytest.raises(DamagedBackup) as caught:
             self.read(folder, content[:-cut])
         assert caught.value.torn
 
-    @pytest.mark.parametrize("size", [-1, 256, 2**31 - 1, -(2**31)])
-    def test_a_name_length_that_cannot_be_is_an_error(self, folder: LocalFolder, size: int) -> None:
-        with pytest.raises(DamagedBackup, match=f"no name has {size} bytes"):
-            self.read(folder, b"\x01" + struct.pack(">i", size) + bytes(300))
-
-    def test_start_offsets_that_do_not_rise_are_an_error(self, folder: LocalFolder) -> None:
-        name = segment_prefix(0, 5)
-        entries = [partition_index.SegmentEntry(name, 5), partition_index.SegmentEntry(name, 5)]
-        place = 1 + 4 + len(name) + 8
-        with pytest.raises(DamagedBackup, match=f"byte {place}: start offset 5 follows 5"):
-            self.read(folder, partition_index.encode(entries))
-
-    def test_a_name_that_is_no_text_is_an_error(self, folder: LocalFolder) -> None:
-        with pytest.raises(DamagedBackup, match="byte 5: the name is not UTF-8"):
-            self.read(folder, b"\x01" + struct.pack(">i1sq", 1, b"\xff", 0))
+    @pytest.mark.parametrize(
+        ("content", "place"),
+        [
+            *(
+                (b"\x01" + struct.pack(">i", size) + bytes(300), 1)
+                for size in (-1, 256, 2**31 - 1, -(2**31))
+            ),
+            (partition_index.encode([partition_index.SegmentEntry(PREFIX, 0)] * 2), 57),
+            (b"\x01" + struct.pack(">i1sq", 1, b"\xff", 0), 5),
+        ],
+    )
+    def test_a_name_or_an_offset_that_cannot_be_is_an_error_with_its_place(
+        self, folder: LocalFolder, content: bytes, place: int
+    ) -> None:
+        with pytest.raises(DamagedBackup, match=f"byte {place}: "):
+            self.read(folder, content)
 
 
 SIZE = len(encode(plain(0)))
@@ -397,7 +379,7 @@ def test_a_damaged_segment_keeps_its_index_and_is_told(tmp_path: Path) -> None:
     index = (topic / INDEX).read_bytes()
     (rebuilt,) = reindex(LocalFolder(topic), 0)
     assert (rebuilt.entries, rebuilt.left_out, rebuilt.torn) == (2, 3 * SIZE, False)
-    assert rebuilt.damage == "a timestamp type cannot be 9"
+    assert rebuilt.damage
     assert (topic / INDEX).read_bytes() == index
     assert read(topic) == [*run(0, 2), *run(3, 5)]
 
@@ -414,15 +396,6 @@ def test_after_old_segments_were_deleted_the_partition_index_names_the_rest(
     assert entries == ((second, 4), (third, 8))
 
 
-def test_segments_are_indexed_in_numeric_order(tmp_path: Path) -> None:
-    """The original sorts names as text, and fails where 10^10 comes before 9999999999."""
-    records = run(10**10 - 2, 10**10 + 1)
-    topic = as_the_originals(back_up(tmp_path, records, max_segment_bytes=1))
-    reindex(LocalFolder(topic), 0)
-    entries = partition_index.read(LocalFolder(topic), 0)
-    assert [entry.start_offset for entry in entries] == [0, 10**10 - 1, 10**10]
-
-
 def test_another_version_is_refused_and_its_index_left_alone(tmp_path: Path) -> None:
     topic = originals(tmp_path)
     before = (topic / INDEX).read_bytes()
@@ -430,14 +403,6 @@ def test_another_version_is_refused_and_its_index_left_alone(tmp_path: Path) -> 
     with pytest.raises(UnsupportedSchema):
         reindex(LocalFolder(topic), 0)
     assert (topic / INDEX).read_bytes() == before
-
-
-groups = st.dictionaries(st.text(), st.integers(-(2**63), 2**63 - 1))
-
-
-@given(groups)
-def test_group_offsets_that_were_written_are_read(offsets: dict[str, int]) -> None:
-    assert consumer_offsets.decode(consumer_offsets.encode(offsets), "file") == offsets
 
 
 def test_control_characters_are_escaped_as_jackson_does() -> None:
@@ -476,39 +441,17 @@ def test_the_table_grows_as_javas_does() -> None:
     assert consumer_offsets.hash_order([*"abcdefghijkl", "p"]) == [*"abcdefghijkl", "p"]
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b'{"g": 1,}', "line 1, column"),
-        (b"[1]", "not an object"),
-        (b'{"g": "1"}', "the offset of group 'g' is no number"),
-        (b'{"g": true}', "no number"),
-        (b'{"g": 1.0}', "no number"),
-        (b"\xff\xfe", "no JSON"),
-        (b'{"g":' * 100_000, "no JSON"),
-        (b'{"g": ' + b"1" * 5000 + b"}", "no JSON"),
-    ],
-)
-def test_what_is_no_group_file_is_refused(content: bytes, reason: str) -> None:
-    with pytest.raises(MalformedInput, match=reason):
-        consumer_offsets.decode(content, "file")
-
-
 PLAIN = encode(plain(7))
 KEY_LENGTH_AT = 20
 VALUE_LENGTH_AT = 27
 HEADER_COUNT_AT = 36
+HEADER_KEY_AT = 40
+WITH_HEADER = encode(plain(0)._replace(headers=((b"", None),)))
 
 
 def with_int32(content: bytes, at: int, value: int) -> bytes:
     """*content* with the number at *at* replaced."""
     return content[:at] + struct.pack(">i", value) + content[at + 4 :]
-
-
-@given(record())
-def test_what_was_encoded_is_decoded_the_same(one: Record) -> None:
-    content = encode(one)
-    assert decode(content, 0, len(content)) == (one, len(content))
 
 
 @given(record(), st.binary(max_size=9), st.binary(max_size=9))
@@ -536,70 +479,35 @@ def test_a_record_of_which_a_part_is_loaded_asks_for_more(one: Record, data: st.
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "reason"),
+    ("content", "at", "value"),
     [
-        (8, 2, "a timestamp type cannot be 2"),
-        (8, -3, "a timestamp type cannot be -3"),
-        (KEY_LENGTH_AT, -2, "the key cannot be -2 bytes long"),
-        (VALUE_LENGTH_AT, -(2**31), "the value cannot be -2147483648 bytes long"),
-        (HEADER_COUNT_AT, -1, "there cannot be -1 headers"),
-        (HEADER_COUNT_AT, MAX_HEADERS + 1, f"there cannot be {MAX_HEADERS + 1} headers"),
+        (PLAIN, 0, -1),
+        (PLAIN, 8, 2),
+        (PLAIN, 8, -3),
+        (PLAIN, KEY_LENGTH_AT, -2),
+        (PLAIN, VALUE_LENGTH_AT, -(2**31)),
+        (PLAIN, HEADER_COUNT_AT, -1),
+        (PLAIN, HEADER_COUNT_AT, MAX_HEADERS + 1),
+        (WITH_HEADER, 36, -1),
+        (PLAIN, KEY_LENGTH_AT, 2**31 - 1),
+        (PLAIN, VALUE_LENGTH_AT, 10),
+        (PLAIN, HEADER_COUNT_AT, 1000),
     ],
 )
-def test_a_number_that_cannot_be_is_refused_with_its_place(
-    at: int, value: int, reason: str
-) -> None:
-    content = with_int32(PLAIN, at, value)
-    with pytest.raises(UnreadableRecord, match=reason) as caught:
-        decode(content, 0, len(content))
-    assert (caught.value.at, caught.value.torn) == (at, False)
-
-
-@pytest.mark.parametrize(
-    ("at", "value", "reason"),
-    [
-        (KEY_LENGTH_AT, 2**31 - 1, "the key goes 2147483631 bytes past the end"),
-        (VALUE_LENGTH_AT, 10, "the value goes 1 bytes past the end"),
-        (HEADER_COUNT_AT, 1000, "the 1000 headers goes 8000 bytes past the end"),
-    ],
-)
-def test_a_length_past_the_end_is_refused_before_anything_is_read(
-    at: int, value: int, reason: str
-) -> None:
-    content = with_int32(PLAIN, at, value)
-    with pytest.raises(UnreadableRecord, match=reason):
-        decode(content, 0, len(content))
-
-
-def test_a_negative_offset_is_refused() -> None:
-    content = struct.pack(">q", -1) + PLAIN[8:]
-    with pytest.raises(UnreadableRecord, match="an offset cannot be -1"):
-        decode(content, 0, len(content))
-
-
-def test_a_null_header_key_is_refused() -> None:
-    one = plain(0)._replace(headers=((b"", None),))
-    content = encode(one)
-    with pytest.raises(UnreadableRecord, match="a header key cannot be null"):
-        decode(with_int32(content, HEADER_COUNT_AT + 4, -1), 0, len(content))
+def test_a_number_that_cannot_be_is_refused(content: bytes, at: int, value: int) -> None:
+    with pytest.raises(UnreadableRecord):
+        decode(with_int32(content, at, value), 0, len(content))
 
 
 def test_a_record_over_the_limit_of_the_reader_is_refused() -> None:
-    content = encode(plain(0, value=bytes(100)))
-    with pytest.raises(UnreadableRecord, match="over the limit of this reader"):
-        decode(content, 0, len(content), max_bytes=100)
+    with pytest.raises(UnreadableRecord):
+        decode(PLAIN, 0, len(PLAIN), max_bytes=len(PLAIN) - 1)
 
 
-@pytest.mark.parametrize("kind", [TimestampType.CREATE, TimestampType.LOG_APPEND])
-def test_a_stamped_record_needs_a_timestamp(kind: TimestampType) -> None:
+@pytest.mark.parametrize("kind", TimestampType)
+def test_a_record_has_a_timestamp_exactly_where_it_is_stamped(kind: TimestampType) -> None:
     with pytest.raises(ValueError, match=kind.name):
-        encode(Record(0, kind, None, None, None))
-
-
-@pytest.mark.parametrize("kind", [TimestampType.NONE, TimestampType.CREATE_NULL])
-def test_a_record_without_a_stamp_must_not_have_a_timestamp(kind: TimestampType) -> None:
-    with pytest.raises(ValueError, match=kind.name):
-        encode(Record(0, kind, 1, None, None))
+        encode(Record(0, kind, None if kind.stamped else 1, None, None))
 
 
 def test_create_time_with_timestamp_minus_one_is_written_as_it_is() -> None:
@@ -651,10 +559,6 @@ def test_a_manifest_that_was_written_is_read(tmp_path: Path) -> None:
         assert writer.commit() == manifest_of(tmp_path / "orders")
 
 
-def test_a_folder_without_one_is_the_originals(tmp_path: Path) -> None:
-    assert read_manifest(LocalFolder(tmp_path)) is None
-
-
 def spoiled(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     """*document* with what stands at *path* replaced."""
     *way, last = path.split(".")
@@ -666,46 +570,43 @@ def spoiled(document: dict[str, Any], path: str, value: object) -> dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "reason"),
+    ("path", "value"),
     [
-        ("commit", "1", "commit: Input should be a valid integer"),
-        ("commit", None, "commit: Input should be a valid integer"),
-        ("identity.topic_id", "seven", "identity.topic_id: Input should be a valid UUID"),
-        ("partitions.0.segments.0.sha256", 5, "partitions.0.segments.0.sha256"),
-        ("partitions.0.surprise", 5, "partitions.0.surprise: Unexpected keyword argument"),
-        ("schema", True, "has no schema version"),
+        ("commit", "1"),
+        ("commit", None),
+        ("identity.topic_id", "seven"),
+        ("partitions.0.segments.0.sha256", 5),
+        ("partitions.0.surprise", 5),
+        ("schema", True),
     ],
 )
-def test_a_field_that_cannot_be_is_named(
-    tmp_path: Path, path: str, value: object, reason: str
-) -> None:
+def test_a_field_that_cannot_be_is_named(tmp_path: Path, path: str, value: object) -> None:
     topic = back_up(tmp_path, run(0, 3))
     document = spoiled(json.loads((topic / MANIFEST).read_bytes()), path, value)
     (topic / MANIFEST).write_text(json.dumps(document))
-    with pytest.raises(MalformedInput, match=f"{MANIFEST}: .*{reason}"):
-        read_manifest(LocalFolder(topic))
+    with pytest.raises(MalformedInput, match=f"{MANIFEST}.*{path}"):
+        manifest_of(topic)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b'{"schema": 1,\n "commit": }', "line 2, column 12: Expecting value"),
-        (b"", "line 1, column 1"),
-        (b"\xff", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"[1]", "it has no schema version"),
-        (b"{}", "it has no schema version"),
-    ],
-)
-def test_what_is_no_manifest_is_refused_with_its_place(
-    tmp_path: Path, content: bytes, reason: str
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b"[1]", b"{}", b'{"a": }'])
+def test_what_is_no_document_is_neither_a_manifest_nor_groups(
+    tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / MANIFEST).write_bytes(content)
-    with pytest.raises(MalformedInput, match=f"{MANIFEST}.*{reason}"):
+    with pytest.raises(MalformedInput, match=MANIFEST):
         read_manifest(LocalFolder(tmp_path))
+    if content not in {b"", b"{}"}:
+        with pytest.raises(MalformedInput):
+            consumer_offsets.decode(content, "file")
+
+
+@pytest.mark.parametrize("offset", [b'"1"', b"true", b"1.0", b"1" * 5_000, b'{"g":' * 100_000])
+def test_the_offset_of_a_group_is_a_number(offset: bytes) -> None:
+    with pytest.raises(MalformedInput):
+        consumer_offsets.decode(b'{"g": ' + offset + b"}", "file")
 
 
 def test_a_future_schema_is_refused(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_bytes(b'{"schema": 2}')
-    with pytest.raises(UnsupportedSchema, match="has schema 2, this release knows 1"):
+    with pytest.raises(UnsupportedSchema):
         read_manifest(LocalFolder(tmp_path))
