@@ -31,7 +31,7 @@ from breakglass.services.pipeline.acts.reindex import RebuildIndexes
 from breakglass.services.pipeline.backup_context import BackupRun, Meter
 from breakglass.services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
 from breakglass.services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
-from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
+from breakglass.services.pipeline.part_writer import PartTarget, PartTask
 from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.topic_backup import consumer_offsets, group_history, partition_index
 from breakglass.services.topic_backup.assembler import TopicAssembler
@@ -46,8 +46,9 @@ from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.clock import Clock
 from tests.kit.waiting import DEADLINE_SECONDS
+from tests.unit.pipeline.chunks import chunk_of
 from tests.unit.topic_backup import shapes
-from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up
+from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, offsets
 from tests.unit.topic_backup.crash_points import CrashPoints
 from tests.unit.topic_backup.shapes import plain
 
@@ -58,17 +59,6 @@ COMMITS = (4, 9, 30, 33)
 TRUTH = [
     Record(offset, TimestampType.CREATE, offset, b"k", b"v%d" % offset) for offset in range(33)
 ]
-
-
-def chunk_of(records: list[Record], partition: int) -> RecordChunk:
-    encoded = [encode(record) for record in records]
-    return RecordChunk(
-        partition,
-        np.array([record.offset for record in records], np.int64),
-        np.array([record.timestamp for record in records], np.int64),
-        np.cumsum([0, *map(len, encoded)], dtype=np.int64),
-        memoryview(b"".join(encoded)),
-    )
 
 
 def written(folder: Path, partition: int, start: int, end: int) -> list[SegmentPart]:
@@ -94,12 +84,6 @@ def committed(folder: LocalFolder) -> int:
     return (manifest.partitions[0].next_offset or 0) if manifest else 0
 
 
-def offsets(folder: LocalFolder) -> list[int]:
-    manifest = read_manifest(folder)
-    held = manifest.partition(0) if manifest else None
-    return [record.offset for record in PartitionReader(folder, 0, held).records()]
-
-
 @pytest.fixture
 def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashPoints:
     """What can be left of `COMMITS`, one after the other."""
@@ -111,7 +95,7 @@ def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashPoints:
     return points
 
 
-def test_what_was_committed_is_whole_wherever_the_run_ends(
+def test_wherever_a_run_ends_its_commits_are_whole_and_the_next_one_loses_and_doubles_nothing(
     points: CrashPoints, tmp_path: Path
 ) -> None:
     assert len(points.states) > 80
@@ -122,12 +106,6 @@ def test_what_was_committed_is_whole_wherever_the_run_ends(
         if read_manifest(folder):
             assert verify_files(folder).whole, before
             assert offsets(folder) == list(range(committed(folder))), before
-    assert seen == {0, *COMMITS}
-
-
-def test_the_next_run_loses_and_doubles_nothing(points: CrashPoints, tmp_path: Path) -> None:
-    for before, path in points.materialized(tmp_path / "left"):
-        folder = LocalFolder(path)
         run(path, len(TRUTH))
         manifest = read_manifest(folder)
         assert manifest is not None
@@ -140,6 +118,7 @@ def test_the_next_run_loses_and_doubles_nothing(points: CrashPoints, tmp_path: P
         assert [name for name in folder.names() if name.startswith(".")] == [], before
         segments = sum(len(part.segments) for part in manifest.partitions)
         assert len(list(path.glob("segment_*"))) == 2 * segments, before
+    assert seen == {0, *COMMITS}
 
 
 def test_a_prune_that_ends_anywhere_leaves_the_newest(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from breakglass.services.errors import AlreadyRunning, DamagedBackup
@@ -32,6 +31,7 @@ from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from breakglass.services.topic_backup.verification import verify_files
+from tests.unit.pipeline.chunks import chunk_of
 from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.store.stores import (
     BOTH,
@@ -64,17 +64,6 @@ def store(request: pytest.FixtureRequest, form: StoredForm, tmp_path: Path) -> I
             yield store
 
 
-def chunk(records: Sequence[Record]) -> RecordChunk:
-    encoded = [encode(record) for record in records]
-    return RecordChunk(
-        0,
-        np.array([record.offset for record in records], np.int64),
-        np.array([record.timestamp for record in records], np.int64),
-        np.cumsum([0, *map(len, encoded)], dtype=np.int64),
-        memoryview(b"".join(encoded)),
-    )
-
-
 def opened(store: Store, form: StoredForm) -> Assembler:
     folder = store.folder("orders", form)
     return assembling(folder, ORDERS, LIMIT).__enter__()
@@ -84,7 +73,7 @@ def add(assembler: Assembler, start: int, end: int) -> None:
     """Records *start* to *end* as a task writes them."""
     target = PartTarget(assembler.folder, assembler.run, LIMIT)
     with PartTask(target, attempt=3) as task:
-        parts = [*task.take(chunk(run(start, end))), *task.finish()]
+        parts = [*task.take(chunk_of(run(start, end))), *task.finish()]
     new = [NewSegment(part) for part in parts]
     assembler.add([Addition(0, new, Missing(), end)])
 
@@ -258,24 +247,12 @@ def record(offset: int, value: bytes = b"v") -> Record:
     return Record(offset, TimestampType.CREATE, 1000 + offset, b"k%d" % offset, value)
 
 
-def spark_chunk(*records: Record) -> RecordChunk:
-    """The *records* as Spark gives them to a task."""
-    encoded = [encode(record) for record in records]
-    return RecordChunk(
-        0,
-        np.array([record.offset for record in records]),
-        np.array([record.timestamp or 0 for record in records]),
-        np.cumsum([0, *map(len, encoded)]),
-        memoryview(b"".join(encoded)),
-    )
-
-
 def assembled(root: Path, *records: Record, limit: int = 100) -> list[StoredSegment]:
     """A backup of *records*, assembled from parts."""
     path = root / "t"
     with TopicAssembler(path, TopicIdentity("t"), max_segment_bytes=limit) as assembler:
         with PartTask(PartTarget(LocalFolder(path), "run", limit), 0) as task:
-            parts = [*task.take(spark_chunk(*records)), *task.finish()]
+            parts = [*task.take(chunk_of(records)), *task.finish()]
         segments = [NewSegment(part) for part in parts]
         assembler.add([Addition(0, segments, Missing(), records[-1].offset + 1)])
         manifest = assembler.commit()
@@ -292,9 +269,7 @@ def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> Differences
 
 def test_equal_records_are_equal_however_they_are_cut(tmp_path: Path) -> None:
     records = [record(offset) for offset in range(20)]
-    found = compared(
-        assembled(tmp_path, *records), spark_chunk(*records[:7]), spark_chunk(*records[7:])
-    )
+    found = compared(assembled(tmp_path, *records), chunk_of(records[:7]), chunk_of(records[7:]))
     assert (found.equal, found.counts) == (20, {})
     assert (found.first, found.last) == (0, 19)
 
@@ -304,7 +279,7 @@ def test_each_kind_of_difference_has_its_offsets(tmp_path: Path) -> None:
     seen = [record(offset) for offset in range(0, 40, 2) if offset != 10]
     seen[3] = record(6, b"other")
     seen.insert(2, record(3))
-    found = compared(held, spark_chunk(*seen))
+    found = compared(held, chunk_of(seen))
     assert found.offsets == {"different": [6], "extra": [3], "missing": [10]}
     assert found.equal == 18
 
@@ -316,4 +291,4 @@ def test_an_index_that_lies_is_made_anew(tmp_path: Path) -> None:
     content = bytearray(index.read_bytes())
     content[1 + 24 + 8 : 1 + 24 + 16] = (999).to_bytes(8, "big")
     index.write_bytes(content)
-    assert compared(held, spark_chunk(*records)).equal == 20
+    assert compared(held, chunk_of(records)).equal == 20

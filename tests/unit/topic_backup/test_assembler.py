@@ -14,7 +14,7 @@ from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.part import (
     Addition,
     Missing,
@@ -30,6 +30,7 @@ from breakglass.services.topic_backup.segment_index import IndexedRecord, encode
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from breakglass.services.topic_backup.verification import verify_files
+from tests.unit.topic_backup.backups import offsets
 
 ORDERS = TopicIdentity("orders", "cluster", UUID(int=1))
 EMPTY = Missing()
@@ -60,12 +61,6 @@ def add(assembler: TopicAssembler, start: int, end: int, gap: Missing = EMPTY) -
     """Put records *start* to *end* in place, behind *gap*."""
     new = NewSegment(part(assembler.folder, start, end), gap)
     assembler.add([Addition(0, [new], EMPTY, end)])
-
-
-def offsets(folder: LocalFolder) -> list[int]:
-    manifest = read_manifest(folder)
-    committed = manifest.partition(0) if manifest else None
-    return [one.offset for one in PartitionReader(folder, 0, committed).records()]
 
 
 def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:

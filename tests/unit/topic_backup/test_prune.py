@@ -17,7 +17,7 @@ from breakglass.services.model import Unknown
 from breakglass.services.topic_backup import partition_index, verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
-from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.originals import FoundPartition, found_files
 from breakglass.services.topic_backup.prune import PruneLimits, prunable, prune
 from breakglass.services.topic_backup.reader import PartitionReader
@@ -27,7 +27,14 @@ from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.waiting import wait_until
-from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, cut_to, overwrite
+from tests.unit.topic_backup.backups import (
+    RECORDS,
+    as_the_originals,
+    back_up,
+    cut_to,
+    offsets,
+    overwrite,
+)
 from tests.unit.topic_backup.golden import GOLDEN, WHOLE, GoldenPartition, partitions
 from tests.unit.topic_backup.shapes import run
 
@@ -45,12 +52,6 @@ def folder(tmp_path: Path) -> LocalFolder:
             writer.partition(0).append(record)
         writer.commit()
     return LocalFolder(tmp_path / "t")
-
-
-def offsets(folder: LocalFolder) -> list[int]:
-    manifest = read_manifest(folder)
-    committed = manifest.partition(0) if manifest else None
-    return [record.offset for record in PartitionReader(folder, 0, committed).records()]
 
 
 @pytest.mark.parametrize(

@@ -185,13 +185,6 @@ class TestCommitted:
         with pytest.raises(DamagedBackup):
             resume(tmp_path, [])
 
-    def test_an_index_shorter_than_the_commit_is_written_anew(self, tmp_path: Path) -> None:
-        topic = back_up(tmp_path, run(0, 5))
-        index = (topic / INDEX).read_bytes()
-        cut_to(topic / INDEX, FIRST_POSITION + 2 * ENTRY)
-        resume(tmp_path, [])
-        assert (topic / INDEX).read_bytes() == index
-
     def test_segments_may_be_gone_from_the_oldest_on_and_only_so(self, tmp_path: Path) -> None:
         topic = back_up(tmp_path, run(0, 12), max_segment_bytes=4 * SIZE)
         first, second, _ = segments(topic)

@@ -291,18 +291,6 @@ class TestFullDisk:
             writer.commit()
         assert read(tmp_path / "orders") == [huge]
 
-    def test_rotation_can_be_tried_again(self, tmp_path: Path, disk: list[bool]) -> None:
-        with TopicWriter(tmp_path, ORDERS, max_segment_bytes=SIZE) as writer:
-            partition = writer.partition(0)
-            partition.append(plain(0))
-            disk.append(True)
-            with pytest.raises(StorageError):
-                partition.append(plain(1))
-            disk.clear()
-            assert partition.append(plain(1))
-            writer.commit()
-        assert read(tmp_path / "orders") == run(0, 2)
-
     def test_one_partition_that_fails_leaves_the_others_to_be_committed(
         self, tmp_path: Path, disk: list[bool]
     ) -> None:

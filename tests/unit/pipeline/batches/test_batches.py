@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import struct
 from dataclasses import replace
@@ -18,7 +17,6 @@ from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.errors import (
-    LogTruncated,
     MalformedMessage,
     NotAuthorized,
     StorageError,
@@ -142,22 +140,19 @@ def test_an_answer_that_is_cut_is_an_error(version: int, cut: int) -> None:
         FetchAnswer.decode(kept, version=version)
 
 
-@versions
-def test_the_header_is_passed_over_as_kafka_python_does(version: int) -> None:
-    head = io.BytesIO(bytes(9))
-    FetchAnswer.parse_header(head, version)
-    other = io.BytesIO(bytes(9))
-    FetchResponse.parse_header(other, version=version)
-    assert head.tell() == other.tell()
-
-
 def lying(start: int, end: int) -> LogRange:
     return LogRange(ORDERS, TOPIC_ID, 1, start, end)
 
 
 @pytest.mark.parametrize(
     ("lengths", "cores", "tasks"),
-    [((2,), 2, 2), ((9,), 2, 2), ((3, 1), 4, 4), ((1, 1, 1), 2, 3), ((1,), 4, 1)],
+    [
+        ((2,), 2, 2),
+        ((9,), 2, 2),
+        ((3, 1), 4, 4),
+        ((1, 1, 1), 2, 3),
+        ((1,), 4, 1),
+    ],
 )
 def test_long_ranges_are_divided_between_the_cores(
     lengths: tuple[int, ...], cores: int, tasks: int
@@ -168,11 +163,6 @@ def test_long_ranges_are_divided_between_the_cores(
     covered = sorted(offset for piece in pieces for offset in (piece.start, piece.end))
     assert {5, *(piece.end for piece in ranges)} <= set(covered)
     assert sum(piece.offsets for piece in pieces) == sum(piece.offsets for piece in ranges)
-
-
-def test_short_ranges_stay_whole() -> None:
-    ranges = [lying(0, 10), lying(0, 10)]
-    assert divided(ranges, 8) == ranges
 
 
 NOT_ALLOWED, NOT_LEADER = 29, 6
@@ -310,17 +300,6 @@ def test_of_a_task_that_fails_nothing_is_left(
     log.stable = 50
     with pytest.raises(TimedOut):
         copied(client, tmp_path, range_between(0, 60), seconds=0.2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_log_that_was_cut_back_fails_the_task(
-    client: ReadClient, log: FakeLog, tmp_path: Path
-) -> None:
-    epoch_end = FetchAnswer(0, 0, 9, 0, (), (4, 8), b"")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FetchAnswer, "decode", lambda *_, **__: epoch_end)
-        with pytest.raises(LogTruncated):
-            copied(client, tmp_path, range_between(0, 50))
     assert list(tmp_path.iterdir()) == []
 
 

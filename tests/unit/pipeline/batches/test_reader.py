@@ -24,20 +24,16 @@ from breakglass.services.errors import (
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.pipeline.batches.converting import chunks_of
 from breakglass.services.pipeline.batches.reader import READ_COMMITTED, BatchReader
-from breakglass.services.topic_backup.compression import Compression
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import (
     ORDERS,
     TEN,
-    TENS,
     FakeLog,
     Partition,
     led_by,
 )
-from tests.unit.topic_backup.older_bytes import message_set, wrapped
-from tests.unit.topic_backup.shapes import run
 
 OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
 FENCED_EPOCH = 74
@@ -272,21 +268,6 @@ def test_what_is_not_allowed_names_the_right(log: FakeLog, read: Read) -> None:
     log.first = [{"error_code": NOT_ALLOWED}]
     with pytest.raises(NotAuthorized):
         read(0, 50)
-
-
-@pytest.mark.parametrize("chunk_bytes", [10, 400, 2**20])
-def test_older_messages_and_batches_are_read_one_after_the_other(
-    log: FakeLog, read: Read, chunk_bytes: int
-) -> None:
-    older = [message_set(run(offset, offset + 1), 1) for offset in range(10, 14)]
-    log.batches = [
-        wrapped(run(0, 10), 0, Compression.LZ4),
-        *older,
-        wrapped(run(14, 20), 1, Compression.GZIP),
-        *TENS[2:],
-    ]
-    assert read(3, 45, chunk_bytes=chunk_bytes) == list(range(3, 45))
-    assert {epoch for at, epoch, _ in log.asked if at <= 20} == {-1}
 
 
 def test_a_log_whose_rest_was_compacted_away_is_at_its_end(log: FakeLog, read: Read) -> None:

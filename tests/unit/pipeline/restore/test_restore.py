@@ -270,12 +270,6 @@ def test_b9_what_cannot_be_kept_is_declared_and_nothing_else(
     assert (as_restored(record) == record) == (what == {})
 
 
-def test_records_are_counted_by_what_is_different_of_them() -> None:
-    records = [PLAIN, APPENDED, STAMPLESS, APPENDED, NULL_STAMP]
-    types = np.array([record.timestamp_type for record in records])
-    assert declared_of(types) == {LOG_APPEND_TIME: 2, WITHOUT_TIMESTAMP: 2}
-
-
 ELECTED = EpochHistory((EpochRange(0, 0, 10), EpochRange(2, 10, 30)), 0)
 """Cut at 10 by an election: what epoch 1 wrote from there on is gone."""
 
