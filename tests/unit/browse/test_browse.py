@@ -193,17 +193,7 @@ def test_nulls_and_what_is_no_json_fit_nothing() -> None:
     assert not parse_query("json:a").fits(entry(3, b"[" * 200_000))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        '"open',
-        "offset:x",
-        "time:yesterday",
-        "json:=3",
-        "json:a[x",
-    ],
-)
+@pytest.mark.parametrize("text", ["", '"open', "offset:x", "time:yesterday", "json:=3", "json:a[x"])
 def test_what_is_no_query_says_why(text: str) -> None:
     with pytest.raises(UsageError):
         parse_query(text)

@@ -104,12 +104,7 @@ def test_json_stands_behind_its_frame(schemas: Schemas) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [
-        framed(99, b"x"),
-        framed(1, b"\xff"),
-        framed(2, b"\xff" * 20),
-        framed(2, b"\x04\x02\x12"),
-    ],
+    [framed(99, b"x"), framed(1, b"\xff"), framed(2, b"\xff" * 20), framed(2, b"\x04\x02\x12")],
 )
 def test_what_does_not_fit_says_why(schemas: Schemas, data: bytes) -> None:
     found = schemas.decode(data, "orders")

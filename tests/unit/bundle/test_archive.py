@@ -33,15 +33,7 @@ from breakglass.services.errors import (
 from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEvidence, Silent, Unknown
 from breakglass.services.snapshot import ClusterSnapshot, Quorum, Voter
 from tests.fuzz.damage import Damage, damage
-from tests.kit.bundles import (
-    bundle_of,
-    entries_of,
-    maker_of,
-    packed,
-    rebuilt,
-    tar_entry,
-    unpacked,
-)
+from tests.kit.bundles import bundle_of, entries_of, maker_of, packed, rebuilt, tar_entry, unpacked
 from tests.kit.incidents import LEDGER, QUORUM, every_verdict, incident_of
 
 

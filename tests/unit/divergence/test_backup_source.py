@@ -238,14 +238,7 @@ def test_the_records_of_a_copy_are_read(tmp_path: Path) -> None:
     assert len(list(source.read(0, 100, Reading()))) == 100
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "8/orders/0",
-        "7/orders/9",
-        "7/orders/0",
-    ],
-)
+@pytest.mark.parametrize("address", ["8/orders/0", "7/orders/9", "7/orders/0"])
 def test_what_is_not_there_is_named(tmp_path: Path, address: str) -> None:
     checkpoint(tmp_path, completed=False)
     with pytest.raises(UsageError):

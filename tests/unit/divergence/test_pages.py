@@ -17,14 +17,7 @@ from breakglass.services.divergence.pages import (
     page_from,
 )
 from breakglass.services.divergence.source import Abandoned, Reading
-from tests.unit.divergence.streams import (
-    Edited,
-    ListSource,
-    compare,
-    edited,
-    entries,
-    entry,
-)
+from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
 
 READING = Reading()
 rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200))

@@ -81,15 +81,6 @@ def test_the_rules_fire_through_an_incident_on_real_brokers_as_it_was_kept(tmp_p
     assert wrong_in(tmp_path, RULES, [test]) == ""
 
 
-def test_a_rule_that_does_not_fire_as_expected_is_found(tmp_path: Path) -> None:
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": "breakglass_source_up{}", "values": "1+0x9"}],
-        "promql_expr_test": list(firing({3: ["BreakglassSourceDown"]})),
-    }
-    assert "BreakglassSourceDown" in wrong_in(tmp_path, RULES, [test])
-
-
 BACKUP = '{place="/backups", topic="orders"}'
 CHECKPOINT = '{place="/c", level="vector"}'
 METASTORE = '{place="/m", service="default_"}'

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.errors import (
-    AlreadyRunning,
-    UsageError,
-)
+from breakglass.services.errors import AlreadyRunning, UsageError
 from breakglass.services.pipeline.generations import (
     Generation,
     NewGeneration,

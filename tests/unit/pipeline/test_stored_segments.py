@@ -186,10 +186,7 @@ def test_what_is_damaged_is_not_joined(store: Store, form: StoredForm) -> None:
         content = bytearray(file.read())
     content[30] ^= 1
     folder.replace(records_name(segment.prefix), [bytes(content)])
-    with (
-        pytest.raises(DamagedBackup),
-        assembling(folder, ORDERS, 2**20) as assembler,
-    ):
+    with pytest.raises(DamagedBackup), assembling(folder, ORDERS, 2**20) as assembler:
         add(assembler, 2, 4)
 
 

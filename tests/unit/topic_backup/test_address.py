@@ -58,16 +58,7 @@ def test_a_partition_that_was_never_committed_holds_nothing(tmp_path: Path) -> N
     assert [out.reason for out in reader.left_out] == ["not committed"]
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "orders",
-        "orders/x",
-        "orders/1",
-        "payments/0",
-        "a b/0",
-    ],
-)
+@pytest.mark.parametrize("address", ["orders", "orders/x", "orders/1", "payments/0", "a b/0"])
 def test_what_is_not_there_is_told(tmp_path: Path, address: str) -> None:
     back_up(tmp_path, run(0, 3))
     with pytest.raises(UsageError):

@@ -78,11 +78,7 @@ def test_a_replaced_file_is_there_wholly_or_not_at_all(folder: LocalFolder) -> N
 
 
 def test_a_folder_has_one_writer(folder: LocalFolder) -> None:
-    with (
-        folder.lock(),
-        pytest.raises(AlreadyRunning),
-        LocalFolder(folder.path).lock(),
-    ):
+    with folder.lock(), pytest.raises(AlreadyRunning), LocalFolder(folder.path).lock():
         pass
     with LocalFolder(folder.path).lock():
         pass

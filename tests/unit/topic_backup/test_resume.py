@@ -223,9 +223,7 @@ with TopicWriter(Path(sys.argv[1]), ORDERS, max_segment_bytes=300_000) as writer
 """
 
 
-def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     for kill in range(3):
         process = subprocess.Popen(
             [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True

@@ -384,9 +384,7 @@ def test_a_damaged_segment_keeps_its_index_and_is_told(tmp_path: Path) -> None:
     assert read(topic) == [*run(0, 2), *run(3, 5)]
 
 
-def test_after_old_segments_were_deleted_the_partition_index_names_the_rest(
-    tmp_path: Path,
-) -> None:
+def test_after_old_segments_were_deleted_the_partition_index_names_the_rest(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 12), max_segment_bytes=4 * SIZE))
     first, second, third = segments(topic)
     for path in topic.glob(f"{first}_*"):

@@ -13,12 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.errors import (
-    ConflictingRecord,
-    StorageError,
-    UsageError,
-    WrongCluster,
-)
+from breakglass.services.errors import ConflictingRecord, StorageError, UsageError, WrongCluster
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.folder import AppendFile, LocalFolder
 from breakglass.services.topic_backup.manifest import TopicIdentity

@@ -26,13 +26,7 @@ from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.damage import Damage, emptied, removed, swapped
-from tests.unit.topic_backup.backups import (
-    ORDERS,
-    as_the_originals,
-    back_up,
-    committed,
-    segments,
-)
+from tests.unit.topic_backup.backups import ORDERS, as_the_originals, back_up, committed, segments
 from tests.unit.topic_backup.shapes import plain, run
 
 SIZE = len(encode(plain(0)))

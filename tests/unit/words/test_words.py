@@ -95,8 +95,7 @@ SILENT = Unknown("b3 is silent")
 
 
 @pytest.mark.parametrize(
-    ("value", "cell"),
-    [(SILENT, "?"), (None, "-"), (0, "0"), (True, "yes"), (Role.ISR, "isr")],
+    ("value", "cell"), [(SILENT, "?"), (None, "-"), (0, "0"), (True, "yes"), (Role.ISR, "isr")]
 )
 def test_a_cell_tells_unknown_none_and_zero_apart(value: object, cell: str) -> None:
     assert figures.shown(value) == cell

@@ -146,13 +146,7 @@ def lying(start: int, end: int) -> LogRange:
 
 @pytest.mark.parametrize(
     ("lengths", "cores", "tasks"),
-    [
-        ((2,), 2, 2),
-        ((9,), 2, 2),
-        ((3, 1), 4, 4),
-        ((1, 1, 1), 2, 3),
-        ((1,), 4, 1),
-    ],
+    [((2,), 2, 2), ((9,), 2, 2), ((3, 1), 4, 4), ((1, 1, 1), 2, 3), ((1,), 4, 1)],
 )
 def test_long_ranges_are_divided_between_the_cores(
     lengths: tuple[int, ...], cores: int, tasks: int
@@ -197,11 +191,7 @@ def test_parts_come_with_their_topic(cluster: FakeCluster, log: FakeLog, tmp_pat
     ],
 )
 def test_what_trying_again_does_not_change_is_answered(
-    cluster: FakeCluster,
-    log: FakeLog,
-    tmp_path: Path,
-    first: dict[str, Any],
-    kind: type[Exception],
+    cluster: FakeCluster, log: FakeLog, tmp_path: Path, first: dict[str, Any], kind: type[Exception]
 ) -> None:
     log.first = [first]
     (answer,) = answers(job(cluster, tmp_path), (0, 50))

@@ -27,13 +27,7 @@ from breakglass.services.pipeline.batches.reader import READ_COMMITTED, BatchRea
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID
-from tests.unit.pipeline.batches.fake_log import (
-    ORDERS,
-    TEN,
-    FakeLog,
-    Partition,
-    led_by,
-)
+from tests.unit.pipeline.batches.fake_log import ORDERS, TEN, FakeLog, Partition, led_by
 
 OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
 FENCED_EPOCH = 74
@@ -183,10 +177,7 @@ def test_what_passes_is_waited_for(log: FakeLog, read: Read, answer: dict[str, A
     ids=["stable end", "storage", "left out"],
 )
 def test_what_does_not_pass_is_told_in_time(
-    cluster: FakeCluster,
-    log: FakeLog,
-    read: Read,
-    answer: dict[str, Any] | None,
+    cluster: FakeCluster, log: FakeLog, read: Read, answer: dict[str, Any] | None
 ) -> None:
     def always(request: Any) -> Any:
         if answer is None:

@@ -205,9 +205,7 @@ def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -
     assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
 
 
-def test_a_partition_without_records_ends_where_the_topic_does(
-    stored: list[StoredSegment],
-) -> None:
+def test_a_partition_without_records_ends_where_the_topic_does(stored: list[StoredSegment]) -> None:
     assert OffsetMap((), (), (), 7).new_of(500) == 7
 
 

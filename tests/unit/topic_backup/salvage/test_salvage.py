@@ -166,9 +166,7 @@ def test_a_stretch_says_how_it_was_proved(tmp_path: Path) -> None:
     assert gap.offsets
 
 
-def test_without_an_index_records_are_walked_and_resumed_behind_stray_bytes(
-    tmp_path: Path,
-) -> None:
+def test_without_an_index_records_are_walked_and_resumed_behind_stray_bytes(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 20)))
     (topic / INDEX).unlink()
     overwrite(topic / RECORDS, 1 + 40 * 7 + 8, b"\x09")
