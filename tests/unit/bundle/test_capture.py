@@ -56,8 +56,8 @@ HUGE = 300.0
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Two partitions of `orders`; b3, which led last, is fenced and dead; b2 diverges from b1."""
-    monkeypatch.setattr(patience, "ROLL_CALL", HUGE)
-    monkeypatch.setattr(patience, "SETTLE", HUGE)
+    for name in ("ROLL_CALL", "SETTLE", "BRIEF", "GROUPS", "GROUP_BOUNDS", "CONTROLLER"):
+        monkeypatch.setattr(patience, name, HUGE)
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     with FakeCluster(3) as cluster:
         for order in ORDERS:
@@ -295,7 +295,8 @@ def led(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Three brokers with a partition, which is led by b3."""
     monkeypatch.setattr(following, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
-    monkeypatch.setattr(patience, "ROLL_CALL", HUGE)
+    for name in ("ROLL_CALL", "BRIEF", "GROUPS", "GROUP_BOUNDS"):
+        monkeypatch.setattr(patience, name, HUGE)
     with FakeCluster(3) as led:
         state = led.story.offline(LED)
         led.story.states[LED] = replace(state, leader=3, isr=(3, 1, 2))

@@ -382,3 +382,7 @@ def test_both_sides_alone_in_one_part_are_different() -> None:
     assert worse(PairKind.LEFT, PairKind.RIGHT) is PairKind.DIFFERENT
     assert worse(None, PairKind.EQUAL) is PairKind.EQUAL
     assert worse(PairKind.UNREAD, PairKind.EQUAL) is PairKind.UNREAD
+
+
+def test_an_empty_comparison_has_an_empty_map() -> None:
+    assert Minimap(Extent(5, 5)).drawn(3) == (None, None, None)

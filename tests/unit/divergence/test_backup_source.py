@@ -29,6 +29,7 @@ from tests.unit.topic_backup.backups import (
     RECORDS,
     as_the_originals,
     back_up,
+    cut_to,
     overwrite,
     segments,
 )
@@ -243,3 +244,17 @@ def test_what_is_not_there_is_named(tmp_path: Path, address: str) -> None:
     checkpoint(tmp_path, completed=False)
     with pytest.raises(UsageError):
         open_checkpoint(parse_address(f"checkpoint:{tmp_path}/{address}"))
+
+
+def test_without_indexes_all_is_found_all_the_same(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 50), max_segment_bytes=500))
+    for path in topic.glob("*_index"):
+        path.unlink()
+    assert opened(topic).extent == Extent(0, 50)
+    assert offsets(told(topic, 20, 40)) == list(range(20, 40))
+
+
+def test_a_segment_that_was_cut_is_told_from_the_cut_on(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 10))
+    cut_to(topic / RECORDS, 1 + 6 * SIZE + 7)
+    assert (offsets(told(topic)), damages(told(topic))) == (list(range(6)), [(6, 10)])

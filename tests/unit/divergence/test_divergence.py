@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.address import SourceAddress, SourceKind, parse_address
-from breakglass.services.divergence.entry import ROWS, Keep, content_of, headers_of
+from breakglass.services.divergence.entry import DETAIL, ROWS, Keep, content_of, headers_of
 from breakglass.services.divergence.opening import refusal
 from breakglass.services.divergence.replicas import default_pair, face
 from breakglass.services.divergence.source import Extent
 from breakglass.services.divergence.text import Span, differences, lines_beside
 from breakglass.services.errors import UsageError
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.topic_backup.record import Headers
 from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
 from tests.unit.topic_backup import shapes
@@ -249,3 +249,12 @@ def test_ten_megabytes_are_held_in_their_first_bytes() -> None:
     assert held is not None
     assert (len(held.kept), held.size) == (ROWS.value, 10_000_000)
     assert peak < 10_000
+
+
+def test_a_hundred_thousand_headers_are_held_as_the_first_few_and_their_number() -> None:
+    held = headers_of(((b"h", b"v"),) * 100_000, DETAIL)
+    assert (len(held.kept), held.count) == (DETAIL.headers, 100_000)
+
+
+def test_generations_are_of_their_topic() -> None:
+    assert parse_address("backup:/b/orders~2/3").topic_partition == TopicPartition("orders", 3)

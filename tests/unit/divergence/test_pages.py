@@ -165,3 +165,8 @@ def test_runs_of_differences_that_are_held_are_found(made: Edited) -> None:
         back.append(found)
         place = found
     assert back == begins[::-1]
+
+
+def test_two_empty_logs_have_an_empty_page() -> None:
+    page = page_from(compare([], []), 0, READING)
+    assert (page.start, page.end, page.pairs) == (0, 0, ())

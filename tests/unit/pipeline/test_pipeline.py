@@ -227,6 +227,7 @@ def indexed_part(folder: Path, *offsets: int) -> SegmentPart:
 
 def test_holes_before_in_between_and_behind(tmp_path: Path) -> None:
     parts = [indexed_part(tmp_path, 2, 3, 7), indexed_part(tmp_path, 9, 10)]
+    assert list(holes(LocalFolder(tmp_path), [], 4, 9)) == [(4, 9)]
     assert list(holes(LocalFolder(tmp_path), parts, 0, 13)) == [(0, 2), (4, 7), (8, 9), (11, 13)]
 
 

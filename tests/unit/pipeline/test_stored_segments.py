@@ -289,3 +289,9 @@ def test_an_index_that_lies_is_made_anew(tmp_path: Path) -> None:
     content[1 + 24 + 8 : 1 + 24 + 16] = (999).to_bytes(8, "big")
     index.write_bytes(content)
     assert compared(held, chunk_of(records)).equal == 20
+
+
+def test_records_behind_the_last_stored_one_are_extra(tmp_path: Path) -> None:
+    records = [record(offset) for offset in range(22)]
+    found = compared(assembled(tmp_path, *records[:20]), chunk_of(records))
+    assert found.offsets == {"extra": [20, 21]}

@@ -8,6 +8,7 @@ import pytest
 
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.address import indexes_at, partition_of
+from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.store.store import ObjectStore, local_path, open_store
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import ORDERS, back_up
@@ -71,3 +72,8 @@ def test_a_topic_or_one_partition_is_reindexed(tmp_path: Path) -> None:
     assert [reindexed.entries for reindexed in indexes_at(f"{topic}/0").rebuild()] == [3]
     with pytest.raises(UsageError):
         indexes_at(f"{topic}/7")
+
+
+def test_a_topic_whose_name_is_a_number_is_reindexed(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 3), identity=TopicIdentity("7"))
+    assert [reindexed.entries for reindexed in indexes_at(str(topic)).rebuild()] == [3]

@@ -91,6 +91,7 @@ def test_everything_of_the_header_is_told() -> None:
     assert (header.leader_epoch, header.count, header.size) == (7, 3, len(data))
     assert (header.producer_id, header.producer_epoch) == (4000, 9)
     assert (header.transactional, header.control, one.marker) == (True, False, None)
+    assert decoded(batch(run(0, 2)))[0].header.sequence(0) is None
     assert header.crc == int.from_bytes(data[CRC_AT : CRC_AT + 4])
     assert [header.sequence(offset) for offset in (100, 101, 102)] == [2**31 - 2, 2**31 - 1, 0]
 

@@ -42,6 +42,7 @@ from tests.kit.work import calls_of
 )
 def test_a_duration_has_a_unit(text: str, milliseconds: int) -> None:
     assert duration_ms(text) == milliseconds
+    assert duration_ms("0.5", bare="s") == 500
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1w", "1 d", "\u0663d"])
@@ -79,6 +80,8 @@ def test_what_is_not_a_size_is_refused(text: str) -> None:
         ("1GiB/s", 2.0**30),
         ("7B/s", 7.0),
         ("52428800", 52428800.0),
+        ("unlimited", 0.0),
+        ("0", 0.0),
     ],
 )
 def test_a_rate_is_in_bytes_a_second(text: str, rate: float) -> None:
@@ -368,3 +371,7 @@ def test_null_and_empty_are_told_apart() -> None:
 def test_a_character_that_was_cut_in_two_is_no_damage() -> None:
     assert shown("é".encode()[:1], 2, TextForm.TEXT).lines == ("",)
     assert shown("é".encode()[:1], 1, TextForm.TEXT).lines == (r"\xc3",)
+
+
+def test_the_forms_follow_each_other_round_and_round() -> None:
+    assert [form.next for form in TextForm] == [TextForm.JSON, TextForm.HEX, TextForm.TEXT]

@@ -356,3 +356,8 @@ def test_only_committed_transactions_are_put_back() -> None:
 @pytest.mark.parametrize("offset", [0, 4, 7])
 def test_records_outside_transactions_have_no_fate(offset: int) -> None:
     assert Fates(((1, 3),), ((5, 7),)).of(offset) is None
+
+
+def test_nothing_restored_maps_to_the_beginning(stored: list[StoredSegment]) -> None:
+    empty = OffsetMap([], stored)
+    assert (empty.start, empty.end, empty.new_of(7)) == (0, 0, 0)
