@@ -2,7 +2,7 @@
 
 Every target gets the same share of the time, in a process of its own with bounded memory. The
 fewest inputs that reach all the code that was reached stay in its folder of the corpus, and
-`tests/unit/topic_backup/test_corpus.py` runs them again. So does an input that failed.
+`tests/fuzz/test_targets.py` runs them again. So does an input that failed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
-"""A capture of a broken cluster: all that can be read, why the rest cannot, and no secret."""
+"""Bundles captured once, or again and again, from a cluster that may not answer."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -17,17 +21,22 @@ from kafka.protocol.admin import (
 )
 
 from breakglass.services import patience
-from breakglass.services.bundle import capture
+from breakglass.services.bundle import capture, following
 from breakglass.services.bundle.capture import Capture, CaptureAsked
 from breakglass.services.bundle.contents import BundleContents, open_bundle
 from breakglass.services.bundle.documents import GROUPS
+from breakglass.services.bundle.following import BundleFolder, Keeping, SavedBundle, follow
 from breakglass.services.bundle.from_this_machine import BackupPlaces, without_user
+from breakglass.services.bundle.making import BundleMaker
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import UsageError
+from breakglass.services.errors import (
+    AlreadyRunning,
+    AuthenticationFailed,
+    StorageError,
+    UsageError,
+)
 from breakglass.services.guard.journal import Journal
-from breakglass.services.incident import broker_liveness
-from breakglass.services.incident.incident import Incident
-from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.incident import broker_liveness, watch
 from breakglass.services.kafka.cluster.shown_settings import ShownSetting
 from breakglass.services.model import Reassignment, Unknown
 from breakglass.services.session import Effort, ReadAccess
@@ -40,13 +49,15 @@ from tests.kit.program import breakglass
 ORDERS = partitions_of("orders", 2)
 SECRET = "hunter2-of-the-keystore"
 IN_ITS_FILE, BY_DEFAULT = 4, 5
+HUGE = 300.0
+"""Seconds: a healthy broker answers sooner on any machine."""
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Two partitions of `orders`; b3, which led last, is fenced and dead; b2 diverges from b1."""
-    monkeypatch.setattr(patience, "ROLL_CALL", 0.3)
-    monkeypatch.setattr(patience, "SETTLE", 0.3)
+    for name in ("ROLL_CALL", "SETTLE", "BRIEF", "GROUPS", "GROUP_BOUNDS", "CONTROLLER"):
+        monkeypatch.setattr(patience, name, HUGE)
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     with FakeCluster(3) as cluster:
         for order in ORDERS:
@@ -101,7 +112,7 @@ def access_to(cluster: FakeCluster) -> ReadAccess:
 def captured(cluster: FakeCluster, folder: Path, **asked: Any) -> BundleContents:
     """A capture of *cluster*, opened again."""
     path = folder / "b.tar.gz"
-    wanted = CaptureAsked(duration=0.5, state_folder=folder / "state", **asked)
+    wanted = CaptureAsked(duration=HUGE, state_folder=folder / "state", **asked)
     with closing(Capture(access_to(cluster), wanted)) as capturing:
         capturing.bundle(capturing.settle(print)).write(path)
     return open_bundle(path)
@@ -109,25 +120,6 @@ def captured(cluster: FakeCluster, folder: Path, **asked: Any) -> BundleContents
 
 def unread(found: BundleContents) -> dict[str, str]:
     return {part.what: part.why for part in found.manifest.unread}
-
-
-def live(cluster: FakeCluster) -> Incident:
-    with closing(IncidentWatch(access_to(cluster), duration=0.5)) as watch:
-        return list(watch.read())[-1]
-
-
-def test_verdicts_of_the_bundle_are_those_of_the_console(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
-    found = captured(cluster, tmp_path).incident()
-    assert found is not None
-    now = live(cluster)
-    assert [(row.partition, row.judged) for row in found.rows] == [
-        (row.partition, row.judged) for row in now.rows
-    ]
-    assert found.silent == now.silent
-    assert found.snapshot.partitions == now.snapshot.partitions
-    assert found.snapshot.partitions[1].reassignment == Reassignment((4,), ())
 
 
 def test_what_is_silent_is_unknown_with_its_reason_in_entry_and_manifest(
@@ -239,7 +231,7 @@ def ways_to(cluster: FakeCluster) -> list[str]:
 def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     ended = breakglass(
-        "capture", "--to", path, *ways_to(cluster), "--recovery-duration-ms", 500, "--json"
+        "capture", "--to", path, *ways_to(cluster), "--recovery-duration-ms", 60_000, "--json"
     )
     assert ended.code == 0, ended.err
     assert ended.document["cluster_id"] == CLUSTER_ID
@@ -270,3 +262,152 @@ def test_a_cluster_that_does_not_answer_is_captured_with_the_reason(tmp_path: Pa
     assert ended.code == 0, ended.err
     assert "? the cluster: " in ended.err
     assert open_bundle(path).snapshot is None
+
+
+MUCH = Keeping(24, 1 << 30)
+
+
+def saved(*states: str, size: int = 10) -> list[SavedBundle]:
+    return [SavedBundle(f"{number:03}", state, size) for number, state in enumerate(states)]
+
+
+def kept(keeping: Keeping, bundles: list[SavedBundle]) -> str:
+    gone = set(keeping.superseded(bundles))
+    return " ".join(bundle.state + bundle.name[-1] for bundle in bundles if bundle.name not in gone)
+
+
+def test_of_each_state_the_first_and_the_newest_are_kept() -> None:
+    assert kept(MUCH, saved("a", "a", "b", "b", "b", "a", "b")) == "a0 b2 a5 b6"
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=40), st.integers(2, 9), st.integers(1, 99))
+def test_never_more_is_kept_than_may_be(states: list[str], number: int, size: int) -> None:
+    bundles = saved(*states)
+    gone = set(Keeping(number, size).superseded(bundles))
+    left = [bundle for bundle in bundles if bundle.name not in gone]
+    assert len(left) <= number
+    assert sum(bundle.size for bundle in left) <= max(size, 10)
+    assert left[-1:] == bundles[-1:]
+
+
+@pytest.fixture
+def led(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    """Three brokers with a partition, which is led by b3."""
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
+    for name in ("ROLL_CALL", "BRIEF", "GROUPS", "GROUP_BOUNDS"):
+        monkeypatch.setattr(patience, name, HUGE)
+    with FakeCluster(3) as led:
+        state = led.story.offline(LED)
+        led.story.states[LED] = replace(state, leader=3, isr=(3, 1, 2))
+        for broker in (1, 2, 3):
+            led.hold(broker, LED, (0, 100))
+        yield led
+
+
+(LED,) = partitions_of("orders", 1)
+
+
+def test_the_moment_of_a_failure_is_on_disk(led: FakeCluster, tmp_path: Path) -> None:
+    told: list[str] = []
+    looks = iter(range(4))
+
+    def wait(_: float) -> bool:
+        look = next(looks)
+        if look == 1:
+            led.story.offline(LED, (3, 1, 2), elr=(3,))
+            led.story.fenced = {3}
+            led.brokers[3].stop()
+        return look == 3
+
+    capture = Capture(access_to(led), CaptureAsked(duration=HUGE, state_folder=tmp_path / "s"))
+    try:
+        with BundleFolder(tmp_path / "b", MUCH) as folder:
+            follow(capture, folder, 600.0, wait, told.append)
+            names = [bundle.name for bundle in folder.saved()]
+    finally:
+        capture.close()
+    offline = [len(open_bundle(tmp_path / "b" / name).rows) for name in names]
+    assert offline == [0, 1]
+    assert [line.rpartition("  ")[2] for line in told] == [
+        "0 partitions offline",
+        "1 partitions offline",
+    ]
+
+
+def test_a_cluster_that_cannot_be_read_any_more_is_a_bundle_too(
+    led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter(range(3))
+
+    def wait(_: float) -> bool:
+        look = next(looks)
+        for broker in led.brokers.values():
+            broker.stop()
+        for name in ("SNAPSHOT", "WHOLE_CLUSTER", "GREETING", "REQUEST", "CONTROLLER"):
+            monkeypatch.setattr(patience, name, 0.5)
+        return look == 1
+
+    capture = Capture(access_to(led), CaptureAsked(state_folder=tmp_path / "s"))
+    try:
+        with BundleFolder(tmp_path / "b", MUCH) as folder:
+            follow(capture, folder, 600.0, wait, print)
+            paths = [tmp_path / "b" / bundle.name for bundle in folder.saved()]
+    finally:
+        capture.close()
+    before, after = map(open_bundle, paths)
+    assert before.snapshot is not None
+    assert after.snapshot is None
+    assert after.manifest.cluster_id == before.manifest.cluster_id
+    assert [part.what for part in after.manifest.unread] == ["the cluster"]
+
+
+def test_a_refused_user_ends_the_watch_at_once(
+    led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Capture) -> None:
+        raise AuthenticationFailed("b1 rejects the password: correct it")
+
+    monkeypatch.setattr(Capture, "look", refuse)
+    capture = Capture(access_to(led), CaptureAsked(state_folder=tmp_path / "s"))
+    with BundleFolder(tmp_path / "b", MUCH) as folder, pytest.raises(AuthenticationFailed):
+        follow(capture, folder, 600.0, lambda _: True, print)
+    capture.close()
+
+
+def test_what_cannot_be_saved_is_told_and_tried_again(
+    led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    write, failing = BundleMaker.write, threading.Event()
+    failing.set()
+
+    def full(maker: BundleMaker, path: Path) -> object:
+        if failing.is_set():
+            failing.clear()
+            raise StorageError(f"{path} cannot be written (No space left): make room.")
+        return write(maker, path)
+
+    monkeypatch.setattr(BundleMaker, "write", full)
+    looks = iter(range(2))
+    capture = Capture(access_to(led), CaptureAsked(state_folder=tmp_path / "s"))
+    with BundleFolder(tmp_path / "b", MUCH) as folder:
+        follow(capture, folder, 600.0, lambda _: next(looks) == 1, told.append)
+        assert len(folder.saved()) == 1
+    capture.close()
+    assert "No space left" in told[0]
+
+
+def test_what_others_put_there_stays_and_what_a_killed_watch_began_goes(tmp_path: Path) -> None:
+    others = tmp_path / "notes.txt"
+    others.write_text("mine")
+    begun = tmp_path / ".breakglass-20261124T000000.000000Z-00000000.tar.gz.1.new"
+    begun.write_bytes(b"half")
+    with BundleFolder(tmp_path, Keeping(2, 1)) as folder:
+        for _ in range(3):
+            folder.save(BundleMaker(), "0" * 8)
+        assert len(folder.saved()) == 1
+        with pytest.raises(AlreadyRunning, match="another capture"):
+            BundleFolder(tmp_path, MUCH)
+    assert others.read_text() == "mine"
+    assert not begun.exists()

@@ -1,23 +1,42 @@
-"""Two streams side by side: exactly the edits are found, whichever side they are on."""
+"""Two streams side by side: pairs, runs of equal bytes, searches, the map of differences."""
 
 from __future__ import annotations
 
 import itertools
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import (
+    Comparison,
     Hunk,
     HunkTotals,
     PairKind,
     RecordPair,
     align,
     hunks,
+    runs,
 )
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
-from tests.unit.divergence.streams import Edited, edited, entries, entry
+from breakglass.services.divergence.log_source import open_log
+from breakglass.services.divergence.minimap import CELLS, Minimap, worse
+from breakglass.services.divergence.search import (
+    TELL_EVERY,
+    count,
+    next_difference,
+    previous_difference,
+)
+from breakglass.services.divergence.source import Extent, Reading, Same
+from breakglass.services.divergence.views import CommittedView
+from breakglass.services.topic_backup.record import Record
+from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
+from tests.unit.divergence.test_log_source import tens, write
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.shapes import run
 
 DAMAGE = UnreadableRange(3, 6, "its CRC differs")
 
@@ -37,11 +56,6 @@ def test_exactly_the_edits_are_found(made: Edited) -> None:
     found = {pair.offset: pair.fields for pair in pairs if pair.fields}
     assert found == {offset: (what,) for offset, what in made.changed.items()}
     assert [pair.offset for pair in pairs] == sorted({pair.offset for pair in pairs})
-
-
-@given(edited())
-def test_a_stream_does_not_differ_from_itself(made: Edited) -> None:
-    assert {pair.kind for pair in align(iter(made.after), iter(made.after))} <= {PairKind.EQUAL}
 
 
 @given(edited())
@@ -74,18 +88,6 @@ def test_totals_count_every_edit_and_know_the_first(made: Edited) -> None:
     edits = made.dropped | made.added | set(made.changed)
     assert totals.first == min(edits, default=None)
     assert totals.equal == (not edits)
-
-
-def test_two_replicas_that_diverge_and_end_at_different_offsets() -> None:
-    shared = entries(95, 100, epoch=0)
-    one = [*shared, *entries(100, 103, b"old", epoch=1)]
-    other = [*shared, *entries(100, 102, b"new", epoch=2)]
-    found = list(hunks(align(iter(one), iter(other))))
-    assert [(hunk.kind, hunk.start, hunk.end, hunk.left, hunk.right) for hunk in found] == [
-        (PairKind.EQUAL, 95, 100, 5, 5),
-        (PairKind.DIFFERENT, 100, 102, 2, 2),
-        (PairKind.LEFT, 102, 103, 1, 0),
-    ]
 
 
 def test_what_the_other_side_has_within_damage_is_not_called_missing() -> None:
@@ -131,3 +133,256 @@ def test_streams_of_any_length_are_held_one_entry_at_a_time() -> None:
         tracemalloc.stop()
     assert totals.kinds == {PairKind.EQUAL: 5_000}
     assert peak < 100_000
+
+
+READING = Reading()
+END = 2**40
+
+
+def logs(folder: Path, left: Sequence[bytes], right: Sequence[bytes]) -> Comparison:
+    write(folder / "a-0", 0, left)
+    write(folder / "b-0", 0, right)
+    return Comparison(open_log("a", folder / "a-0"), open_log("b", folder / "b-0"))
+
+
+def decoded(comparison: Comparison) -> HunkTotals:
+    """Counted pair by pair."""
+    totals = HunkTotals()
+    for pair in comparison.pairs(0, END, READING):
+        totals.add(pair)
+    return totals
+
+
+def by_runs(comparison: Comparison) -> HunkTotals:
+    totals = HunkTotals()
+    for pair in runs(comparison, 0, END, READING):
+        totals.add(pair)
+    return totals
+
+
+def skipped(comparison: Comparison, start: int = 0) -> list[tuple[int, int]]:
+    """The stretches that were not decoded, neighbours as one."""
+    found: list[tuple[int, int]] = []
+    for pair in runs(comparison, start, END, READING):
+        if not isinstance(pair, Same):
+            continue
+        if found and found[-1][1] == pair.start:
+            found[-1] = (found[-1][0], pair.end)
+        else:
+            found.append((pair.start, pair.end))
+    return found
+
+
+def changed(batches: Sequence[bytes], *offsets: int) -> list[bytes]:
+    """The same batches of ten with another value at those offsets."""
+    found = list(batches)
+    for offset in offsets:
+        first = offset - offset % 10
+        records = [
+            record._replace(value=b"other") if record.offset == offset else record
+            for record in run(first, first + 10)
+        ]
+        found[first // 10] = batch(records)
+    return found
+
+
+def test_equal_batches_are_not_decoded_and_the_ones_around_a_change_are(tmp_path: Path) -> None:
+    comparison = logs(tmp_path, tens(0, 2_000), changed(tens(0, 2_000), 555))
+    assert skipped(comparison) == [(0, 550), (812, 2_000)]
+    assert skipped(comparison, 7) == [(7, 550), (812, 2_000)]
+    totals = by_runs(comparison)
+    assert (totals.kinds, totals.first) == ({PairKind.EQUAL: 1_999, PairKind.DIFFERENT: 1}, 555)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(edits=st.sets(st.integers(0, 1_499), max_size=8), cut=st.integers(1, 150))
+def test_what_is_skipped_changes_no_figure(
+    tmp_path_factory: pytest.TempPathFactory, edits: set[int], cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    comparison = logs(folder, tens(0, 1_500), changed(tens(0, 1_500), *edits)[:cut])
+    plain, quick = decoded(comparison), by_runs(comparison)
+    assert (quick.kinds, quick.fields, quick.first) == (plain.kinds, plain.fields, plain.first)
+    mirrored = by_runs(Comparison(comparison.right, comparison.left))
+    assert mirrored.kinds[PairKind.LEFT] == quick.kinds[PairKind.RIGHT]
+    assert (
+        mirrored.kinds[PairKind.DIFFERENT]
+        == quick.kinds[PairKind.DIFFERENT]
+        == plain.fields.total()
+    )
+
+
+def test_searches_pass_over_equal_bytes_in_either_direction(tmp_path: Path) -> None:
+    comparison = logs(tmp_path, tens(0, 5_000), changed(tens(0, 5_000), 3, 4_321))
+    assert next_difference(comparison, 3, READING, lambda _: None) == 4_321
+    assert previous_difference(comparison, 4_321, READING, lambda _: None) == 3
+    assert previous_difference(comparison, 5_000, READING, lambda _: None) == 4_321
+
+
+def test_the_same_records_in_other_batches_are_equal_by_decoding(tmp_path: Path) -> None:
+    fives = [batch(run(at, at + 5)) for at in range(0, 600, 5)]
+    comparison = logs(tmp_path, tens(0, 600), fives)
+    assert skipped(comparison) == []
+    assert by_runs(comparison).kinds == {PairKind.EQUAL: 600}
+
+
+def test_damage_that_both_sides_have_alike_is_told_of(tmp_path: Path) -> None:
+    batches = tens(0, 100)
+    spoilt = bytearray(batches[4])
+    spoilt[-3] ^= 1
+    batches[4] = bytes(spoilt)
+    comparison = logs(tmp_path, batches, batches)
+    assert by_runs(comparison).kinds == {PairKind.EQUAL: 90, PairKind.UNREAD: 1}
+
+
+def test_a_cleaned_range_is_decoded_and_what_is_above_it_is_not(tmp_path: Path) -> None:
+    def cleaned(kept: Sequence[Record]) -> list[bytes]:
+        return [batch(kept, base_offset=0, last_offset=99), *tens(100, 1_000)]
+
+    first, second = run(0, 100)[::2], run(0, 100)[::3]
+    comparison = logs(tmp_path, cleaned(first), cleaned(second))
+    assert skipped(comparison)[-1][1] == 1_000
+    totals = by_runs(comparison)
+    assert totals.kinds == decoded(comparison).kinds
+    assert totals.undecoded > 500
+
+
+def test_where_transactions_come_into_play_committed_records_are_decoded(tmp_path: Path) -> None:
+    open_one = batch(run(300, 310), flags=TRANSACTIONAL, producer=(7, 0, 0))
+    marker = [control_record(310, 0)]
+    abort = batch(marker, flags=CONTROL | TRANSACTIONAL, producer=(7, 0, -1))
+    behind = [batch(run(at, at + 10)) for at in range(311, 601, 10)]
+    log = [*tens(0, 300), open_one, abort, *behind]
+    comparison = logs(tmp_path, log, log)
+    assert skipped(comparison) == [(0, 601)]
+    views = Comparison(CommittedView(comparison.left), CommittedView(comparison.right))
+    assert skipped(views)[0] == (0, 300)
+    assert by_runs(views).kinds == decoded(views).kinds == {PairKind.EQUAL: 590}
+
+
+def silent(_: object) -> None:
+    """Nobody looks at the progress."""
+
+
+def walk(
+    comparison: Comparison,
+    at: int,
+    step: Callable[[Comparison, int, Reading, Callable[[int], None]], int | None],
+) -> list[int]:
+    """Where repeated steps lead."""
+    found = []
+    while (place := step(comparison, at, READING, silent)) is not None:
+        found.append(place)
+        at = place
+    return found
+
+
+def begins(comparison: Comparison) -> list[int]:
+    """Where runs of differences begin, found pair by pair."""
+    kinds = {pair.offset: pair.kind for pair in comparison.pairs(0, 10**6, READING)}
+    places = sorted(kinds)
+    befores = [None, *(kinds[place] for place in places)]
+    return [
+        place
+        for place, before in zip(places, befores, strict=False)
+        if kinds[place] is not PairKind.EQUAL and kinds[place] is not before
+    ]
+
+
+@given(edited())
+def test_next_leads_through_every_run_forward(made: Edited) -> None:
+    comparison = compare(made.before, made.after)
+    assert walk(comparison, -1, next_difference) == begins(comparison)
+
+
+@given(edited())
+def test_previous_leads_through_every_run_back(made: Edited) -> None:
+    comparison = compare(made.before, made.after)
+    end = comparison.extent.end
+    assert walk(comparison, end, previous_difference) == begins(comparison)[::-1]
+
+
+DIVERGED = (
+    [*entries(0, 100, epoch=0), *entries(100, 150, b"old", epoch=1)],
+    [*entries(0, 100, epoch=0), *entries(100, 125, b"new", epoch=2)],
+)
+
+
+@pytest.mark.parametrize("proven", [None, Extent(0, 100)])
+def test_two_diverged_replicas_differ_in_two_places(proven: Extent | None) -> None:
+    comparison = compare(*DIVERGED, proven)
+    assert walk(comparison, 0, next_difference) == [100, 125]
+    assert walk(comparison, 150, previous_difference) == [125, 100]
+    assert previous_difference(comparison, 110, READING, silent) == 100
+
+
+def test_what_is_proven_to_be_the_same_is_not_read() -> None:
+    comparison = compare(*DIVERGED, Extent(0, 100))
+    assert next_difference(comparison, 5, READING, silent) == 100
+    assert previous_difference(comparison, 100, READING, silent) is None
+    assert isinstance(comparison.left, ListSource)
+    assert all(start >= 100 for start, _ in comparison.left.asked)
+
+
+def test_what_one_side_alone_has_before_the_proof_is_found() -> None:
+    left, right = entries(0, 50), entries(30, 50)
+    comparison = compare(left, right, Extent(30, 50))
+    assert walk(comparison, 49, previous_difference) == [0]
+    assert next_difference(comparison, 0, READING, silent) is None
+
+
+def test_damage_is_a_difference_to_look_at() -> None:
+    damaged: list[Item] = [*entries(0, 10), UnreadableRange(10, 20, "damaged"), *entries(20, 30)]
+    comparison = compare(damaged, entries(0, 30))
+    assert walk(comparison, 0, next_difference) == [10]
+    assert walk(comparison, 30, previous_difference) == [10]
+
+
+def test_a_long_search_tells_how_far_it_is() -> None:
+    told: list[int] = []
+    same = entries(0, 3 * TELL_EVERY)
+    assert next_difference(compare(same, same), 0, READING, told.append) is None
+    assert told == [TELL_EVERY - 1, 2 * TELL_EVERY - 1, 3 * TELL_EVERY - 1]
+
+
+def test_everything_is_counted_from_an_address_on() -> None:
+    told: list[int] = []
+    left, right = DIVERGED
+    totals = count(compare(left, right), 90, READING, lambda totals: told.append(totals.counted_to))
+    assert totals.kinds == {PairKind.EQUAL: 10, PairKind.DIFFERENT: 25, PairKind.LEFT: 25}
+    assert (totals.first, totals.counted_to) == (100, 150)
+    many = entries(0, 2 * TELL_EVERY)
+    assert count(compare(many, many), 0, READING, silent) == HunkTotals(
+        kinds=totals.kinds.__class__({PairKind.EQUAL: 2 * TELL_EVERY}), counted_to=2 * TELL_EVERY
+    )
+
+
+def test_the_worst_of_each_part_is_drawn() -> None:
+    left = entries(0, 1_000)
+    right = [entry for entry in entries(0, 1_000) if entry.offset != 500]
+    comparison = compare(left, right)
+    cells = Minimap(comparison.extent)
+    for pair in comparison.pairs(0, 1_000, Reading()):
+        cells.add(pair)
+    drawn = cells.drawn(10)
+    assert drawn == (*[PairKind.EQUAL] * 5, PairKind.LEFT, *[PairKind.EQUAL] * 4)
+    assert cells.drawn(3 * CELLS).count(PairKind.LEFT) >= 1
+
+
+def test_what_was_not_looked_at_is_not_known() -> None:
+    cells = Minimap(Extent(100, 200))
+    cells.add(Same(100, 150, 50))
+    assert cells.drawn(4) == (PairKind.EQUAL, PairKind.EQUAL, None, None)
+    assert (cells.share(100), cells.share(150), cells.share(900)) == (0.0, 0.5, 1.0)
+
+
+def test_both_sides_alone_in_one_part_are_different() -> None:
+    assert worse(PairKind.LEFT, PairKind.RIGHT) is PairKind.DIFFERENT
+    assert worse(None, PairKind.EQUAL) is PairKind.EQUAL
+    assert worse(PairKind.UNREAD, PairKind.EQUAL) is PairKind.UNREAD
+
+
+def test_an_empty_comparison_has_an_empty_map() -> None:
+    assert Minimap(Extent(5, 5)).drawn(3) == (None, None, None)

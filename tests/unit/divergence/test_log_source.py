@@ -16,9 +16,9 @@ from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.compression import Compression
+from tests.fuzz.damage import Damage, damage
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run
-from tests.unit.topic_backup.test_fuzz import Damage, damage
 
 READING = Reading()
 

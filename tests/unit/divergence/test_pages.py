@@ -1,4 +1,4 @@
-"""Pages forward and back: every pair once, in order, in the room there is."""
+"""Pages of a comparison and the window that holds them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.divergence.align import RecordPair
-from breakglass.services.divergence.entry import RecordEntry
-from breakglass.services.divergence.pages import PageLimits, page_before, page_from
-from breakglass.services.divergence.source import Abandoned, Reading
-from tests.unit.divergence.streams import (
-    Edited,
-    ListSource,
-    compare,
-    edited,
-    entries,
-    entry,
+from breakglass.services.divergence.align import PairKind, RecordPair
+from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange
+from breakglass.services.divergence.pages import (
+    MOST_PAIRS,
+    PageLimits,
+    Window,
+    around,
+    page_before,
+    page_from,
 )
+from breakglass.services.divergence.source import Abandoned, Reading
+from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
 
 READING = Reading()
 rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200))
@@ -81,11 +81,6 @@ def test_a_page_before_the_first_address_is_empty() -> None:
     assert page_from(comparison, 0, READING).start == 10
 
 
-def test_two_empty_logs_have_an_empty_page() -> None:
-    page = page_from(compare([], []), 0, READING)
-    assert (page.start, page.end, page.pairs) == (0, 0, ())
-
-
 def test_a_page_that_nobody_waits_for_is_given_up() -> None:
     read: list[RecordEntry] = entries(0, 100)
     steps = iter(range(30))
@@ -96,3 +91,82 @@ def test_a_page_that_nobody_waits_for_is_given_up() -> None:
 
     with pytest.raises(Abandoned):
         page_from(compare(read, read), 0, Reading(go_on=go_on))
+
+
+SMALL = PageLimits(pairs=5, bytes=10**6)
+
+
+@given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
+def test_however_it_grows_it_holds_every_pair_once(
+    made: Edited, offset: int, downward: list[bool]
+) -> None:
+    comparison = compare(made.before, made.after)
+    at = min(max(offset, comparison.extent.start), comparison.extent.end)
+    window = Window(at, at)
+    for below in downward:
+        if below:
+            window = window.below(page_from(comparison, window.end, READING, SMALL))
+        else:
+            window = window.above(page_before(comparison, window.start, READING, SMALL))
+    assert list(window.pairs) == list(comparison.pairs(window.start, window.end, READING))
+
+
+def test_it_begins_a_little_before_where_it_is_wanted() -> None:
+    comparison = compare(entries(0, 1_000), entries(0, 1_000))
+    window = around(comparison, 500, READING)
+    assert (window.start, window.end) == (480, 700)
+    assert window.pairs[window.place_of(500)].offset == 500
+
+
+@pytest.mark.parametrize(("offset", "place"), [(5_000, 999), (-3, 0), (999, 999)])
+def test_what_lies_outside_of_the_logs_leads_to_their_ends(offset: int, place: int) -> None:
+    comparison = compare(entries(0, 1_000), entries(0, 1_000))
+    window = around(comparison, offset, READING)
+    assert window.pairs[window.place_of(offset)].offset == place
+
+
+def test_it_stays_small_whichever_way_it_grows() -> None:
+    comparison = compare(entries(0, 3_000), entries(0, 3_000))
+    window = around(comparison, 1_500, READING)
+    while window.end < 3_000:
+        window = window.below(page_from(comparison, window.end, READING))
+    assert (window.start, len(window.pairs)) == (2_000, MOST_PAIRS)
+    while window.start > 0:
+        window = window.above(page_before(comparison, window.start, READING))
+    assert (window.start, window.end, len(window.pairs)) == (0, 1_000, MOST_PAIRS)
+
+
+def test_damage_that_two_pages_split_is_one() -> None:
+    damage: list[Item] = [*entries(0, 10), UnreadableRange(10, 30, "damaged"), *entries(30, 40)]
+    comparison = compare(damage, [*entries(0, 10), *entries(30, 40)])
+    window = Window(20, 20).below(page_from(comparison, 20, READING))
+    window = window.above(page_before(comparison, 20, READING))
+    (stretch,) = [pair for pair in window.pairs if pair.kind is PairKind.UNREAD]
+    assert stretch.left == UnreadableRange(10, 30, "damaged")
+
+
+@given(edited())
+def test_runs_of_differences_that_are_held_are_found(made: Edited) -> None:
+    comparison = compare(made.before, made.after)
+    window = Window().below(page_from(comparison, 0, READING))
+    kinds = [pair.kind for pair in window.pairs]
+    begins = [
+        place
+        for place in range(1, len(kinds))
+        if kinds[place] is not PairKind.EQUAL and kinds[place] is not kinds[place - 1]
+    ]
+    forward, place = [], 0
+    while (found := window.next_run(place)) is not None:
+        forward.append(found)
+        place = found
+    assert forward == begins
+    back, place = [], len(kinds)
+    while (found := window.previous_run(place)) is not None:
+        back.append(found)
+        place = found
+    assert back == begins[::-1]
+
+
+def test_two_empty_logs_have_an_empty_page() -> None:
+    page = page_from(compare([], []), 0, READING)
+    assert (page.start, page.end, page.pairs) == (0, 0, ())

@@ -15,12 +15,7 @@ from breakglass.services.doctor.checks import (
     cluster_checks,
     machine_checks,
 )
-from breakglass.services.doctor.facts import (
-    BrokerFacts,
-    ClusterFacts,
-    MachineFacts,
-    TerminalFacts,
-)
+from breakglass.services.doctor.facts import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.model import Unknown
 
 TERMINAL = TerminalFacts("xterm-256color", True, (120, 40), False, "256 or more")

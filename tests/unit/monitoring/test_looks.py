@@ -166,9 +166,7 @@ def test_a_lag_without_the_ends_of_topics_is_absent(canned: Looks) -> None:
     assert meters.BACKUP_COMMIT.name in samples
 
 
-def test_a_quorum_that_does_not_answer_is_absent_and_one_without_leader_is_0(
-    canned: Looks,
-) -> None:
+def test_a_quorum_that_does_not_answer_is_absent_and_one_without_leader_is_0(canned: Looks) -> None:
     health = canned.health
     silent = replace(health, quorum=health.quorum.again(GONE, NOW_MS))
     lost = replace(health, quorum=Figure(Quorum(None, 7, 900, ()), READ_AT_MS))

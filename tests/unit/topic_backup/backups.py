@@ -69,6 +69,13 @@ def read(topic: Path) -> list[Record]:
     return list(reading(topic).records())
 
 
+def offsets(folder: LocalFolder, number: int = 0) -> list[int]:
+    """The offsets of the records of a partition, as they were committed."""
+    manifest = read_manifest(folder)
+    held = manifest.partition(number) if manifest else None
+    return [record.offset for record in PartitionReader(folder, number, held).records()]
+
+
 def segments(topic: Path) -> list[str]:
     """The segments there are, by prefix."""
     names = sorted(path.name for path in topic.glob("segment_*_records"))

@@ -96,3 +96,23 @@ def control_record(offset: int, kind: int, coordinator_epoch: int = 3) -> Record
     """What ends a transaction: 0 abort, 1 commit."""
     key, value = struct.pack(">hh", 0, kind), struct.pack(">hi", 0, coordinator_epoch)
     return Record(offset, TimestampType.CREATE, 1_700_000_000_000, key, value)
+
+
+LYING = {
+    "nothing": b"",
+    "a number is cut": bytes(7),
+    "shorter than it says": b"\x0e" + bytes(7),
+    "2 GiB": b"\xfe\xff\xff\xff\x0f" + bytes(9),
+    "-1 bytes": b"\x01" + bytes(9),
+    "a number of more than 32 bits": b"\xff\xff\xff\xff\xff\x01" + bytes(9),
+    "an offset past the last": b"\x0c\x00\x00\xd2\x0f\x01\x01\x00",
+    "an offset before the first": b"\x0c\x00\x00\x01\x01\x01\x00",
+    "a field of -2 bytes": b"\x0c\x00\x00\x00\x03\x01\x00",
+    "a field of 63 bytes": b"\x0c\x00\x00\x00\x01\x7e\x00",
+    "-1 headers": b"\x0c\x00\x00\x00\x01\x01\x01",
+    "64 headers": b"\x0e\x00\x00\x00\x01\x01\x80\x01",
+    "a header key that is null": b"\x10\x00\x00\x00\x01\x01\x02\x01\x00",
+    "a second record": b"\x0c\x00\x00\x00\x01\x01\x00" * 2,
+    "longer than it says": b"\x0e\x00\x00\x00\x01\x01\x00\x00",
+}
+"""The payload of a batch of one record, by what is wrong with it."""

@@ -26,11 +26,7 @@ def message_set(records: Sequence[Record], magic: int) -> bytes:
 
 
 def wrapped(
-    records: Sequence[Record],
-    magic: int,
-    compression: Compression,
-    *,
-    append_ms: int | None = None,
+    records: Sequence[Record], magic: int, compression: Compression, *, append_ms: int | None = None
 ) -> bytes:
     """The *records* as one compressed message; stamped by the broker where it says when."""
     base = records[0].offset if magic == 1 else 0

@@ -14,7 +14,7 @@ from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
-from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.part import (
     Addition,
     Missing,
@@ -30,8 +30,10 @@ from breakglass.services.topic_backup.segment_index import IndexedRecord, encode
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
 from breakglass.services.topic_backup.verification import verify_files
+from tests.unit.topic_backup.backups import offsets
 
 ORDERS = TopicIdentity("orders", "cluster", UUID(int=1))
+EMPTY = Missing()
 
 
 def record(offset: int) -> Record:
@@ -55,17 +57,17 @@ def part(folder: LocalFolder, start: int, end: int, attempt: int = 0) -> Segment
     )
 
 
-def offsets(folder: LocalFolder) -> list[int]:
-    manifest = read_manifest(folder)
-    committed = manifest.partition(0) if manifest else None
-    return [one.offset for one in PartitionReader(folder, 0, committed).records()]
+def add(assembler: TopicAssembler, start: int, end: int, gap: Missing = EMPTY) -> None:
+    """Put records *start* to *end* in place, behind *gap*."""
+    new = NewSegment(part(assembler.folder, start, end), gap)
+    assembler.add([Addition(0, [new], EMPTY, end)])
 
 
 def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
     with TopicAssembler(tmp_path, ORDERS, max_segment_bytes=100) as assembler:
         folder = assembler.folder
         parts = [NewSegment(part(folder, 5, 8)), NewSegment(part(folder, 8, 12))]
-        assembler.add([Addition(0, parts, Missing(), 12)])
+        assembler.add([Addition(0, parts, EMPTY, 12)])
         assembler.commit()
     names = [entry.prefix for entry in partition_index.read(folder, 0)]
     assert names == [
@@ -76,25 +78,11 @@ def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
     assert verify_files(folder).whole
 
 
-def test_the_next_run_adds_segments(tmp_path: Path) -> None:
-    for start, end in ((0, 4), (4, 6)):
-        with TopicAssembler(tmp_path, ORDERS) as assembler:
-            assert assembler.partition(0).next_offset == (start or None)
-            assembler.add(
-                [Addition(0, [NewSegment(part(assembler.folder, start, end))], Missing(), end)]
-            )
-            assembler.commit()
-    assert offsets(LocalFolder(tmp_path)) == list(range(6))
-    assert verify_files(LocalFolder(tmp_path)).whole
-
-
 def test_small_runs_leave_one_segment(tmp_path: Path) -> None:
     for start, end in ((0, 4), (4, 6), (6, 7)):
         with TopicAssembler(tmp_path, ORDERS) as assembler:
             gap = Missing((Gap(start, start, GapReason.CONTROL),), {"control": 1})
-            assembler.add(
-                [Addition(0, [NewSegment(part(assembler.folder, start, end), gap)], Missing(), end)]
-            )
+            add(assembler, start, end, gap)
             assembler.commit()
     (segment,) = assembler.partition(0).segments
     assert (segment.count, segment.first_offset, segment.last_offset) == (7, 0, 6)
@@ -108,9 +96,7 @@ def test_small_runs_leave_one_segment(tmp_path: Path) -> None:
 def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:
     for start, end in ((0, 4), (4, 6)):
         with TopicAssembler(tmp_path, ORDERS, max_segment_bytes=200) as assembler:
-            assembler.add(
-                [Addition(0, [NewSegment(part(assembler.folder, start, end))], Missing(), end)]
-            )
+            add(assembler, start, end)
             assembler.commit()
     assert [segment.start_offset for segment in assembler.partition(0).segments] == [0, 4]
 
@@ -118,24 +104,24 @@ def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:
 def test_nothing_new_is_no_change(tmp_path: Path) -> None:
     with TopicAssembler(tmp_path, ORDERS) as assembler:
         assert assembler.changed
-        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 4))], Missing(), 4)])
+        add(assembler, 0, 4)
         assembler.commit()
     with TopicAssembler(tmp_path, ORDERS) as again:
         again.partition(0)
         assert not again.changed
-        again.add([Addition(0, [NewSegment(part(again.folder, 4, 5))], Missing(), 5)])
+        add(again, 4, 5)
         assert again.changed
 
 
 def test_what_was_put_in_place_and_not_committed_is_taken_back(tmp_path: Path) -> None:
     """By the next run its log may be another one: a topic created anew, or cut."""
     with TopicAssembler(tmp_path, ORDERS) as assembler:
-        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 4))], Missing(), 4)])
+        add(assembler, 0, 4)
         assembler.commit()
-        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 4, 9))], Missing(), 9)])
+        add(assembler, 4, 9)
     with TopicAssembler(tmp_path, ORDERS) as again:
         assert again.partition(0).next_offset == 4
-        again.add([Addition(0, [NewSegment(part(again.folder, 4, 6))], Missing(), 6)])
+        add(again, 4, 6)
         again.commit()
     assert offsets(LocalFolder(tmp_path)) == list(range(6))
     assert verify_files(LocalFolder(tmp_path)).whole
@@ -145,7 +131,7 @@ def test_a_first_run_that_was_killed_leaves_no_backup(tmp_path: Path) -> None:
     """Not even one of the original's, which have no manifest either."""
     with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
         assembler.partition(1)
-        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 4))], Missing(), 4)])
+        add(assembler, 0, 4)
     with pytest.raises(UsageError, match="holds no backup"):
         held_topics(LocalStore(tmp_path))
     anew = TopicIdentity("orders", "cluster", UUID(int=2))
@@ -172,7 +158,7 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
     history = (EpochStart(3, 0),)
     with TopicAssembler(tmp_path, ORDERS) as assembler:
         new = NewSegment(part(assembler.folder, 0, 4), epochs=history)
-        assembler.add([Addition(0, [new], Missing(), 4, 3)])
+        assembler.add([Addition(0, [new], EMPTY, 4, 3)])
         assembler.commit()
     the_original_appends(assembler.folder, 4, 7)
     for _ in range(2):
@@ -180,7 +166,7 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
             held = again.partition(0)
             assert (held.next_offset, held.end_epoch) == (7, None)
             assert held.segments[0].epochs == ()
-            again.add([Addition(0, [NewSegment(part(again.folder, 7, 9))], Missing(), 9)])
+            add(again, 7, 9)
     with TopicAssembler(tmp_path, ORDERS) as last:
         last.partition(0)
         last.commit()
@@ -194,7 +180,7 @@ def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path:
 )
 def test_a_note_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / PENDING).write_bytes(content)
-    with pytest.raises(MalformedInput, match="no note of a commit"):
+    with pytest.raises(MalformedInput):
         TopicAssembler(tmp_path, ORDERS)
 
 
@@ -210,7 +196,7 @@ def test_gaps_without_records_are_kept_with_the_last_segment(tmp_path: Path) -> 
     with TopicAssembler(tmp_path, ORDERS) as assembler:
         assembler.add([Addition(0, [], gap, 3)])
         assembler.commit()
-        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 3, 5))], Missing(), 5)])
+        add(assembler, 3, 5)
         (segment,) = assembler.commit().partitions[0].segments
     assert segment.missing == {"control": 3}
     assert segment.start_offset == 0
@@ -224,18 +210,6 @@ def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:
         TopicAssembler(tmp_path, TopicIdentity("orders", "cluster", UUID(int=2)))
     with pytest.raises(WrongCluster):
         TopicAssembler(tmp_path, TopicIdentity("orders", "another", UUID(int=1)))
-
-
-def test_a_byte_that_changed_is_found(tmp_path: Path) -> None:
-    with TopicAssembler(tmp_path, ORDERS) as assembler:
-        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 9))], Missing(), 9)])
-        (segment,) = assembler.commit().partitions[0].segments
-    path = tmp_path / records_name(segment.prefix)
-    content = bytearray(path.read_bytes())
-    content[20] ^= 1
-    path.write_bytes(content)
-    (damage,) = verify_files(LocalFolder(tmp_path)).damages
-    assert "SHA-256" in damage.reason
 
 
 def test_the_index_of_a_part_tells_its_partition() -> None:

@@ -9,7 +9,7 @@ import pytest
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.batch_log import BatchState, read_batch_log
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import batch_log_name, listing
+from breakglass.services.topic_backup.layout import batch_log_name
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.batches import decode_batches
@@ -82,11 +82,6 @@ def test_transactions_can_be_told_apart_afterwards(tmp_path: Path) -> None:
     assert held[2].coordinator_epoch == 3
 
 
-def test_the_originals_readers_pass_the_log_over() -> None:
-    assert listing([LOG]) == {}
-    assert "consumer_offsets_partition_" not in LOG
-
-
 def test_batches_that_come_again_change_nothing(tmp_path: Path) -> None:
     topic = rescue(tmp_path, TAIL)
     before = partition_of(topic)
@@ -125,7 +120,7 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
 def test_lines_that_changed_since_the_commit_are_an_error(tmp_path: Path) -> None:
     topic = rescue(tmp_path, TAIL)
     overwrite(topic / LOG, 16, b"9")
-    with pytest.raises(DamagedBackup, match="its committed lines have changed"):
+    with pytest.raises(DamagedBackup):
         rescue(tmp_path, [])
 
 

@@ -11,18 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.errors import MalformedMessage
-from breakglass.services.topic_backup.batch_header import BATCH_HEADER, read_headers
-from breakglass.services.topic_backup.batches import (
-    ControlType,
-    Marker,
-    RecordBatch,
-)
+from breakglass.services.topic_backup.batch_header import read_headers
+from breakglass.services.topic_backup.batches import ControlType, Marker, RecordBatch
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.batches import decode_batches
 from tests.unit.topic_backup.batch_bytes import (
     CONTROL,
     LOG_APPEND,
+    LYING,
     TRANSACTIONAL,
     batch,
     compress,
@@ -78,13 +75,6 @@ def test_records_are_decoded_as_they_were_encoded(
     assert one.header.compression == codec
 
 
-@codecs
-def test_large_batches_are_decompressed(codec: Compression) -> None:
-    records = [plain(0, value=bytes(300_000)), plain(1)]
-    (one,) = decoded(batch(records, compression=codec))
-    assert list(one.records) == records
-
-
 def test_snappy_is_also_read_without_framing() -> None:
     payload = bytes(cramjam.snappy.compress_raw(encoded(run(0, 3), 0)))
     (one,) = decoded(with_payload(payload, count=3, codec=Compression.SNAPPY))
@@ -101,13 +91,9 @@ def test_everything_of_the_header_is_told() -> None:
     assert (header.leader_epoch, header.count, header.size) == (7, 3, len(data))
     assert (header.producer_id, header.producer_epoch) == (4000, 9)
     assert (header.transactional, header.control, one.marker) == (True, False, None)
+    assert decoded(batch(run(0, 2)))[0].header.sequence(0) is None
     assert header.crc == int.from_bytes(data[CRC_AT : CRC_AT + 4])
     assert [header.sequence(offset) for offset in (100, 101, 102)] == [2**31 - 2, 2**31 - 1, 0]
-
-
-def test_without_a_producer_there_is_no_sequence() -> None:
-    (one,) = decoded(batch(run(0, 2)))
-    assert one.header.sequence(0) is None
 
 
 def test_under_log_append_time_every_record_has_the_time_of_the_batch() -> None:
@@ -163,9 +149,6 @@ class TestEndOfTheFetchedBytes:
         fetched = read_headers(self.TWO, ON_BROKER)
         assert (len(fetched.headers), fetched.cut_batch, fetched.cut_bytes) == (2, None, 0)
 
-    def test_no_bytes_are_no_batches(self) -> None:
-        assert decoded(b"") == []
-
 
 class TestHostile:
     @pytest.mark.parametrize("at", range(21, len(batch(run(0, 3)))))
@@ -175,58 +158,29 @@ class TestHostile:
         with pytest.raises(MalformedMessage, match=ON_BROKER):
             decoded(bytes(data))
 
-    @pytest.mark.parametrize("magic", [0, 1, 3, 255])
-    def test_other_message_formats_are_named(self, magic: int) -> None:
-        data = bytearray(batch(run(0, 3)))
-        data[16] = magic
-        with pytest.raises(MalformedMessage, match=f"message format {magic}, only 2"):
-            decoded(bytes(data))
-
-    @pytest.mark.parametrize("length", [-1, 0, 48, -(2**31)])
-    def test_a_batch_length_that_cannot_be_is_refused(self, length: int) -> None:
-        data = bytearray(batch(run(0, 3)))
-        struct.pack_into(">i", data, 8, length)
-        with pytest.raises(MalformedMessage, match=f"a batch of {length + 12} bytes"):
-            decoded(bytes(data))
-
-    @pytest.mark.parametrize("count", [-1, 4, 2**31 - 1])
-    def test_more_records_than_offsets_are_refused(self, count: int) -> None:
-        data = bytearray(batch(run(0, 3)))
-        struct.pack_into(">i", data, COUNT_AT, count)
-        with pytest.raises(MalformedMessage, match=f"{count} records over 3 offsets"):
-            decoded(bytes(data))
-
     @pytest.mark.parametrize(
-        ("payload", "count", "reason"),
+        ("at", "content"),
         [
-            (b"", 1, "1 records do not fit"),
-            (bytes(7), 1, "a number is cut"),
-            (b"\x0e" + bytes(7), 1, "has another length than it says"),
-            (b"\xfe\xff\xff\xff\x0f" + bytes(9), 1, "a record claims 2147483647 bytes"),
-            (b"\x01" + bytes(9), 1, "a record claims -1 bytes"),
-            (b"\xff\xff\xff\xff\xff\x01" + bytes(9), 1, "a number is cut or longer than 32 bits"),
-            (b"\x0c\x00\x00\xd2\x0f\x01\x01\x00", 1, "1001 offsets past its start"),
-            (b"\x0c\x00\x00\x01\x01\x01\x00", 1, "-1 offsets past its start"),
-            (b"\x0c\x00\x00\x00\x03\x01\x00", 1, "a field claims -2 bytes"),
-            (b"\x0c\x00\x00\x00\x01\x7e\x00", 1, "a field claims 63 bytes"),
-            (b"\x0c\x00\x00\x00\x01\x01\x01", 1, "a record claims -1 headers"),
-            (b"\x0e\x00\x00\x00\x01\x01\x80\x01", 1, "a record claims 64 headers"),
-            (b"\x10\x00\x00\x00\x01\x01\x02\x01\x00", 1, "a header key is null"),
-            (b"\x0c\x00\x00\x00\x01\x01\x00" * 2, 1, "bytes are left behind the last record"),
-            (b"\x0e\x00\x00\x00\x01\x01\x00\x00", 1, "has another length than it says"),
+            *((16, bytes([magic])) for magic in (0, 1, 3, 255)),
+            *((8, struct.pack(">i", length)) for length in (-1, 0, 48, -(2**31))),
+            *((COUNT_AT, struct.pack(">i", count)) for count in (-1, 4, 2**31 - 1)),
         ],
     )
-    def test_records_that_lie_about_themselves_are_refused(
-        self, payload: bytes, count: int, reason: str
+    def test_a_format_a_length_or_a_count_that_cannot_be_is_refused(
+        self, at: int, content: bytes
     ) -> None:
-        with pytest.raises(MalformedMessage, match=reason):
-            decoded(with_payload(payload, count=count))
+        data = batch(run(0, 3))
+        with pytest.raises(MalformedMessage):
+            decoded(data[:at] + content + data[at + len(content) :])
+
+    @pytest.mark.parametrize("payload", LYING.values(), ids=LYING)
+    def test_records_that_lie_about_themselves_are_refused(self, payload: bytes) -> None:
+        with pytest.raises(MalformedMessage):
+            decoded(with_payload(payload, count=1))
 
     @pytest.mark.parametrize("codec", [*list(Compression)[1:], 5, 6, 7])
     def test_garbage_in_place_of_compressed_records_is_refused(self, codec: int) -> None:
-        with pytest.raises(
-            MalformedMessage, match=r"cannot be decompressed|type [567] is not known"
-        ):
+        with pytest.raises(MalformedMessage):
             decoded(with_payload(b"no codec wrote this", count=1, codec=codec))
 
     @pytest.mark.parametrize("codec", list(Compression)[1:])
@@ -234,7 +188,7 @@ class TestHostile:
         """20 MB of zeros in less than 1: refused, with no more memory used than the limit."""
         data = with_payload(compress(codec, bytes(20_000_000)), count=1, codec=codec)
         tracemalloc.start()
-        with pytest.raises(MalformedMessage, match="decompresses to more than 1000000 bytes"):
+        with pytest.raises(MalformedMessage):
             list(decode_batches(data, ON_BROKER, max_batch_bytes=1_000_000))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -246,9 +200,5 @@ class TestHostile:
         limit = len(encoded(records, 0))
         data = batch(records, compression=codec)
         assert len(list(decode_batches(data, ON_BROKER, max_batch_bytes=limit))) == 1
-        with pytest.raises(MalformedMessage, match="decompresses to more"):
+        with pytest.raises(MalformedMessage):
             list(decode_batches(data, ON_BROKER, max_batch_bytes=limit - 1))
-
-
-def test_the_header_has_the_size_that_brokers_write() -> None:
-    assert BATCH_HEADER.size == 61

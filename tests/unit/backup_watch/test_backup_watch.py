@@ -1,0 +1,442 @@
+"""Places of backups looked at again and again, and jobs that tell how far they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.backup_watch import job as jobs
+from breakglass.services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
+from breakglass.services.backup_watch.lines import (
+    BackupPartitionLine,
+    BackupSurvey,
+    BackupsView,
+    Line,
+    PlaceLine,
+    TopicLine,
+    TopicOrder,
+    key_of,
+    lines,
+    survey,
+)
+from breakglass.services.backup_watch.live_ends import ABSENT, NO_MANIFEST, LiveEnds, read_ends
+from breakglass.services.backup_watch.location import (
+    BackupState,
+    LocationHeld,
+    read_location,
+    state_of,
+)
+from breakglass.services.backup_watch.watch import (
+    EVERY_MS,
+    BackupStanding,
+    BackupWatch,
+    WatchedLocation,
+)
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
+from breakglass.services.health.figure import Figure
+from breakglass.services.kafka.replicas.leader_ends import NO_LEADER
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lag import Behind, CaughtUpAgain
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.topic_backup import verified
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import MANIFEST
+from tests.kit.fake_cluster import FakeCluster
+from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.screens.backups.held import (
+    ENDS,
+    FAR,
+    MAIN,
+    NOW_MS,
+    CannedBackups,
+    Places,
+    every_state,
+    job,
+    seen,
+)
+from tests.unit.topic_backup.backups import as_the_originals, back_up
+from tests.unit.topic_backup.shapes import run
+
+
+def looked(watch: BackupWatch, *, now: bool = False) -> BackupStanding:
+    """What is known once every look that was begun has ended."""
+    watch.look(now=now)
+    wait_until(
+        lambda: all(place.reading_since_ms is None for place in watch.standing.places),
+        "every look to end",
+    )
+    return watch.standing
+
+
+def test_a_real_folder_is_read_topic_by_topic(tmp_path: Path) -> None:
+    back_up(tmp_path, run(0, 8))
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    (torn / MANIFEST).write_text("{")
+    verified.note(LocalFolder(tmp_path / "orders"), 1, "files", None, whole=True)
+
+    orders, unread = read_location(str(tmp_path)).topics
+
+    assert (orders.name, orders.records, orders.lost) == ("orders", 8, 0)
+    assert state_of(orders) is BackupState.VERIFIED
+    assert state_of(orders, {"orders"}) is BackupState.RUNNING
+    assert state_of(unread) is BackupState.UNREADABLE
+    assert "no JSON" in unread.unread or "Expecting" in unread.unread
+
+
+def test_a_backup_of_the_originals_is_told_apart(tmp_path: Path) -> None:
+    as_the_originals(back_up(tmp_path, run(0, 8)))
+
+    (held,) = read_location(str(tmp_path)).topics
+
+    assert state_of(held) is BackupState.BARE
+
+
+def test_every_state_has_its_word() -> None:
+    words = [state_of(topic) for topic in every_state().topics]
+
+    assert words == [
+        BackupState.BARE,
+        BackupState.DAMAGED,
+        BackupState.LOST,
+        BackupState.VERIFIED,
+        BackupState.VERIFIED,
+        BackupState.UNVERIFIED,
+        BackupState.UNREADABLE,
+    ]
+
+
+def test_what_was_read_stays_with_its_age_when_it_cannot_be_read_again() -> None:
+    places = Places({MAIN: every_state()})
+    watch = CannedBackups(places)
+    looked(watch)
+    read_at = watch.at_ms
+    places.held[MAIN] = StorageError("/backups/main: Stale file handle; check the disk.")
+    watch.at_ms += EVERY_MS
+
+    (place,) = looked(watch).places
+
+    assert len(place.topics) == 7
+    assert place.held.read_at_ms == read_at
+    assert place.held.failed == Unknown("/backups/main: Stale file handle; check the disk.")
+
+
+def test_a_place_is_not_looked_at_before_its_time() -> None:
+    places = Places({MAIN: every_state()})
+    watch = CannedBackups(places)
+    looked(watch)
+    watch.at_ms += EVERY_MS - 1
+    looked(watch)
+    assert places.reads == [MAIN]
+    looked(watch, now=True)
+    assert places.reads == [MAIN, MAIN]
+
+
+def test_a_place_that_hangs_keeps_nobody() -> None:
+    released, hanging = threading.Event(), threading.Event()
+
+    def hang() -> LocationHeld:
+        hanging.set()
+        released.wait()
+        return every_state()
+
+    places = Places({FAR: hang, MAIN: every_state()})
+    watch = CannedBackups(places)
+    try:
+        glance = watch.glance(Deadline.after(0.2))
+        wait_until(hanging.is_set, "the place to be read")
+        assert f"{FAR}: it is being read" in glance.trouble
+        watch.look(now=True)
+        assert places.reads.count(FAR) == 1
+    finally:
+        released.set()
+    wait_until(lambda: watch.standing.places[0].topics, "what the place held to be taken in")
+
+
+def test_the_glance_tells_jobs_what_is_verified_and_what_is_wrong() -> None:
+    dead = seen(job("restore", FAR), Life.DEAD)
+    watch = CannedBackups(Places({MAIN: every_state()}), [seen(job()), dead])
+
+    glance = watch.glance(Deadline.after(DEADLINE_SECONDS))
+
+    assert glance.state == "backup running, 2 of 6 verified"
+    assert glance.trouble == (
+        "clicks damaged; orders lost 12 offsets; torn unreadable; "
+        f"a restore to {FAR} died: run it again"
+    )
+
+
+def test_a_place_that_a_job_works_with_is_looked_at_unnamed(tmp_path: Path) -> None:
+    back_up(tmp_path, run(0, 8))
+    watch = BackupWatch(jobs=lambda _: [seen(job(url=str(tmp_path)))])
+
+    (place,) = looked(watch).places
+
+    assert place.url == str(tmp_path)
+    assert [topic.name for topic in place.topics] == ["orders"]
+
+
+def test_an_address_that_is_none_is_told_of() -> None:
+    watch = BackupWatch(["nfs://far/b"], jobs=lambda _: [])
+
+    (place,) = looked(watch).places
+
+    assert isinstance(place.held.value, Unknown)
+    assert "nfs://far/b" in place.held.value.reason
+
+
+STANDING = BackupStanding(
+    (WatchedLocation(MAIN, Figure(every_state(), NOW_MS)), WatchedLocation(FAR)), ()
+)
+
+
+@pytest.fixture
+def judged() -> BackupSurvey:
+    """Every state, with the ends of some topics."""
+    return survey(STANDING, ENDS)
+
+
+def names(shown: list[Line]) -> list[str]:
+    return [key[1] or key[0] for key in map(key_of, shown)]
+
+
+def test_the_worst_comes_first(judged: BackupSurvey) -> None:
+    assert names(lines(judged, BackupsView())) == [
+        MAIN, "torn", "clicks", "orders", "audit", "refunds", "orders~2", "payments", FAR,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [
+        (TopicOrder.NAME, "audit"),
+        (TopicOrder.LAG, "audit"),
+        (TopicOrder.AGE, "audit"),
+        (TopicOrder.SIZE, "payments"),
+    ],
+)
+def test_topics_are_sorted_by_a_figure(judged: BackupSurvey, order: TopicOrder, first: str) -> None:
+    assert names(lines(judged, BackupsView(order=order)))[1] == first
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("ORD", ["orders", "orders~2"]),
+        ("ord verified", ["orders~2"]),
+        ("-verified main", ["torn", "clicks", "orders", "audit"]),
+        ("far", []),
+    ],
+)
+def test_a_filter_keeps_topics_by_words(judged: BackupSurvey, words: str, kept: list[str]) -> None:
+    shown = lines(judged, BackupsView(words))
+    assert names(shown) == [MAIN, *kept, FAR]
+
+
+def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: BackupSurvey) -> None:
+    opened = lines(judged, BackupsView("payments", opened=frozenset({(MAIN, "payments")})))
+    assert [key_of(line)[2] for line in opened] == [-1, -1, 0, 1, 2, -1]
+    closed = lines(judged, BackupsView(closed=frozenset({MAIN})))
+    assert names(closed) == [MAIN, FAR]
+
+
+def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
+    shown = lines(judged, BackupsView(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
+    lag = {line.held.name: line.lag for line in shown if isinstance(line, TopicLine)}
+    assert (lag["clicks"], lag["refunds"], lag["orders~2"]) == (0, 500, 25)
+    assert lag["orders"] is None
+    assert lag["audit"] == NO_MANIFEST
+    assert lag["payments"] == Unknown("it is offline: no leader serves it")
+    assert isinstance(lag["torn"], Unknown)
+    parts = [
+        line.lag
+        for line in shown
+        if isinstance(line, BackupPartitionLine) and line.held.topic != "orders"
+    ]
+    assert parts == [0, 400, Unknown("it is offline: no leader serves it")]
+
+
+def test_of_another_cluster_or_a_topic_created_anew_there_is_no_lag() -> None:
+    (_, clicks, *_) = every_state().topics
+    assert clicks.status is not None
+    elsewhere = LiveEnds("another", ENDS.ends, ENDS.topic_ids)
+    assert isinstance(elsewhere.total_lag(clicks.status), Unknown)
+    anew = LiveEnds(ENDS.cluster_id, ENDS.ends, {})
+    assert anew.total_lag(clicks.status) == 0
+    nothing = LiveEnds(ENDS.cluster_id)
+    assert nothing.total_lag(clicks.status) == ABSENT
+
+
+def test_a_running_job_is_told_with_its_place_and_topic() -> None:
+    standing = BackupStanding(STANDING.places, (seen(job()), seen(job(), Life.DEAD)))
+    shown = lines(survey(standing, ENDS), BackupsView())
+    assert isinstance(shown[0], PlaceLine)
+    assert shown[0].jobs == 1
+    states = {line.held.name: line.state for line in shown if isinstance(line, TopicLine)}
+    assert states["payments"] == "running"
+
+
+LED, OFFLINE, HUNG, OTHER = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("orders", 2),
+    TopicPartition("clicks", 0),
+)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """orders-0 led by b1, orders-1 offline, orders-2 led by b2 that lost it; clicks beside."""
+    with FakeCluster(2) as cluster:
+        for one in (LED, OFFLINE, HUNG, OTHER):
+            cluster.story.offline(one, (1, 2))
+        for one, leader in ((LED, 1), (HUNG, 2), (OTHER, 1)):
+            led = replace(cluster.story.states[one], leader=leader)
+            cluster.story.states[one] = led
+        cluster.hold(1, LED, (0, 40)).high_watermark = 30
+        yield cluster
+
+
+def test_the_ends_of_the_named_topics_are_told(cluster: FakeCluster) -> None:
+    with closing(cluster.client()) as client:
+        told = read_ends(client, {"orders", "gone"}, Deadline.after(DEADLINE_SECONDS))
+
+    assert (told.cluster_id, told.topic_ids) == (CLUSTER_ID, {"orders": TOPIC_ID})
+    assert told.ends[LED] == 30
+    assert told.ends[OFFLINE] == NO_LEADER
+    assert isinstance(told.ends[HUNG], Unknown)
+    assert OTHER not in told.ends
+
+
+HALF = CopyProgress("orders", 50, 100, 5_000, 2.0)
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from breakglass.services.backup_watch.job import announced
+with announced("backup", "/b", Path(sys.argv[1])):
+    print("told", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def prompt_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs tell at once what they have to tell."""
+    monkeypatch.setattr(jobs, "BEAT_SECONDS", 0.01)
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / jobs.FOLDER).iterdir())
+
+
+@pytest.mark.usefixtures("prompt_beat")
+def test_a_job_is_seen_with_its_progress_and_is_gone_after_its_end(tmp_path: Path) -> None:
+    with announced("backup", "/b", tmp_path) as tell:
+        assert tell is not None
+        (begun,) = read_jobs(now_ms(), tmp_path)
+        assert (begun.job.topic, begun.job.total) == ("", 0)
+        tell(HALF)
+        wait_until(lambda: read_jobs(now_ms(), tmp_path)[0].job.done == 50, "the progress")
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        assert (seen.life, seen.job.kind, seen.job.url) == (Life.RUNNING, "backup", "/b")
+        assert (seen.job.pid, seen.job.bytes_a_second) == (os.getpid(), 2_500.0)
+    assert read_jobs(now_ms(), tmp_path) == []
+    assert files(tmp_path) == []
+
+
+def test_that_a_job_is_behind_is_seen_at_once_and_not_after_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "BEAT_SECONDS", 3_600.0)
+    with announced("backup", "/b", tmp_path) as tell:
+        assert tell is not None
+        tell.lag(Behind(7, "no leader"))
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        assert (seen.job.behind_since_ms, seen.job.behind) == (7, "no leader")
+        tell.lag(CaughtUpAgain(7, 8))
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        assert (seen.job.behind_since_ms, seen.job.behind) == (0, "")
+    tell.lag(Behind(9, "too late"))
+    assert files(tmp_path) == []
+
+
+def test_a_job_whose_process_was_killed_is_dead_and_forgotten_when_it_is_done_again(
+    tmp_path: Path,
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ELSEWHERE, tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "told\n"
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        assert (seen.life, seen.job.pid) == (Life.RUNNING, other.pid)
+        other.send_signal(signal.SIGKILL)
+    (seen,) = read_jobs(now_ms(), tmp_path)
+    assert seen.life is Life.DEAD
+    with announced("restore", "/b", tmp_path), announced("backup", "/c", tmp_path):
+        assert seen.path in [job.path for job in read_jobs(now_ms(), tmp_path)]
+    with announced("backup", "/b", tmp_path):
+        assert seen.path not in [job.path for job in read_jobs(now_ms(), tmp_path)]
+
+
+def test_a_job_that_tells_nothing_any_more_is_silent(tmp_path: Path) -> None:
+    with announced("restore", "/b", tmp_path):
+        (seen,) = read_jobs(now_ms() + SILENT_MS + 5_000, tmp_path)
+        assert seen.life is Life.SILENT
+
+
+def test_a_job_of_another_machine_is_judged_by_its_age(tmp_path: Path) -> None:
+    with announced("backup", "/b", tmp_path):
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        said = json.loads(seen.path.read_text())
+    away = seen.path.with_name("77-far.json")
+    away.write_text(json.dumps(said | {"host": "elsewhere"}))
+    assert read_jobs(said["told_at_ms"] + 1_000, tmp_path)[0].life is Life.RUNNING
+    assert read_jobs(said["told_at_ms"] + SILENT_MS + 1, tmp_path)[0].life is Life.SILENT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"schema": 2}, {"done": "x"}, {"kind": "[red]"}, {"pid": None}, {"new": 1}, {"seconds": "1"}],
+)
+def test_what_is_no_job_is_passed_over(tmp_path: Path, change: dict[str, object]) -> None:
+    with announced("backup", "/b", tmp_path):
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        said = json.loads(seen.path.read_text())
+    (tmp_path / jobs.FOLDER / "1-a.json").write_text(json.dumps(said | change))
+    (tmp_path / jobs.FOLDER / "2-b.json").write_bytes(b"\xff[1")
+    (tmp_path / jobs.FOLDER / "3-c.json").write_text("[]")
+    assert read_jobs(now_ms(), tmp_path) == []
+
+
+def test_what_died_long_ago_is_forgotten(tmp_path: Path) -> None:
+    with announced("backup", "/b", tmp_path):
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        said = json.loads(seen.path.read_text())
+    old = tmp_path / jobs.FOLDER / "1-a.json"
+    old.write_text(json.dumps(said | {"url": "/x", "told_at_ms": now_ms() - FORGET_MS - 1}))
+    with announced("backup", "/b", tmp_path):
+        assert not old.exists()
+
+
+def test_a_job_goes_on_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / jobs.FOLDER).write_text("in the way")
+    with announced("backup", "/b", tmp_path) as tell:
+        assert tell is None
+    assert read_jobs(now_ms(), tmp_path) == []

@@ -1,0 +1,313 @@
+"""The tree of a place, queries, searches and exports."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakglass.services.browse.export import export, runs
+from breakglass.services.browse.finding import WHOLE, first_at, next_match, previous_match
+from breakglass.services.browse.query import parse_query
+from breakglass.services.browse.tree import (
+    TopicContents,
+    TopicNode,
+    partitions_in,
+    topics_at,
+    total,
+)
+from breakglass.services.divergence.align import Alone, Comparison
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.backup_source import BackupSource
+from breakglass.services.divergence.entry import (
+    RecordEntry,
+    UnreadableRange,
+    content_of,
+    headers_of,
+)
+from breakglass.services.divergence.source import Abandoned, Reading
+from breakglass.services.errors import MalformedInput, UsageError
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import TimestampType
+from breakglass.services.topic_backup.segment_index import IndexedRecord, encode_entry
+from tests.kit.work import calls_of
+from tests.unit.divergence.streams import TIME, ListSource, entries, entry
+from tests.unit.topic_backup.backups import as_the_originals, back_up, read, segments
+from tests.unit.topic_backup.shapes import plain, run
+
+GIGA = 2**30
+
+
+def held(topic: Path) -> TopicContents:
+    return partitions_in(TopicNode(str(topic.parent), topic.name))
+
+
+def test_a_place_has_its_topics(tmp_path: Path) -> None:
+    back_up(tmp_path, run(0, 1))
+    back_up(tmp_path, run(0, 1), identity=TopicIdentity("clicks"))
+    assert [topic.folder for topic in topics_at(str(tmp_path))] == ["clicks", "orders"]
+    with pytest.raises(UsageError):
+        topics_at(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["ours", "the originals"])
+def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) -> None:
+    topic = back_up(tmp_path, run(0, 100), max_segment_bytes=1_000)
+    if bare:
+        as_the_originals(topic)
+    found = held(topic)
+    (partition,) = found.partitions
+    assert (partition.first_offset, partition.last_offset, partition.records) == (0, 99, 100)
+    assert partition.address == f"backup:{tmp_path}/orders/0"
+    assert len(partition.segments) == len(segments(topic))
+    assert partition.bytes == sum(path.stat().st_size for path in topic.glob("*_records"))
+    assert (found.commit, partition.lost) == (
+        (None, Unknown("without a manifest nobody noted it")) if bare else (1, 0)
+    )
+
+
+def test_without_an_index_figures_are_unknown_with_the_reason(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 10)))
+    for path in topic.glob("*_index"):
+        path.unlink()
+    (partition,) = held(topic).partitions
+    assert isinstance(partition.records, Unknown)
+    assert "reindex" in partition.records.reason
+
+
+def test_what_is_not_committed_or_gone_is_told(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 100), max_segment_bytes=1_000)
+    first, *_ = segments(topic)
+    (topic / records_name(first)).unlink()
+    stray = segment_prefix(0, 5_000)
+    (topic / records_name(stray)).write_bytes(b"\x01")
+    (partition,) = held(topic).partitions
+    notes = {segment.prefix: segment.note for segment in partition.segments}
+    assert (notes[first], notes[stray], partition.gone) == ("gone", "not committed", 1)
+
+
+def test_a_manifest_that_is_none_is_an_error_of_its_topic(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 1))
+    (topic / "breakglass_manifest.json").write_text("{")
+    with pytest.raises(MalformedInput):
+        held(topic)
+
+
+def test_a_hundred_gigabytes_are_looked_up_at_once(tmp_path: Path) -> None:
+    topic = tmp_path / "huge"
+    topic.mkdir()
+    for number in range(100):
+        start = number * 1_000_000
+        prefix = segment_prefix(0, start)
+        with (topic / records_name(prefix)).open("wb") as file:
+            file.write(b"\x01")
+            file.truncate(GIGA)
+        with (topic / segment_index_name(prefix)).open("wb") as file:
+            file.write(b"\x01" + encode_entry(IndexedRecord(start, 1, 1_000)))
+            file.truncate(1 + 24 * 1_000_000)
+            file.seek(1 + 24 * 999_999)
+            file.write(encode_entry(IndexedRecord(start + 999_999, GIGA - 1_000, 1_000)))
+    assert calls_of(lambda: held(topic)) < 100_000, "of a hundred million records"
+    (partition,) = held(topic).partitions
+    assert partition.bytes == 100 * GIGA
+    assert (partition.records, partition.last_offset) == (100_000_000, 99_999_999)
+
+
+def test_a_sum_with_an_unknown_in_it_is_unknown() -> None:
+    assert total([1, None, 2]) == 3
+    assert total([1, Unknown("why")]) == Unknown("why")
+
+
+VALUE = b'{"user": {"id": 17, "names": ["Ann", "B"]}, "ok": true, "note": "card declined"}'
+RECORD = RecordEntry(
+    1_200,
+    None,
+    TimestampType.CREATE,
+    1_769_860_800_000,
+    content_of(b"u-17", 2**31),
+    content_of(VALUE, 2**31),
+    headers_of(((b"trace", b"abc"), (b"trace", None)), WHOLE),
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "declined",
+        "u-17",
+        "key:-17",
+        "key=u-17",
+        '"value:card declined"',
+        "header:trace",
+        "header:trace=abc",
+        "json:user.id=17",
+        "json:$.user.names[1]=B",
+        "json:user.names[0]",
+        "json:ok=true",
+        "offset:1,200",
+        "time:2026-01-31T12:00",
+        "time:2026-01-31T13:00+01:00",
+        "time:1769860800000",
+        "-key:x declined",
+        "-header:other",
+    ],
+)
+def test_a_record_is_found_by(text: str) -> None:
+    assert parse_query(text).fits(RECORD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nowhere",
+        "key=u-1",
+        "value:u-17",
+        "header:trace=x",
+        "header:other",
+        "json:user.id=18",
+        "json:user.names[2]",
+        "json:user[0]",
+        "json:note.x",
+        "offset:1201",
+        "time:2026-01-31T12:00:01",
+        "-declined",
+        "declined nowhere",
+    ],
+)
+def test_a_record_is_not_found_by(text: str) -> None:
+    assert not parse_query(text).fits(RECORD)
+
+
+def test_nulls_and_what_is_no_json_fit_nothing() -> None:
+    empty = entry(3, None)._replace(key=None, timestamp=None)
+    for text in ("x", "key:x", "key=x", "value:x", "json:a", "header:x", "time:0"):
+        assert not parse_query(text).fits(empty)
+    assert not parse_query("json:a").fits(entry(3, b"[" * 200_000))
+
+
+@pytest.mark.parametrize("text", ["", '"open', "offset:x", "time:yesterday", "json:=3", "json:a[x"])
+def test_what_is_no_query_says_why(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_query(text)
+
+
+READING = Reading()
+
+
+def unheard(_: int) -> None:
+    """Nobody listens."""
+
+
+@given(
+    st.sets(st.integers(0, 299), max_size=5),
+    st.sets(st.integers(0, 299), max_size=60),
+    st.integers(-1, 301),
+)
+def test_exactly_the_next_and_the_previous_are_found(
+    wanted: set[int], gone: set[int], at: int
+) -> None:
+    items = [entry(number, b"wanted" if number in wanted else b"v") for number in range(300)]
+    source = ListSource([item for item in items if item.offset not in gone])
+    comparison, query = Alone(source), parse_query("value:wanted")
+    there = wanted - gone
+    after = next_match(comparison, query, at, READING, unheard)
+    before = previous_match(comparison, query, at, READING, unheard)
+    assert after == min((number for number in there if number > at), default=None)
+    assert before == max((number for number in there if number < at), default=None)
+
+
+def test_either_side_can_have_it() -> None:
+    left, right = entries(0, 10), [*entries(0, 5), entry(5, b"wanted"), *entries(6, 10)]
+    comparison = Comparison(ListSource(left), ListSource(right, "b2"))
+    assert next_match(comparison, parse_query("wanted"), 0, READING, unheard) == 5
+
+
+def test_a_search_tells_how_far_it_is_and_can_be_ended() -> None:
+    told: list[int] = []
+    comparison = Alone(ListSource(entries(0, 2_000)))
+    assert next_match(comparison, parse_query("nowhere"), 0, READING, told.append) is None
+    assert told == sorted(told)
+    assert len(told) > 5
+
+    def abandon() -> None:
+        raise Abandoned
+
+    with pytest.raises(Abandoned):
+        previous_match(comparison, parse_query("x"), 900, Reading(go_on=abandon), unheard)
+
+
+def test_a_moment_is_found_by_halves() -> None:
+    source = ListSource([*entries(0, 50), UnreadableRange(50, 60, "why"), *entries(60, 100)])
+    for offset in (0, 1, 49, 61, 99):
+        assert first_at(source, TIME + offset, READING) == offset
+    # What cannot be read may hold it.
+    assert first_at(source, TIME + 60, READING) == 50
+    assert first_at(source, 0, READING) == 0
+    assert first_at(source, TIME + 1_000, READING) == 100
+    assert len(source.asked) < 80
+
+
+def test_records_without_a_time_are_passed_over() -> None:
+    items: list[RecordEntry | UnreadableRange] = [
+        one._replace(timestamp=None) for one in entries(0, 10)
+    ]
+    source = ListSource([*items, *entries(10, 20)])
+    assert first_at(source, TIME + 15, READING) == 15
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> BackupSource:
+    """Records 0 to 9; the value of 5 is large, that of 6 no text, and 6 has odd headers."""
+    records = list(run(0, 10))
+    records[5] = plain(5, value=b"x" * 100_000)
+    odd = ((b"h", None), (b"h", b""))
+    records[6] = plain(6, value=b"\xff\x00", key=None)._replace(headers=odd)
+    return open_backup("x", LocalFolder(back_up(tmp_path / "b", records)), 0)
+
+
+def test_json_lines_hold_records_whole_for_their_owner_alone(
+    source: BackupSource, tmp_path: Path
+) -> None:
+    to = tmp_path / "marked.jsonl"
+    assert export(source, ORDERS, {6, 5, 1}, to, READING) == 3
+    one, large, odd = map(json.loads, to.read_text().splitlines())
+    assert (one["offset"], one["key"], one["bytes"]) == (1, "key", "utf8")
+    assert large["value"] == "x" * 100_000
+    assert (odd["bytes"], odd["key"]) == ("base64", None)
+    assert base64.b64decode(odd["value"]) == b"\xff\x00"
+    assert stat.S_IMODE(to.stat().st_mode) == 0o600
+
+
+def test_a_folder_becomes_a_backup_of_exactly_those_records(
+    source: BackupSource, tmp_path: Path
+) -> None:
+    assert export(source, ORDERS, {5, 6}, tmp_path / "kept", READING) == 2
+    held = read(tmp_path / "kept" / "orders")
+    assert [(record.offset, len(record.value or b""), record.headers) for record in held] == [
+        (5, 100_000, ()),
+        (6, 2, ((b"h", None), (b"h", b""))),
+    ]
+
+
+def test_what_is_there_is_never_written_over(source: BackupSource, tmp_path: Path) -> None:
+    to = tmp_path / "there.jsonl"
+    to.write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        export(source, ORDERS, {1}, to, READING)
+    assert to.read_text() == "mine"
+
+
+def test_neighbours_are_read_together() -> None:
+    assert list(runs({3, 1, 2, 7, 9, 8})) == [(1, 4), (7, 10)]
+    assert list(runs(set())) == []

@@ -1,0 +1,363 @@
+"""What a restore keeps, declares, puts back and proves, and where it goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from breakglass.services.errors import PipelineError
+from breakglass.services.model import EpochHistory, EpochRange, Unknown
+from breakglass.services.pipeline.restore.offset_map import (
+    Announced,
+    CommittedRun,
+    OffsetLog,
+    OffsetMap,
+    read_log,
+    runs_of,
+)
+from breakglass.services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
+from breakglass.services.pipeline.restore.proof import unowned_spans
+from breakglass.services.pipeline.restore.tail import (
+    ABORTED,
+    THERE,
+    TWICE,
+    UNDECIDED,
+    ElectedLog,
+    Fates,
+    TailChoice,
+    TailRecord,
+    content,
+    epochs_of,
+    fates_of,
+)
+from breakglass.services.pipeline.restore.task import (
+    LOG_APPEND_TIME,
+    WITHOUT_TIMESTAMP,
+    as_restored,
+    declared_of,
+)
+from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
+from breakglass.services.topic_backup.batch_log import BatchState
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.topic_writer import TopicWriter
+
+
+def test_settings_are_opened_and_put_back() -> None:
+    saved = {"retention.ms": "1000", "segment.bytes": "5", "message.format.version": "2.0"}
+    assert during(saved) == {"segment.bytes": "5", **OPEN}
+    back, defaults = afterwards(saved)
+    assert back == {"retention.ms": "1000"}
+    assert set(defaults) == OPEN.keys() - {"retention.ms"}
+
+
+def segment(max_timestamp: int) -> SegmentSummary:
+    return SegmentSummary("s", 0, 100, "", count=3, max_timestamp=max_timestamp)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expired"),
+    [
+        ({"retention.ms": "400"}, 6),
+        ({"retention.ms": "-1"}, 0),
+        ({"retention.ms": "400", "cleanup.policy": "compact"}, 0),
+        ({"retention.ms": "-1", "retention.bytes": "100"}, 9),
+        ({"retention.ms": "-1", "retention.bytes": "150"}, 6),
+        ({"retention.ms": "700", "retention.bytes": "250"}, 3),
+    ],
+)
+def test_records_too_old_or_too_many_expire_at_once(settings: dict[str, str], expired: int) -> None:
+    """From the oldest on: what lies behind a segment that stays, stays."""
+    segments = [segment(at) for at in (10, 500, 900, 100)]
+    assert expired_at_once(settings, segments, 1000) == expired
+
+
+FIRST, SECOND = CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "partition-0.jsonl"
+
+
+@pytest.fixture
+def log(path: Path) -> OffsetLog:
+    """One transaction of it was confirmed."""
+    log = OffsetLog(path)
+    log.confirm(log.announce([FIRST]))
+    return log
+
+
+def never(_: Announced) -> bool:
+    raise AssertionError("the topic needs no look")
+
+
+def test_only_what_was_confirmed_counts(path: Path, log: OffsetLog) -> None:
+    log.announce([SECOND])
+    told = read_log(path)
+    assert told.runs == [FIRST]
+    assert [announced.runs for announced in told.open] == [(SECOND,)]
+
+
+def test_a_line_torn_by_a_kill_counts_for_nothing_and_spoils_nothing(
+    path: Path, log: OffsetLog
+) -> None:
+    with path.open("ab") as file:
+        file.write(b'{"id": "x", "runs": [{"first')
+    assert read_log(path).open == ()
+    log.confirm(log.announce([SECOND]))
+    assert read_log(path).runs == [FIRST, SECOND]
+    assert read_log(path.with_name("none")).runs == []
+
+
+def test_the_clusters_own_word_settles_the_last_transaction(log: OffsetLog) -> None:
+    log.announce([SECOND])
+    assert log.settle(10, never) == 10
+
+
+@pytest.mark.parametrize("told", [5, None])
+@pytest.mark.parametrize(("committed", "next_offset"), [(True, 10), (False, 5)])
+def test_a_look_at_the_topic_settles_what_the_cluster_may_have_forgotten_of_the_group(
+    log: OffsetLog, *, told: int | None, committed: bool, next_offset: int
+) -> None:
+    """Its coordinator was killed, perhaps between the records' end of a transaction and its own."""
+    log.announce([SECOND])
+    assert (
+        log.settle(told, lambda announced: committed and announced.runs == (SECOND,)) == next_offset
+    )
+
+
+def test_what_was_confirmed_and_can_be_read_stays_though_the_group_has_forgotten_it(
+    log: OffsetLog,
+) -> None:
+    log.confirm(log.announce([SECOND]))
+    assert log.settle(5, lambda announced: announced.runs == (SECOND,)) == 10
+    with pytest.raises(PipelineError, match="--progress"):
+        log.settle(5, lambda _: False)
+
+
+def test_of_two_attempts_at_the_same_records_the_topic_tells_the_true_one(
+    path: Path, log: OffsetLog
+) -> None:
+    """An attempt that was fenced may still announce what it never commits."""
+    fenced, true = CommittedRun(5, 10, 14, 2), CommittedRun(5, 10, 17, 2)
+    log.announce([true])
+    log.announce([fenced])
+    assert log.settle(10, lambda announced: announced.runs == (true,)) == 10
+    assert read_log(path).runs == [FIRST, true]
+    assert read_log(path).open == ()
+
+
+@pytest.mark.parametrize("reached", [7, 12])
+def test_a_log_that_contradicts_the_cluster_is_an_error(log: OffsetLog, reached: int) -> None:
+    with pytest.raises(PipelineError, match="--progress"):
+        log.settle(reached, never)
+
+
+def test_records_between_those_of_others_are_told_as_they_lie() -> None:
+    assert runs_of([0, 1, 4, 5], [10, 11, 13, 14]) == [
+        CommittedRun(0, 2, 10, 2),
+        CommittedRun(4, 6, 13, 2),
+    ]
+    assert runs_of([7], [3]) == [CommittedRun(7, 8, 3, 1)]
+    with pytest.raises(ValueError, match="11 follows 12"):
+        runs_of([0, 1], [12, 11])
+
+
+OLD = (0, 1, 4, 5, 9)
+RUNS = [CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)]
+"""Three records became 10 to 12, a marker took 13, two became 14 and 15."""
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> list[StoredSegment]:
+    with TopicWriter(tmp_path, TopicIdentity("t"), max_segment_bytes=60) as writer:
+        for offset in OLD:
+            record = Record(offset, TimestampType.CREATE, 0, b"k", b"v")
+            writer.partition(0).append(record)
+        manifest = writer.commit()
+    return stored_segments(LocalFolder(tmp_path / "t"), manifest.partitions[0].segments)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(0, 10), (1, 11), (2, 12), (4, 12), (5, 14), (6, 15), (9, 15), (10, 16), (99, 16)],
+)
+def test_a_group_goes_on_at_the_first_record_from_its_offset_on(
+    stored: list[StoredSegment], old: int, new: int
+) -> None:
+    assert OffsetMap(RUNS, stored).new_of(old) == new
+
+
+def test_new_offsets_lead_back(stored: list[StoredSegment]) -> None:
+    news = np.array([3, 10, 11, 12, 13, 14, 15, 16, 40])
+    olds = OffsetMap(RUNS, stored).old_of(news)
+    assert olds.tolist() == [-1, 0, 1, 4, -1, 5, 9, -1, -1]
+
+
+def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -> None:
+    expected = OffsetMap(RUNS, stored, ((0, 2), (5, 9))).expected(1, 100)
+    assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
+
+
+def test_a_partition_without_records_ends_where_the_topic_does(stored: list[StoredSegment]) -> None:
+    assert OffsetMap((), (), (), 7).new_of(500) == 7
+
+
+WRITTEN = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]
+"""Offsets 0 to 2 and 4 to 5; the markers are at 3 and 6."""
+SHIFTED = [CommittedRun(0, 3, 2, 3), CommittedRun(3, 5, 9, 2)]
+"""Offsets 2 to 4 and 9 to 10."""
+
+
+@pytest.mark.parametrize(
+    ("runs", "start", "end", "expected"),
+    [
+        ([], 0, 0, []),
+        ([], 5, 5, []),
+        ([], 0, 4, [(0, 4)]),
+        (WRITTEN, 0, 7, []),
+        (WRITTEN, 0, 8, [(6, 8)]),
+        (SHIFTED, 0, 12, [(0, 2), (5, 9)]),
+        (SHIFTED, 6, 12, [(6, 9)]),
+        (list(reversed(SHIFTED)), 0, 12, [(0, 2), (5, 9)]),
+    ],
+)
+def test_one_offset_behind_a_transaction_is_its_marker(
+    runs: list[CommittedRun], start: int, end: int, expected: list[tuple[int, int]]
+) -> None:
+    assert list(unowned_spans(runs, start, end, transactional=True)) == expected
+
+
+def test_without_transactions_there_are_no_markers() -> None:
+    assert list(unowned_spans(WRITTEN, 0, 7, transactional=False)) == [(3, 4), (6, 7)]
+
+
+def test_one_offset_before_the_first_record_is_no_marker() -> None:
+    assert list(unowned_spans([CommittedRun(0, 3, 1, 3)], 0, 5, transactional=True)) == [(0, 1)]
+
+
+PLAIN = Record(
+    3, TimestampType.CREATE, 5, b"k", None, ((b"", b""), (b"a\x00", None), (b"\xff", b"1"))
+)
+BEFORE_1970 = PLAIN._replace(timestamp=-5)
+STAMPLESS = PLAIN._replace(timestamp_type=TimestampType.NONE, timestamp=None)
+NULL_STAMP = PLAIN._replace(timestamp_type=TimestampType.CREATE_NULL, timestamp=None)
+APPENDED = PLAIN._replace(timestamp_type=TimestampType.LOG_APPEND)
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (PLAIN, {}),
+        (BEFORE_1970, {}),
+        (STAMPLESS, {WITHOUT_TIMESTAMP: 1}),
+        (NULL_STAMP, {WITHOUT_TIMESTAMP: 1}),
+        (APPENDED, {LOG_APPEND_TIME: 1}),
+    ],
+)
+def test_b9_what_cannot_be_kept_is_declared_and_nothing_else(
+    record: Record, what: dict[str, int]
+) -> None:
+    assert declared_of(np.array([record.timestamp_type])) == what
+    assert (as_restored(record) == record) == (what == {})
+
+
+ELECTED = EpochHistory((EpochRange(0, 0, 10), EpochRange(2, 10, 30)), 0)
+"""Cut at 10 by an election: what epoch 1 wrote from there on is gone."""
+
+
+def lacking(log: ElectedLog, offsets: list[int], epochs: list[int]) -> list[int]:
+    found = log.lacks(np.array(offsets), np.array(epochs))
+    return [offsets[int(number)] for number in found]
+
+
+def test_a_record_of_another_epoch_is_not_in_the_log() -> None:
+    offsets, epochs = [3, 8, 9, 10, 12, 40], [0, 0, 0, 1, 2, 2]
+    assert lacking(ElectedLog(5, ELECTED), offsets, epochs) == [10, 40]
+
+
+def test_where_epochs_are_not_known_content_has_to_tell() -> None:
+    assert lacking(ElectedLog(5, ELECTED), [3, 8, 12], [-1, -1, -1]) == [8, 12]
+    assert lacking(ElectedLog(5, Unknown("no answer")), [3, 8], [0, 0]) == [8]
+
+
+def test_epochs_are_those_of_each_segment_alone() -> None:
+    """A history that does not go back to a segment's start tells nothing of what is before."""
+    part = PartitionSummary(
+        0,
+        30,
+        (
+            SegmentSummary("a", 0, 1, "", 10, 0, 9, epochs=(EpochStart(0, 0), EpochStart(1, 5))),
+            SegmentSummary("b", 10, 1, "", 10, 10, 19),
+            SegmentSummary("c", 20, 1, "", 10, 20, 29, epochs=(EpochStart(4, 25),)),
+        ),
+    )
+    offsets = np.array([0, 4, 5, 9, 10, 19, 20, 24, 25, 29, 30])
+    assert epochs_of(part, offsets).tolist() == [0, 0, 1, 1, -1, -1, -1, -1, 4, 4, -1]
+
+
+def test_content_is_the_same_wherever_a_record_is_put_back() -> None:
+    appended = Record(1, TimestampType.LOG_APPEND, 5, b"k", b"v", ((b"h", None),))
+    back = appended._replace(offset=70, timestamp_type=TimestampType.CREATE)
+    assert content(appended) == content(back)
+    for other in (
+        back._replace(timestamp=6),
+        back._replace(key=b""),
+        back._replace(value=None),
+        back._replace(headers=()),
+    ):
+        assert content(other) != content(back)
+
+
+def candidate(offset: int, text: bytes | None = None) -> TailRecord:
+    return TailRecord(offset, text or b"%d" % offset)
+
+
+def test_what_is_there_already_is_put_back_as_often_as_it_lacks() -> None:
+    choice = TailChoice(Counter({b"x": 1, b"4": 1}))
+    stored = [candidate(0, b"x"), candidate(1, b"x"), *map(candidate, range(2, 6))]
+    assert choice.choose(stored, Fates()) == ((1, 4), (5, 6))
+    assert choice.left_out == {THERE: 2}
+
+
+def test_a_record_of_two_replicas_is_put_back_once_and_a_fork_twice() -> None:
+    choice = TailChoice(Counter())
+    assert choice.choose([candidate(5), candidate(6)], Fates()) == ((5, 7),)
+    assert choice.choose([candidate(5), candidate(6, b"fork")], Fates()) == ((6, 7),)
+    assert choice.left_out == {TWICE: 1}
+
+
+def state(base: int, last: int, producer: int = 7, marker: str | None = None) -> BatchState:
+    return BatchState(base, last, 0, 1, 0, 0, producer, 0, 0, True, marker, None)
+
+
+def test_only_committed_transactions_are_put_back() -> None:
+    fates = fates_of(
+        [
+            state(0, 1),
+            state(2, 3, producer=8),
+            state(4, 4, marker="commit"),
+            state(5, 6),
+            state(7, 7, marker="abort"),
+            state(8, 9),
+        ]
+    )
+    choice = TailChoice(Counter())
+    assert choice.choose(map(candidate, range(10)), fates) == ((0, 2), (4, 5), (7, 8))
+    assert choice.left_out == {UNDECIDED: 4, ABORTED: 2}
+
+
+@pytest.mark.parametrize("offset", [0, 4, 7])
+def test_records_outside_transactions_have_no_fate(offset: int) -> None:
+    assert Fates(((1, 3),), ((5, 7),)).of(offset) is None
+
+
+def test_nothing_restored_maps_to_the_beginning(stored: list[StoredSegment]) -> None:
+    empty = OffsetMap([], stored)
+    assert (empty.start, empty.end, empty.new_of(7)) == (0, 0, 0)

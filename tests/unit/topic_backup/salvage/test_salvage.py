@@ -1,0 +1,176 @@
+"""Damaged segments: every record that is given was written, and what is missing is told."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from breakglass.console.backup import app
+from breakglass.services.divergence.backup_opening import open_backup
+from breakglass.services.divergence.entry import RecordEntry
+from breakglass.services.divergence.source import Reading
+from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
+from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.folder_contents import read_held
+from breakglass.services.topic_backup.mending import mend
+from breakglass.services.topic_backup.reader import PartitionReader
+from breakglass.services.topic_backup.record import Record
+from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.verification import verify_files
+from tests.unit.topic_backup.backups import (
+    FIRST,
+    INDEX,
+    RECORDS,
+    as_the_originals,
+    back_up,
+    manifest_of,
+    overwrite,
+    read,
+)
+from tests.unit.topic_backup.shapes import log, run
+
+RESUMED = Path(__file__).parents[3] / "golden" / "topic_backup_resumed"
+CASES = sorted(path.stem for path in (RESUMED / "expected").glob("*.json"))
+STRAY = "the beginning of the record behind it"
+DOUBLE = "the record before it once more"
+
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def topic_of(case: str) -> Path:
+    return RESUMED / case / "orders"
+
+
+WRITTEN = read(topic_of("whole"))
+
+
+@every_case
+def test_every_record_is_read_after_a_kill_and_a_resume_of_the_original(case: str) -> None:
+    reader = PartitionReader(LocalFolder(topic_of(case)), 0, None)
+    assert list(reader.records()) == WRITTEN
+    assert reader.salvaged
+    assert not reader.damages
+    assert all(STRAY in out.reason or DOUBLE in out.reason for out in reader.left_out)
+
+
+@every_case
+def test_verify_restore_diff_and_the_browser_read_the_same_records(case: str) -> None:
+    folder = LocalFolder(topic_of(case))
+    verified = verify_files(folder)
+    assert (verified.whole, verified.records) == (False, 10)
+    held = read_held(folder, "orders")
+    stored = stored_segments(folder, held.partitions[0].segments)
+    offsets = [int(offset) for each in runs_between(stored, 0, 100) for offset in each.offsets]
+    assert (offsets, held.lost, held.salvaged) == (list(range(10)), (), True)
+    source = open_backup("backup:x/orders/0", folder, 0)
+    items = list(source.read(0, 100, Reading()))
+    assert [item.offset for item in items if isinstance(item, RecordEntry)] == list(range(10))
+
+
+@every_case
+def test_reindex_to_another_folder_writes_a_mended_copy_and_changes_nothing(
+    case: str, tmp_path: Path
+) -> None:
+    topic = tmp_path / "damaged" / "orders"
+    shutil.copytree(topic_of(case), topic)
+    before = {one.name: one.read_bytes() for one in topic.iterdir()}
+    result = CliRunner().invoke(app, ["reindex", str(topic), "--out", str(tmp_path / "mended")])
+    assert result.exit_code == 1
+    assert {one.name: one.read_bytes() for one in topic.iterdir()} == before
+    mended = tmp_path / "mended" / "orders"
+    assert (mended / RECORDS).read_bytes() == (topic_of("whole") / RECORDS).read_bytes()
+    assert (mended / INDEX).read_bytes() == (topic_of("whole") / INDEX).read_bytes()
+    assert verify_files(LocalFolder(mended)).whole
+
+
+def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
+    topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
+    (topic / "segment_partition_000_from_offset_0000000004_records").unlink()
+    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b")
+    assert (mended.records, mended.salvaged) == (8, True)
+    (segment,) = manifest_of(tmp_path / "b" / "orders").partitions[0].segments
+    assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, GapReason.LOST)]
+
+
+def found(topic: Path) -> list[Record]:
+    pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
+    return [piece.placed.record for piece in pieces if isinstance(piece, FoundRecord)]
+
+
+@st.composite
+def change(draw: st.DrawFn) -> tuple[str, int, int, bytes]:
+    kind = draw(st.sampled_from(["cut", "insert", "double"]))
+    size = draw(st.integers(1, 60))
+    inserted = draw(st.one_of(st.just(bytes(size)), st.binary(min_size=size, max_size=size)))
+    return kind, draw(st.integers(1, 400)), size, inserted
+
+
+def changed(content: bytes, how: tuple[str, int, int, bytes]) -> bytes:
+    kind, at, size, inserted = how
+    at = 1 + at % max(len(content) - 1, 1)
+    if kind == "cut":
+        return content[:at] + content[at + size :]
+    return content[:at] + (inserted if kind == "insert" else content[at : at + size]) + content[at:]
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(records=log(min_size=1), how=change(), of=st.sampled_from([RECORDS, INDEX]))
+def test_cut_inserted_and_doubled_bytes_never_make_a_record_that_was_not_written(
+    records: list[Record],
+    how: tuple[str, int, int, bytes],
+    of: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    topic = as_the_originals(back_up(tmp_path_factory.mktemp("b"), records))
+    (topic / of).write_bytes(changed((topic / of).read_bytes(), how))
+    read = found(topic)
+    assert [record for record in records if record in read] == read
+
+
+@pytest.mark.parametrize("position", range(1, 401, 19))
+def test_most_records_are_found_again_behind_inserted_and_cut_bytes(
+    tmp_path: Path, position: int
+) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 10)))
+    whole = (topic / RECORDS).read_bytes()
+    for content in (
+        whole[:position] + b"\x7fstray bytes" + whole[position:],
+        whole[:position] + whole[position + 11 :],
+    ):
+        (topic / RECORDS).write_bytes(content)
+        assert len(found(topic)) >= 7
+
+
+def test_a_stretch_says_how_it_was_proved(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 10)))
+    whole = (topic / RECORDS).read_bytes()
+    (topic / RECORDS).write_bytes(whole[:200] + b"stray" + whole[200:])
+    reader = PartitionReader(LocalFolder(topic), 0, None)
+    list(reader.records())
+    told = list(map(str, reader.stretches))
+    assert told[0].startswith("offsets 0..3, 4 records: ")
+    assert len(told) == 2
+    (gap,) = reader.damages
+    assert gap.size > 0
+    assert gap.offsets
+
+
+def test_without_an_index_records_are_walked_and_resumed_behind_stray_bytes(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 20)))
+    (topic / INDEX).unlink()
+    overwrite(topic / RECORDS, 1 + 40 * 7 + 8, b"\x09")
+    reader = PartitionReader(LocalFolder(topic), 0, None)
+    # Nothing proves where the record before the damage ends.
+    assert list(reader.records()) == [*run(0, 6), *run(8, 20)]
+    assert [damage.offsets for damage in reader.damages] == ["6..7"]

@@ -1,0 +1,396 @@
+"""Stores: keys, compressed and encrypted objects, folders in which nothing is changed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
+from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
+from breakglass.services.topic_backup.store.blobs import Blobs
+from breakglass.services.topic_backup.store.compressed import FRAME_BYTES, Compressed
+from breakglass.services.topic_backup.store.form import StoredForm, form_of
+from breakglass.services.topic_backup.store.key import KEY_BYTES, Key, read_key
+from breakglass.services.topic_backup.store.local_blobs import LocalBlobs, range_file
+from breakglass.services.topic_backup.store.runs_folder import (
+    KEPT_MANIFESTS,
+    RunsFolder,
+    last_manifest,
+    stale,
+    version_name,
+)
+from breakglass.services.topic_backup.store.sealed import CHUNK_BYTES, HEADER, TAG_BYTES, Sealed
+from breakglass.services.topic_backup.store.store import Store
+from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from tests.unit.topic_backup.store.stores import (
+    BOTH,
+    COMPRESSED,
+    ENCRYPTED,
+    KEY,
+    OTHER_KEY,
+    PLAIN,
+    in_memory,
+    on_disk,
+    runs_folder,
+)
+
+CONTENT = bytes(range(KEY_BYTES))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        CONTENT,
+        CONTENT.hex().encode() + b"\n",
+        CONTENT.hex().upper().encode(),
+        base64.b64encode(CONTENT),
+    ],
+)
+def test_a_key_is_read_as_it_is_or_in_hex_or_in_base64(written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(written)
+    assert read_key(str(tmp_path / "key")).id == Key(CONTENT).id
+
+
+def test_a_key_is_read_from_the_environment_by_its_name() -> None:
+    assert read_key("env:BACKUP_KEY", {"BACKUP_KEY": CONTENT.hex()}).id == Key(CONTENT).id
+
+
+@pytest.mark.parametrize("written", [b"", b"password", CONTENT[1:], b"zz" * 32])
+def test_anything_else_is_refused_and_not_repeated(written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(written)
+    with pytest.raises(UsageError) as refused:
+        read_key(str(tmp_path / "key"))
+    assert not written or written.decode(errors="replace") not in str(refused.value)
+
+
+def test_a_variable_or_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        read_key("env:BACKUP_KEY", {})
+    with pytest.raises(UsageError, match="is no file"):
+        read_key(str(tmp_path / "absent"))
+
+
+def test_a_key_is_not_shown_and_goes_to_no_json() -> None:
+    key = Key(CONTENT)
+    assert f"{key} {key!r}" == "Key(***) Key(***)"
+    with pytest.raises(TypeError):
+        json.dumps({"key": key})
+
+
+def test_a_key_reaches_another_process() -> None:
+    assert pickle.loads(pickle.dumps(Key(CONTENT))).id == Key(CONTENT).id  # noqa: S301
+
+
+SEALED_CHUNK = CHUNK_BYTES + TAG_BYTES
+NAME = "run-1/records"
+
+
+def compressed(path: Path) -> Blobs:
+    return Compressed(LocalBlobs(path))
+
+
+def sealed(path: Path) -> Blobs:
+    return Sealed(LocalBlobs(path), KEY, "orders")
+
+
+def both(path: Path) -> Blobs:
+    return Compressed(sealed(path))
+
+
+def put(blobs: Blobs, content: bytes, name: str = NAME) -> None:
+    """Write *content* in pieces as odd as those of tasks."""
+    file = blobs.begin(name)
+    for at in range(0, len(content), 700_001):
+        file.write(memoryview(content)[at : at + 700_001])
+    file.close()
+
+
+def read(blobs: Blobs, name: str = NAME) -> bytes:
+    with blobs.open(name) as file:
+        return file.read()
+
+
+def content(size: int) -> bytes:
+    return random.Random(size).randbytes(size // 2) + b"x" * (size - size // 2)
+
+
+SIZES = (0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 3 * FRAME_BYTES + 12345)
+
+
+@pytest.mark.parametrize("make", [compressed, sealed, both])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_was_written_is_read(make: Callable[[Path], Blobs], size: int, tmp_path: Path) -> None:
+    blobs = make(tmp_path)
+    put(blobs, content(size))
+    assert read(blobs) == content(size)
+    assert blobs.size(NAME) == size
+    assert blobs.names() == [NAME]
+
+
+@pytest.mark.parametrize("make", [compressed, sealed, both])
+def test_any_range_is_read(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
+    whole = content(3 * FRAME_BYTES + 12345)
+    put(make(tmp_path), whole)
+    chance = random.Random(7)
+    with make(tmp_path).open(NAME) as file:
+        for _ in range(50):
+            start = chance.randrange(len(whole))
+            size = chance.choice((1, 24, 5000, FRAME_BYTES + 3))
+            assert file.seek(start) == start
+            assert file.read(size) == whole[start : start + size]
+
+
+def test_files_are_named_for_their_form(tmp_path: Path) -> None:
+    put(both(tmp_path), b"records")
+    assert LocalBlobs(tmp_path).names() == [f"{NAME}.zst.aes"]
+
+
+@pytest.mark.parametrize("cut", [1, 8, 30])
+def test_a_compressed_file_that_is_cut_is_damaged(cut: int, tmp_path: Path) -> None:
+    put(compressed(tmp_path), content(3 * FRAME_BYTES))
+    file = tmp_path / f"{NAME}.zst"
+    file.write_bytes(file.read_bytes()[:-cut])
+    with pytest.raises(DamagedBackup, match="table of frames"):
+        read(compressed(tmp_path))
+
+
+def test_a_frame_that_holds_more_than_is_noted_is_no_bomb(tmp_path: Path) -> None:
+    put(compressed(tmp_path), bytes(FRAME_BYTES))
+    file = tmp_path / f"{NAME}.zst"
+    held = bytearray(file.read_bytes())
+    held[-13:-9] = (1000).to_bytes(4, "little")
+    file.write_bytes(held)
+    with pytest.raises(DamagedBackup):
+        read(compressed(tmp_path))
+
+
+def chunks(file: Path) -> list[bytes]:
+    held = file.read_bytes()
+    return [held[at : at + SEALED_CHUNK] for at in range(HEADER.size, len(held), SEALED_CHUNK)]
+
+
+def rewrite(file: Path, some: list[bytes]) -> None:
+    file.write_bytes(file.read_bytes()[: HEADER.size] + b"".join(some))
+
+
+TAMPERED: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "the last chunk is missing": lambda some: some[:-1],
+    "the first chunk is missing": lambda some: some[1:],
+    "all chunks are missing": lambda _: [],
+    "two chunks changed places": lambda some: [some[1], some[0], *some[2:]],
+    "a chunk is there twice": lambda some: [some[0], *some],
+    "the last chunk is cut": lambda some: [*some[:-1], some[-1][:-1]],
+    "something is appended": lambda some: [*some, b"more"],
+    "a bit is turned": lambda some: [
+        some[0][:9] + bytes([some[0][9] ^ 1]) + some[0][10:],
+        *some[1:],
+    ],
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_sealed_file_that_was_changed_does_not_open(what: str, tmp_path: Path) -> None:
+    put(sealed(tmp_path), content(3 * CHUNK_BYTES))
+    file = tmp_path / f"{NAME}.aes"
+    rewrite(file, TAMPERED[what](chunks(file)))
+    with pytest.raises(DamagedBackup):
+        read(sealed(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"),
+    [("orders", "run-1/other"), ("payments", NAME)],
+    ids=["another name", "another topic"],
+)
+def test_a_sealed_file_elsewhere_does_not_open(tmp_path: Path, topic: str, name: str) -> None:
+    put(sealed(tmp_path), b"one")
+    (tmp_path / f"{NAME}.aes").replace(tmp_path / f"{name}.aes")
+    with pytest.raises(DamagedBackup):
+        read(Sealed(LocalBlobs(tmp_path), KEY, topic), name)
+
+
+def test_another_key_is_told_from_damage(tmp_path: Path) -> None:
+    put(sealed(tmp_path), b"one")
+    with pytest.raises(UsageError):
+        read(Sealed(LocalBlobs(tmp_path), OTHER_KEY, "orders"))
+
+
+def test_no_plain_byte_and_no_two_equal_files_lie_on_disk(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        put(sealed(tmp_path), b"a secret value" * 10, name)
+    one, two = (tmp_path / "one.aes").read_bytes(), (tmp_path / "two.aes").read_bytes()
+    assert b"secret" not in one
+    assert one[16:] != two[16:]
+
+
+def test_what_is_abandoned_is_not_there(tmp_path: Path) -> None:
+    for blobs in (compressed(tmp_path), sealed(tmp_path)):
+        file = blobs.begin(NAME)
+        file.write(memoryview(bytes(3 * FRAME_BYTES)))
+        file.abandon()
+        assert blobs.names() == []
+        assert blobs.size(NAME) is None
+
+
+@pytest.mark.parametrize("make", [LocalBlobs, compressed, sealed])
+def test_an_object_is_created_once(make: Callable[[Path], Blobs], tmp_path: Path) -> None:
+    assert make(tmp_path).create("manifest", b"first")
+    assert not make(tmp_path).create("manifest", b"second")
+    assert read(make(tmp_path), "manifest") == b"first"
+
+
+BYTES = bytes(range(256)) * 400
+BUFFER_BYTES = 16_384
+
+Asked = list[tuple[int, int]]
+
+
+@pytest.fixture
+def asked() -> Asked:
+    """The ranges that were fetched."""
+    return []
+
+
+def test_of_a_range_file_all_that_is_left_comes_by_one_fetch(asked: Asked) -> None:
+    file = range_file(lambda start, end: _fetched(asked, start, end), len(BYTES), BUFFER_BYTES)
+    assert file.read() == BYTES
+    assert asked == [(0, len(BYTES))]
+    assert file.read() == b""
+    file.seek(100_000)
+    assert file.read() == BYTES[100_000:]
+    assert asked[1:] == [(100_000, len(BYTES))]
+
+
+def test_small_reads_of_a_range_file_are_gathered(asked: Asked) -> None:
+    file = range_file(lambda start, end: _fetched(asked, start, end), len(BYTES), BUFFER_BYTES)
+    assert b"".join(file.read(100) for _ in range(100)) == BYTES[:10_000]
+    assert asked == [(0, BUFFER_BYTES)]
+
+
+def _fetched(asked: Asked, start: int, end: int) -> bytes:
+    asked.append((start, end))
+    return BYTES[start:end]
+
+
+ORDERS = TopicIdentity("orders")
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An object store."""
+    with in_memory() as store:
+        yield store
+
+
+@pytest.fixture
+def folder(store: Store) -> RunsFolder:
+    """The folder of orders in it."""
+    return runs_folder(store, PLAIN)
+
+
+def test_the_manifest_with_the_highest_number_counts() -> None:
+    names = ["breakglass_manifest_0000000009.json", "breakglass_manifest_10000000000.json"]
+    assert last_manifest([*names, "breakglass_manifest.json", "other"]) == names[1]
+
+
+def test_a_local_folder_that_was_copied_counts_until_the_first_commit(folder: RunsFolder) -> None:
+    assert folder.manifest() is None
+    folder.replace("breakglass_manifest.json", [b"{}"])
+    assert folder.manifest() == "breakglass_manifest.json"
+    folder.commit(6, b"{}")
+    assert folder.manifest() == version_name(6)
+
+
+def test_of_many_commits_of_one_number_one_succeeds(folder: RunsFolder) -> None:
+    succeeded: list[int] = []
+    refused: list[int] = []
+    begin = threading.Barrier(8)
+
+    def commit(writer: int) -> None:
+        begin.wait()
+        try:
+            folder.commit(1, b"%d" % writer)
+            succeeded.append(writer)
+        except AlreadyRunning:
+            refused.append(writer)
+
+    threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(succeeded), len(refused)) == (1, 7)
+    with folder.open(version_name(1)) as file:
+        assert file.read() == b"%d" % succeeded[0]
+
+
+def test_a_store_that_overwrites_what_it_must_not_is_refused(
+    folder: RunsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(folder.blobs), "create", lambda *_: True)
+    with pytest.raises(StorageError), folder.lock():
+        pass
+
+
+def test_what_no_commit_names_and_none_will_can_go() -> None:
+    held = SegmentSummary("run-0000000002-ab-7/segment_x", 0, 1, "")
+    manifest = next_manifest(None, ORDERS, {0: PartitionSummary(0, 1, (held,))})
+    kept = [f"{held.prefix}_records", f"{held.prefix}_index"]
+    of_a_killed_run = [
+        "run-0000000001-ff-0/segment_y_records",
+        "run-0000000001-ff-0/.breakglass-00ff.tmp",
+    ]
+    may_be_committed = ["run-0000000002-cd-0/segment_y_index", "consumer_offsets_partition_000"]
+    names = [*kept, *of_a_killed_run, *may_be_committed]
+    assert stale(names, [manifest]) == of_a_killed_run
+
+
+def test_only_the_last_manifests_stay() -> None:
+    manifest, kept = None, []
+    for number in range(KEPT_MANIFESTS + 2):
+        held = SegmentSummary(f"run-{number + 1:010d}-ab-0/segment_x", 0, 1, "")
+        parts = {0: PartitionSummary(0, 1, (held,))}
+        manifest = next_manifest(manifest, ORDERS, parts)
+        kept.append(manifest)
+    manifests = [version_name(manifest.commit) for manifest in kept]
+    records = [f"{manifest.partitions[0].segments[0].prefix}_records" for manifest in kept]
+    gone = [*manifests[:2], *records[:2]]
+    assert stale([*manifests, *records], kept[-KEPT_MANIFESTS:]) == gone
+
+
+@pytest.mark.parametrize("form", [PLAIN, COMPRESSED, ENCRYPTED, BOTH])
+def test_a_form_is_told_by_names(form: StoredForm, store: Store) -> None:
+    folder = runs_folder(store, form)
+    folder.replace("run-0000000001-ab-0/segment_records", [b"\x01"])
+    assert form_of(store.names("orders")) == form
+    folder.commit(1, b"{}")
+    assert form_of(store.names("orders")) == form
+
+
+def test_one_folder_has_one_form(store: Store) -> None:
+    runs_folder(store, COMPRESSED).commit(1, b"{}")
+    with pytest.raises(UsageError):
+        store.folder("orders", PLAIN)
+
+
+def test_what_is_encrypted_wants_its_key(tmp_path: Path) -> None:
+    runs_folder(on_disk(tmp_path), ENCRYPTED).commit(1, b"{}")
+    with pytest.raises(UsageError):
+        on_disk(tmp_path, None).folder("orders")
+
+
+def test_a_manifest_put_back_from_an_earlier_commit_does_not_open(tmp_path: Path) -> None:
+    folder = runs_folder(on_disk(tmp_path), ENCRYPTED)
+    folder.commit(1, b"{}")
+    folder.commit(2, b"{}")
+    names = [tmp_path / "orders" / f"{version_name(number)}.aes" for number in (1, 2)]
+    names[1].write_bytes(names[0].read_bytes())
+    with pytest.raises(StorageError):
+        read_manifest(folder)

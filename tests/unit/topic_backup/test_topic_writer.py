@@ -1,0 +1,342 @@
+"""How a partition is written: rotation, repeated and missing offsets, the order on disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from breakglass.services.errors import ConflictingRecord, StorageError, UsageError, WrongCluster
+from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.folder import AppendFile, LocalFolder
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.partition_writer import PartitionWriter
+from breakglass.services.topic_backup.record import Record, encode
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
+from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import (
+    INDEX,
+    ORDERS,
+    RECORDS,
+    back_up,
+    committed,
+    manifest_of,
+    read,
+    segments,
+)
+from tests.unit.topic_backup.shapes import log, plain, run
+
+SIZE = len(encode(plain(0)))
+
+
+class Recorder(LocalFolder):
+    """A folder that keeps the order in which things reach its disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.steps: list[str] = []
+
+    def append(self, name: str, at: int) -> AppendFile:
+        return RecordedFile(super().append(name, at), name, self.steps)
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        super().replace(name, chunks)
+        self.steps.append(f"replace {name}")
+
+
+class RecordedFile:
+    def __init__(self, file: AppendFile, name: str, steps: list[str]) -> None:
+        self._file, self._name, self._steps = file, name, steps
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._steps.append(f"write {self._name}")
+
+    def sync(self) -> None:
+        self._file.sync()
+        self._steps.append(f"sync {self._name}")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def only_segment(topic: Path) -> SegmentSummary:
+    partition = committed(topic)
+    assert partition is not None
+    (segment,) = partition.segments
+    return segment
+
+
+class TestRotation:
+    @pytest.mark.parametrize(
+        ("start", "count", "limit", "begins"),
+        [
+            pytest.param(0, 7, 3 * SIZE, [0, 3, 6], id="larger than the limit, so it is left"),
+            pytest.param(0, 4, 3 * SIZE + 1, [0], id="as large as the limit, so it is not"),
+            pytest.param(10**6, 3, 2**30, [0], id="the first is named 0 wherever records begin"),
+        ],
+    )
+    def test_a_segment_is_left_when_it_is_larger_than_the_limit(
+        self, tmp_path: Path, start: int, count: int, limit: int, begins: list[int]
+    ) -> None:
+        """The check comes before the record and counts the magic byte: one record over."""
+        topic = back_up(tmp_path, run(start, start + count), max_segment_bytes=limit)
+        assert [int(prefix[-10:]) for prefix in segments(topic)] == begins
+
+    def test_with_a_limit_of_zero_the_first_segment_stays_empty(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(5, 7), max_segment_bytes=0)
+        assert [prefix[-2:] for prefix in segments(topic)] == ["00", "05", "06"]
+        assert (topic / RECORDS).read_bytes() == b"\x01"
+
+    def test_past_ten_digits_records_stay_in_order(self, tmp_path: Path) -> None:
+        records = run(10**10 - 3, 10**10 + 3)
+        assert read(back_up(tmp_path, records, max_segment_bytes=1)) == records
+
+
+class TestRepeatedOffsets:
+    @given(records=log(min_size=1), again=st.data(), limit=st.sampled_from([1, 90, 2**30]))
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_records_may_come_again_in_any_order(
+        self,
+        records: list[Record],
+        again: st.DataObject,
+        limit: int,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> None:
+        root = tmp_path_factory.mktemp("b")
+        with TopicWriter(root, ORDERS, max_segment_bytes=limit) as writer:
+            partition = writer.partition(0)
+            for number, record in enumerate(records):
+                assert partition.append(record)
+                repeated = again.draw(st.lists(st.sampled_from(records[: number + 1]), max_size=3))
+                assert not any(partition.append(record) for record in repeated)
+            writer.commit()
+        assert read(root / "orders") == records
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            plain(3, value=b"other"),
+            plain(3, key=None),
+            plain(3)._replace(timestamp=0),
+            plain(3)._replace(headers=((b"h", None),)),
+        ],
+    )
+    def test_another_record_at_the_same_offset_is_an_error(
+        self, tmp_path: Path, other: Record
+    ) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            for record in run(0, 9):
+                partition.append(record)
+            with pytest.raises(ConflictingRecord):
+                partition.append(other)
+            assert not partition.append(plain(3))
+
+    def test_a_record_in_what_was_said_to_be_missing_is_an_error(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            partition.append(plain(0))
+            partition.skip_to(5, GapReason.CONTROL)
+            partition.append(plain(5))
+            with pytest.raises(ConflictingRecord):
+                partition.append(plain(2))
+
+
+class TestSummary:
+    def test_a_segment_is_counted(self, tmp_path: Path) -> None:
+        records = [plain(3), plain(4)._replace(timestamp=9), plain(8)._replace(timestamp=5)]
+        segment = only_segment(back_up(tmp_path, records))
+        assert segment.count == 3
+        assert (segment.first_offset, segment.last_offset) == (3, 8)
+        assert (segment.first_timestamp, segment.last_timestamp) == (1_700_000_000_003, 5)
+        assert segment.max_timestamp == 1_700_000_000_003
+        assert segment.records_bytes == (tmp_path / "orders" / RECORDS).stat().st_size
+
+    def test_holes_are_told_with_their_reason(self, tmp_path: Path) -> None:
+        compacted = TopicIdentity("orders", config={"cleanup.policy": "compact,delete"})
+        with TopicWriter(tmp_path, compacted) as writer:
+            partition = writer.partition(0)
+            partition.skip_to(100, GapReason.NOT_TAKEN)
+            partition.append(plain(102))
+            partition.skip_to(104, GapReason.CONTROL)
+            partition.skip_to(105, GapReason.CONTROL)
+            partition.skip_to(105, GapReason.LOST)
+            writer.commit()
+        segment = only_segment(tmp_path / "orders")
+        assert segment.gaps == (
+            Gap(100, 102, GapReason.COMPACTION),
+            Gap(103, 105, GapReason.CONTROL),
+        )
+        assert segment.missing == {"compaction": 2, "control": 2}
+        assert manifest_of(tmp_path / "orders").partitions[0].next_offset == 105
+
+    def test_a_thousand_holes_are_counted_and_a_hundred_listed(self, tmp_path: Path) -> None:
+        segment = only_segment(back_up(tmp_path, run(0, 2000)[::2]))
+        assert len(segment.gaps) == 100
+        assert segment.missing == {"unknown": 999}
+
+    def test_every_segment_knows_the_epoch_it_starts_under(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS, max_segment_bytes=2 * SIZE) as writer:
+            for offset, epoch in enumerate([4, 4, 7, 7, 9]):
+                writer.partition(0).append(plain(offset), leader_epoch=epoch)
+            summaries = writer.commit().partitions[0].segments
+        assert [summary.epochs for summary in summaries] == [
+            (EpochStart(4, 0),),
+            (EpochStart(7, 2),),
+            (EpochStart(9, 4),),
+        ]
+
+    def test_an_empty_partition_is_a_segment_without_records(self, tmp_path: Path) -> None:
+        segment = only_segment(back_up(tmp_path, []))
+        assert (segment.count, segment.first_offset, segment.records_bytes) == (0, None, 1)
+
+
+class TestOrderOnDisk:
+    def test_records_then_segment_index_then_partition_index_each_synced(
+        self, tmp_path: Path
+    ) -> None:
+        folder = Recorder(tmp_path)
+        writer = PartitionWriter(folder, TopicPartition("orders", 0), None)
+        writer.append(plain(0))
+        writer.sync()
+        assert folder.steps == [
+            f"write {RECORDS}",
+            f"sync {RECORDS}",
+            f"write {INDEX}",
+            f"sync {INDEX}",
+            "write index_partition_000",
+            "sync index_partition_000",
+        ]
+        writer.close()
+
+    def test_no_index_entry_is_written_before_its_record_is_safe(self, tmp_path: Path) -> None:
+        folder = Recorder(tmp_path)
+        writer = PartitionWriter(folder, TopicPartition("orders", 0), None)
+        for record in run(0, 30_000):
+            writer.append(record)
+        assert f"write {RECORDS}" in folder.steps
+        assert f"write {INDEX}" not in folder.steps
+        writer.close()
+
+    def test_the_manifest_comes_last(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Everything is there by the time the manifest takes its name."""
+        seen: list[set[str]] = []
+        real = LocalFolder.replace
+
+        def replace(folder: LocalFolder, name: str, chunks: Iterable[bytes]) -> None:
+            seen.append(set(folder.names()))
+            real(folder, name, chunks)
+
+        monkeypatch.setattr(LocalFolder, "replace", replace)
+        back_up(tmp_path, run(0, 3))
+        assert seen == [{RECORDS, INDEX, "index_partition_000"}]
+
+
+class TestFullDisk:
+    @pytest.fixture
+    def disk(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+        """Put True into the list, and every write finds the disk full."""
+        full: list[bool] = []
+        real = os.pwrite
+
+        def pwrite(descriptor: int, data: bytes, at: int) -> int:
+            if full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(descriptor, data, at)
+
+        monkeypatch.setattr(os, "pwrite", pwrite)
+        return full
+
+    def test_the_committed_part_stays_and_the_rest_can_follow(
+        self, tmp_path: Path, disk: list[bool]
+    ) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            disk.append(True)
+            partition.append(plain(3))
+            with pytest.raises(StorageError):
+                writer.commit()
+            assert read(topic) == run(0, 3)
+            disk.clear()
+            assert not partition.append(plain(3))
+            partition.append(plain(4))
+            writer.commit()
+        assert read(topic) == run(0, 5)
+
+    def test_a_record_whose_write_failed_is_not_taken_twice(
+        self, tmp_path: Path, disk: list[bool]
+    ) -> None:
+        huge = plain(0, value=bytes(1_000_000))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            disk.append(True)
+            with pytest.raises(StorageError):
+                partition.append(huge)
+            disk.clear()
+            assert not partition.append(huge)
+            writer.commit()
+        assert read(tmp_path / "orders") == [huge]
+
+    def test_one_partition_that_fails_leaves_the_others_to_be_committed(
+        self, tmp_path: Path, disk: list[bool]
+    ) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            for number in (0, 1):
+                writer.partition(number).append(plain(number))
+            disk.append(True)
+            with pytest.raises(StorageError):
+                writer.finish(1)
+            disk.clear()
+            manifest = writer.commit()
+        assert [partition.partition for partition in manifest.partitions] == [0]
+
+
+class TestTopic:
+    @pytest.mark.parametrize(
+        ("of", "anew", "error"),
+        [
+            ({"cluster_id": "one"}, {"cluster_id": "two"}, WrongCluster),
+            ({"topic_id": UUID(int=1)}, {"topic_id": UUID(int=2)}, UsageError),
+        ],
+        ids=["another cluster", "created again"],
+    )
+    def test_a_folder_of_another_log_is_refused(
+        self, tmp_path: Path, of: dict[str, Any], anew: dict[str, Any], error: type[Exception]
+    ) -> None:
+        identity = TopicIdentity("orders", **of)
+        back_up(tmp_path, [], identity=identity)
+        with pytest.raises(error):
+            TopicWriter(tmp_path, TopicIdentity("orders", **anew))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            assert writer.commit().identity == identity
+
+    def test_a_commit_takes_in_finished_and_open_partitions_and_earlier_ones(
+        self, tmp_path: Path
+    ) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            writer.partition(2).append(plain(7))
+            writer.finish(2)
+            writer.partition(1).append(plain(8))
+            manifest = writer.commit()
+        assert [partition.partition for partition in manifest.partitions] == [0, 1, 2]
+        assert [partition.next_offset for partition in manifest.partitions] == [3, 9, 8]
+        assert manifest_of(topic) == manifest
+        assert manifest.commit == 2
+
+    def test_a_finished_partition_can_be_written_on(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            for record in run(0, 4):
+                writer.partition(0).append(record)
+                writer.finish(0)
+            writer.commit()
+        assert read(tmp_path / "orders") == run(0, 4)

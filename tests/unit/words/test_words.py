@@ -1,0 +1,377 @@
+"""How amounts, figures, hostile texts and records are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakglass.services.model import Role, Unknown
+from breakglass.services.recovery.judgement.assessment import Verdict
+from breakglass.services.recovery.judgement.loss import UnreadRecords
+from breakglass.services.words import figures
+from breakglass.services.words.amounts import duration_ms, rate_bytes, size_bytes
+from breakglass.services.words.figures import (
+    count,
+    total_text,
+    unread_figure,
+    unread_told,
+    unread_total,
+)
+from breakglass.services.words.inert import bounded, inert
+from breakglass.services.words.legend import LEGEND, Term
+from breakglass.services.words.moments import time_text
+from breakglass.services.words.record_text import (
+    EMPTY,
+    NULL,
+    TextForm,
+    TextLimits,
+    hex_lines,
+    preview,
+    shown,
+)
+from tests.kit.work import calls_of
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("5ms", 5), ("45s", 45_000), ("90m", 5_400_000), ("1.5h", 5_400_000), ("30d", 2_592_000_000)],
+)
+def test_a_duration_has_a_unit(text: str, milliseconds: int) -> None:
+    assert duration_ms(text) == milliseconds
+    assert duration_ms("0.5", bare="s") == 500
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1w", "1 d", "\u0663d"])
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="30d"):
+        duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("7B", 7),
+        ("500kB", 500_000),
+        ("1GiB", 2**30),
+        ("1.5GB", 15 * 10**8),
+    ],
+)
+def test_a_size_is_in_bytes_with_or_without_a_unit(text: str, size: int) -> None:
+    assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1gb", "1G", "big", "1B/s"])
+def test_what_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="10GB"):
+        size_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("20MB/s", 2e7),
+        ("500kB/s", 5e5),
+        ("1GiB/s", 2.0**30),
+        ("7B/s", 7.0),
+        ("52428800", 52428800.0),
+        ("unlimited", 0.0),
+        ("0", 0.0),
+    ],
+)
+def test_a_rate_is_in_bytes_a_second(text: str, rate: float) -> None:
+    assert rate_bytes(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "20MB", "-1MB/s", "fast", "20mb/s"])
+def test_what_is_not_a_rate_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="20MB/s"):
+        rate_bytes(text)
+
+
+SILENT = Unknown("b3 is silent")
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"), [(SILENT, "?"), (None, "-"), (0, "0"), (True, "yes"), (Role.ISR, "isr")]
+)
+def test_a_cell_tells_unknown_none_and_zero_apart(value: object, cell: str) -> None:
+    assert figures.shown(value) == cell
+
+
+@pytest.mark.parametrize(("value", "text"), [(SILENT, "?"), (None, "-"), (0, "0"), (1874, "1,874")])
+def test_a_count_tells_unknown_none_and_zero_apart(value: int | Unknown | None, text: str) -> None:
+    assert count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [([1, 2], "3"), ([1, SILENT], ">= 1"), ([SILENT], "?"), ([], "0")]
+)
+def test_a_sum_with_a_part_unknown_is_a_lower_bound(values: list[int | Unknown], text: str) -> None:
+    assert total_text(values) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(SILENT, "?"), (None, "-"), (-1, "-"), (0, "1970-01-01 00:00:00Z"), (1 << 62, str(1 << 62))],
+)
+def test_a_time_is_utc_and_a_mad_one_is_its_figure(
+    milliseconds: int | Unknown | None, text: str
+) -> None:
+    assert time_text(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("brokers", "at_least", "text"),
+    [
+        ((), 0, "0"),
+        ((3,), 0, "b3"),
+        ((3,), SILENT, "b3"),
+        ((2, 3), 1_234, "b2,b3 >= 1,234"),
+        ((2, 3, 4), 0, "3 brokers"),
+        ((), 25, ">= 25"),
+    ],
+)
+def test_who_is_unread_is_named_and_a_bound_of_zero_is_not_said(
+    brokers: tuple[int, ...], at_least: int | Unknown, text: str
+) -> None:
+    assert unread_figure(brokers, at_least) == text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text", "sentence"),
+    [
+        ([UnreadRecords((), 0)], "0", "nothing unread"),
+        ([UnreadRecords((3,), 0)], "b3", "b3 unread"),
+        ([UnreadRecords((3,), SILENT)], "b3", "b3 unread"),
+        (
+            [UnreadRecords((3,), 25), UnreadRecords((2,), SILENT)],
+            "b2,b3 >= 25",
+            "b2,b3 unread (at least 25)",
+        ),
+        ([UnreadRecords((), 25)], ">= 25", "at least 25 in no replica"),
+    ],
+)
+def test_what_is_unread_of_several_is_said_with_who_is_unread(
+    bounds: list[UnreadRecords], text: str, sentence: str
+) -> None:
+    assert unread_total(bounds) == text
+    assert unread_told(bounds) == sentence
+
+
+TEXT = st.text(alphabet=st.characters(), max_size=60)
+
+
+@given(TEXT)
+def test_inert_text_is_printable_whatever_it_was(text: str) -> None:
+    assert inert(text).isprintable()
+
+
+@given(TEXT)
+def test_inert_leaves_printable_text_as_it_is_and_is_stable(text: str) -> None:
+    once = inert(text)
+    assert inert(once) == once
+    if text.isprintable():
+        assert once == text
+
+
+@pytest.mark.parametrize(
+    ("hostile", "harmless"),
+    [
+        ("\x1b[31m", r"\x1b[31m"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\u202ecod.exe", r"\u202ecod.exe"),
+        ("\u2066x\u2069", r"\u2066x\u2069"),
+        ("\x9b2J", r"\x9b2J"),
+        ("zero\u200bwidth", r"zero\u200bwidth"),
+        ("\udcff", r"\udcff"),
+        ("[bold]plain[/bold]", "[bold]plain[/bold]"),
+        ("Bestellungen-ä 注文", "Bestellungen-ä 注文"),
+    ],
+)
+def test_what_acts_on_a_terminal_is_written_out(hostile: str, harmless: str) -> None:
+    assert inert(hostile) == harmless
+
+
+@given(TEXT, st.integers(min_value=0, max_value=40))
+def test_bounded_text_is_inert_and_no_longer_than_its_limit(text: str, limit: int) -> None:
+    shown = bounded(text, limit)
+    assert shown.isprintable()
+    assert len(shown) <= limit
+    if len(inert(text)) <= limit:
+        assert shown == inert(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("orders", 6, "orders"),
+        ("payments", 6, "pay..."),
+        ("payments", 2, ".."),
+        ("\n" * 9, 5, r"\n..."),
+    ],
+)
+def test_a_text_that_is_cut_says_so(text: str, limit: int, shown: str) -> None:
+    assert bounded(text, limit) == shown
+
+
+def test_ten_megabytes_cost_no_more_than_their_beginning() -> None:
+    class Counted(str):
+        __slots__ = ()
+
+        def isprintable(self) -> bool:
+            raise AssertionError("the whole of it was looked at")
+
+    assert bounded(Counted("x" * 10_000_000), 10) == "xxxxxxx..."
+
+
+VERDICTS_PAGE = Path(__file__).parents[3] / "docs" / "verdicts.md"
+WORDS = {term.word for term in LEGEND}
+ROOM = 66
+"""Characters beside the longest word in 80 columns."""
+
+
+def test_every_verdict_and_every_role_outside_the_isr_is_explained() -> None:
+    assert {verdict.value for verdict in Verdict} <= WORDS
+    assert {role.value for role in Role} - {Role.ISR.value} <= WORDS
+    assert {"Heard", "Unread"} <= WORDS
+
+
+@pytest.mark.parametrize("term", LEGEND, ids=lambda term: term.word)
+def test_a_word_takes_one_line_of_80_columns(term: Term) -> None:
+    assert len(term.meaning) <= ROOM
+
+
+@pytest.mark.parametrize("term", LEGEND, ids=lambda term: term.word)
+def test_the_page_of_verdicts_says_the_same(term: Term) -> None:
+    assert f"| `{term.word}` | {term.meaning} |" in VERDICTS_PAGE.read_text(encoding="utf-8")
+
+
+MOST_CALLS = 400_000
+"""Ten times as many as it takes."""
+HOSTILE = [
+    "\x1b[2J",
+    "[bold red]",
+    "\u202edaol",
+    "\x00\x07\x9b",
+    "\ud7ff\u200b\ufeff",
+    "[/]\\[",
+    "\r\n\t",
+]
+bytes_of_any_kind = st.one_of(
+    st.binary(max_size=300),
+    st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.lists(st.sampled_from(HOSTILE), max_size=20).map(lambda parts: "".join(parts).encode()),
+)
+forms = st.sampled_from(TextForm)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers()
+    | st.text(),
+    lambda held: st.lists(held, max_size=4) | st.dictionaries(st.text(), held, max_size=4),
+    max_leaves=15,
+)
+
+
+def shown_all(content: bytes, form: TextForm) -> tuple[str, ...]:
+    return shown(content, len(content), form).lines
+
+
+@given(bytes_of_any_kind, forms, st.integers(0, 10**7), st.integers(8, 90))
+def test_whatever_bytes_hold_is_inert_and_bounded(
+    kept: bytes, form: TextForm, more: int, limit: int
+) -> None:
+    told = shown(kept, len(kept) + more, form, TextLimits(lines=5, columns=20))
+    assert len(told.lines) <= 5
+    assert all(len(line) <= 20 for line in told.lines)
+    told_in_brief = preview(kept, len(kept) + more, form, limit)
+    assert len(told_in_brief) <= limit
+    for line in (*told.lines, told_in_brief):
+        assert line.isprintable()
+    assert bool(more and kept) <= bool(told.note)
+    assert not (more and kept) or told_in_brief.endswith("...")
+
+
+@given(json_values, st.sampled_from([None, 1]))
+def test_json_is_spread_as_it_was_written(value: object, indent: int | None) -> None:
+    written = json.dumps(value, indent=indent)
+    told = shown(written.encode(), len(written), TextForm.JSON, TextLimits(10**6, 10**6, 10**6))
+    assert told.note == ""
+    assert list(told.lines) == [inert(line) for line in json.dumps(value, indent=2).split("\n")]
+
+
+@pytest.mark.parametrize("written", ["1e400", "9" * 5_000, '{"a":1,"a":2}', '"\\ud800"', "-0.0"])
+def test_json_keeps_digits_duplicates_and_escapes(written: str) -> None:
+    told = shown(written.encode(), len(written), TextForm.JSON, TextLimits(columns=10_000))
+    assert "".join(line.strip() for line in told.lines).replace(": ", ":") == written
+
+
+@pytest.mark.parametrize(
+    ("written", "at"),
+    [
+        ("[1,]", 3), ('{"a" 1}', 5), ("{}x", 2), ('{"a":1,}', 7), ("[1 2]", 3), ("01", 0),
+        ("]", 0), ("{1:2}", 1), ('["\n"]', 1), ("nul", 0), ("[}", 1), (",", 0), ("1,2", 1),
+    ],
+)  # fmt: skip
+def test_what_is_no_json_is_shown_as_text_with_the_place(written: str, at: int) -> None:
+    told = shown(written.encode(), len(written), TextForm.JSON)
+    assert told.note == f"not JSON (at character {at}), so it is shown as text"
+    assert told.lines == shown_all(written.encode(), TextForm.TEXT)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(written)
+
+
+@pytest.mark.parametrize("written", ["[", '{"a":', "  "])
+def test_json_that_ends_early_is_text(written: str) -> None:
+    assert "it ends at character" in shown(written.encode(), len(written), TextForm.JSON).note
+
+
+def test_the_beginning_of_cut_json_still_has_its_lines() -> None:
+    whole = json.dumps({"a": ["x" * 50] * 50}).encode()
+    told = shown(whole[:200], len(whole), TextForm.JSON)
+    assert told.lines[:2] == ("{", '  "a": [')
+    assert told.note == f"the first 200 of {len(whole):,} bytes are shown"
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [b"[" * 200_000, b'{"a":' * 50_000, b"[[]," * 50_000, b'"' + b"\\a" * 100_000, b"-" * 200_000],
+)
+def test_hostile_json_is_done_at_once(bomb: bytes) -> None:
+    told = shown(bomb, len(bomb), TextForm.JSON)
+    assert len(told.lines) <= TextLimits().lines
+    assert told.note
+    assert calls_of(lambda: shown(bomb, len(bomb), TextForm.JSON)) < MOST_CALLS
+    assert calls_of(lambda: preview(bomb, len(bomb), TextForm.JSON, 80)) < MOST_CALLS
+
+
+def test_bytes_in_hex_have_their_place_and_what_is_printable_of_them() -> None:
+    first, second = hex_lines(b'{"a":1}\n' * 2 + b"\xff", 16)
+    assert first == (
+        '00000000  7b 22 61 22 3a 31 7d 0a  7b 22 61 22 3a 31 7d 0a  |{"a":1}.{"a":1}.|'
+    )
+    assert second.split() == ["00000010", "ff", "|.|"]
+    narrow = shown(b'{"a":1}\n', 8, TextForm.HEX, TextLimits(hex_bytes=8))
+    assert narrow.lines == ('00000000  7b 22 61 22  3a 31 7d 0a  |{"a":1}.|',)
+
+
+def test_null_and_empty_are_told_apart() -> None:
+    assert shown(None, 0, TextForm.HEX).lines == (NULL,)
+    assert shown(b"", 0, TextForm.JSON).lines == (EMPTY,)
+    assert (preview(None, 0, TextForm.TEXT, 9), preview(b"", 0, TextForm.TEXT, 9)) == (NULL, EMPTY)
+
+
+def test_a_character_that_was_cut_in_two_is_no_damage() -> None:
+    assert shown("é".encode()[:1], 2, TextForm.TEXT).lines == ("",)
+    assert shown("é".encode()[:1], 1, TextForm.TEXT).lines == (r"\xc3",)
+
+
+def test_the_forms_follow_each_other_round_and_round() -> None:
+    assert [form.next for form in TextForm] == [TextForm.JSON, TextForm.HEX, TextForm.TEXT]
