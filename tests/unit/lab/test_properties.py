@@ -56,11 +56,6 @@ def test_a_broker_can_reach_one_controller_by_a_proxy(layout: ClusterLayout) -> 
     assert properties(changed, 1) == properties(layout, 1)
 
 
-def test_a_broker_without_controllers_does_not_spin_within_a_minute(layout: ClusterLayout) -> None:
-    assert properties(layout, 1)["controller.quorum.fetch.timeout.ms"] == "60000"
-    assert "controller.quorum.fetch.timeout.ms" not in properties(layout, FIRST_CONTROLLER)
-
-
 def test_the_metadata_log_is_in_no_log_directory_of_a_broker(layout: ClusterLayout) -> None:
     told = properties(layout, 1)
     assert told["log.dirs"] == "/lab/broker-1/data-1,/lab/broker-1/data-2"
@@ -70,12 +65,6 @@ def test_the_metadata_log_is_in_no_log_directory_of_a_broker(layout: ClusterLayo
 def test_racks_are_dealt_out_in_turn(layout: ClusterLayout) -> None:
     assert [properties(layout, id)["broker.rack"] for id in (1, 2)] == ["east", "west"]
     assert "broker.rack" not in properties(layout, FIRST_CONTROLLER)
-
-
-def test_internal_topics_have_no_more_replicas_than_there_are_brokers(
-    layout: ClusterLayout,
-) -> None:
-    assert properties(layout, 1)["offsets.topic.replication.factor"] == "2"
 
 
 def test_a_node_overrides_the_cluster_which_overrides_the_defaults(layout: ClusterLayout) -> None:

@@ -155,7 +155,7 @@ HISTORY = EpochHistory((EpochRange(3, 0, 20), EpochRange(5, 20, 40)), 0)
     [
         ([(0, 10), (25, 30), (40, 50)], False, NO_EPOCHS, None),
         ([(0, 10), (25, 30), (40, 50)], True, NO_EPOCHS, 10),
-        ([(0, 10), (40, 50), (20, 30)], False, NO_EPOCHS, 10),
+        ([(0, 10), (40, 45), (20, 30)], False, NO_EPOCHS, 10),
         ([(0, 10, 3), (10, 20, 3), (20, 50, 5)], True, HISTORY, None),
         ([(0, 10, 3), (10, 20, 4), (20, 50, 5)], True, HISTORY, 10),
         ([(0, 10, 3), (10, 20, 1), (20, 50, 5)], True, HISTORY, 10),
