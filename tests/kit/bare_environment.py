@@ -14,6 +14,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.kit.waiting import DEADLINE_SECONDS
+
 ROOT = Path(__file__).parents[2]
 RUN = "from breakglass.console.cli import main; raise SystemExit(main())"
 
@@ -37,7 +39,7 @@ class BareEnvironment:
             [self._python, "-c", RUN, *words],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_SECONDS,
             cwd=folder,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder)},
         )

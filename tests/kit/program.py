@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from breakglass.console import cli
 from breakglass.console.exits import guarded
+from tests.kit.waiting import DEADLINE_SECONDS
 
 
 class Ended(NamedTuple):
@@ -61,7 +62,7 @@ def offered(line: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=DEADLINE_SECONDS,
     )
     assert done.stderr == ""
     return done.stdout.split()

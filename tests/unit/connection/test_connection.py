@@ -191,12 +191,6 @@ def test_no_error_of_a_token_endpoint_tells_the_client_secret(tmp_path: Path) ->
     assert SENTINEL not in told(failed.value)
 
 
-def test_a_configuration_of_confluent_kafka_shows_its_keys_alone(tmp_path: Path) -> None:
-    config = confluent_config(settle(tmp_path, PLAIN))
-    assert config["sasl.password"] == SENTINEL
-    assert "sasl.password" in repr(config)
-
-
 def _without_first(error: BaseException, frames: int) -> TracebackType | None:
     kept = error.__traceback__
     for _ in range(frames):

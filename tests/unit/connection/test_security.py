@@ -135,14 +135,6 @@ def test_oauthbearer_sends_token_and_extensions() -> None:
     assert json.loads(base64.urlsafe_b64decode(payload + "=="))["sub"] == "ops"
 
 
-def test_one_token_serves_many_logins_until_it_grows_old() -> None:
-    source = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
-    security = ClientSecurity(settings(SaslSettings("OAUTHBEARER", OAuthLogin(source))))
-    begun = [security.sasl("b1"), security.sasl("b2")]
-    sent = {pair[1].auth_bytes() for pair in begun if pair is not None}
-    assert len(sent) == 1
-
-
 def test_confluent_kafka_is_told_where_and_how_long() -> None:
     connection = ConnectionSettings(
         bootstrap_servers=(Endpoint("b1", 9092), Endpoint("::1", 9093)),

@@ -9,7 +9,7 @@ import pytest
 
 from breakglass.services.connection.properties import Properties, Property
 from breakglass.services.connection.secret import Secret
-from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
+from breakglass.services.connection.settings import ConnectionSettings, Endpoint
 from breakglass.services.connection.sources import (
     BUILT_IN_PROVIDERS,
     ConnectionOptions,
@@ -79,16 +79,6 @@ def test_flags_go_before_environment_before_profile(
     assert settle(folder, environ, **flags).bootstrap_servers == (Endpoint(host, 1),)
 
 
-def test_defaults_fill_in_the_rest(folder: Path) -> None:
-    assert settle(folder, bootstrap_server="b1:9092") == ConnectionSettings(
-        bootstrap_servers=(Endpoint("b1", 9092),),
-        security_protocol=SecurityProtocol.PLAINTEXT,
-        client_id="breakglass",
-        request_timeout_ms=30_000,
-        connect_timeout_ms=10_000,
-    )
-
-
 @pytest.mark.parametrize(
     ("flags", "environ", "user"),
     [
@@ -103,20 +93,6 @@ def test_only_the_first_command_config_counts(
     settings = settle(folder, environ, profile="prod", **flags)
     assert settings.sasl is not None
     assert getattr(settings.sasl.login, "username", None) == user
-
-
-def test_broker_addresses_are_put_together_by_broker(folder: Path) -> None:
-    settings = settle(
-        folder,
-        {"BROKER_ADDRESS": "2=environment:12,3=environment:13"},
-        profile="prod",
-        broker_address=("3=flag:13",),
-    )
-    assert settings.broker_addresses == {
-        1: Endpoint("profile", 11),
-        2: Endpoint("environment", 12),
-        3: Endpoint("flag", 13),
-    }
 
 
 def test_broker_addresses_come_from_a_file_with_the_names_of_certificates(tmp_path: Path) -> None:
@@ -216,23 +192,6 @@ def test_a_secret_that_others_can_read_is_noted(
     flags = ConnectionOptions(bootstrap_server="b:1", command_config=str(file))
     notes = connection_settings(flags, {"P": "hunter2"}, folder).notes
     assert any("chmod 600" in note for note in notes) is noted
-
-
-def test_a_profile_s_password_may_come_from_the_environment(folder: Path) -> None:
-    (folder / "profiles.toml").write_text(
-        """
-        [prod]
-        bootstrap.servers = "b:1"
-        security.protocol = "SASL_PLAINTEXT"
-        sasl.mechanism = "PLAIN"
-        sasl.jaas.config = 'x.PlainLoginModule required username="a" password="${env:PW}";'
-        """
-    )
-    settings = connection_settings(ConnectionOptions(profile="prod"), {"PW": "hunter2"}, folder)
-    assert settings.sasl is not None
-    password = getattr(settings.sasl.login, "password", None)
-    assert password is not None
-    assert password.reveal() == "hunter2"
 
 
 def test_every_option_has_an_environment_variable() -> None:

@@ -17,7 +17,6 @@ from breakglass.services.connection.tls import (
     certificate_from_pem,
     read_tls,
     trusted_from_file,
-    trusted_from_pem,
 )
 from breakglass.services.errors import BadConnectionSettings
 from tests.unit.connection.certificates import Identity
@@ -42,35 +41,6 @@ def test_without_any_key_the_system_is_trusted_and_names_are_checked() -> None:
 @pytest.mark.parametrize(("value", "checked"), [("https", True), ("HTTPS", True), ("", False)])
 def test_an_empty_algorithm_accepts_any_host_name(value: str, checked: bool) -> None:
     assert read(endpoint_identification_algorithm=value).check_hostname is checked
-
-
-def test_stores_are_read_into_memory(tmp_path: Path, root: Identity, client: Identity) -> None:
-    (tmp_path / "trust.p12").write_bytes(root.trust_store("t"))
-    (tmp_path / "key.p12").write_bytes(client.key_store("k"))
-    settings = read(
-        truststore_location=str(tmp_path / "trust.p12"),
-        truststore_password="t",
-        keystore_location=str(tmp_path / "key.p12"),
-        keystore_password="k",
-        keystore_type="PKCS12",
-    )
-    assert settings.trusted_pem == root.pem
-    assert settings.certificate is not None
-    assert settings.certificate.chain_pem == client.chain_pem
-
-
-def test_pem_may_be_written_into_the_properties(root: Identity, client: Identity) -> None:
-    settings = read(
-        truststore_type="PEM",
-        truststore_certificates=root.pem,
-        keystore_type="pem",
-        keystore_certificate_chain=client.chain_pem,
-        keystore_key=client.key_pem("pw"),
-        key_password="pw",
-    )
-    assert settings.trusted_pem == root.pem
-    assert settings.certificate is not None
-    assert settings.certificate.key_password == Secret("pw")
 
 
 @pytest.mark.parametrize(
@@ -123,11 +93,6 @@ def reason(result: object) -> str:
     return result.reason
 
 
-def one_line(pem: str) -> str:
-    """Return PEM as a properties file has it once its continued lines are joined."""
-    return pem.replace("\n", " ")
-
-
 @pytest.mark.parametrize("name", ["keytool-truststore.p12", "keytool-keystore.p12"])
 def test_a_store_of_keytool_is_read(name: str) -> None:
     trusted = trusted_from_file(DATA / name, PASSWORD)
@@ -142,16 +107,6 @@ def test_a_key_store_of_openssl_or_keytool_is_read_with_ciphers_old_and_new(name
     assert certificate.chain_pem.startswith("-----BEGIN CERTIFICATE-----")
     assert certificate.key_pem.reveal().startswith("-----BEGIN PRIVATE KEY-----")
     assert certificate.key_password is None
-
-
-@pytest.mark.parametrize("legacy", [False, True], ids=["modern", "legacy"])
-def test_a_key_store_gives_the_whole_chain_own_certificate_first(
-    tmp_path: Path, client: Identity, legacy: bool
-) -> None:
-    store = tmp_path / "client.p12"
-    store.write_bytes(client.key_store("pw", legacy=legacy))
-    certificate = certificate_from_file(store, Secret("pw"), None)
-    assert certificate == ClientCertificate(client.chain_pem, Secret(client.key_pem()))
 
 
 @pytest.mark.parametrize("kind", ["JKS", "JCEKS"])
@@ -198,25 +153,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_trust_store_has_no_key_to_give() -> None:
     store = DATA / "keytool-truststore.p12"
     assert "no private key" in reason(certificate_from_file(store, PASSWORD, None))
-
-
-def test_pem_survives_the_loss_of_its_line_ends(root: Identity, client: Identity) -> None:
-    assert trusted_from_pem(one_line(root.pem + client.pem)) == root.pem + client.pem
-    key = Secret(one_line(client.key_pem()))
-    certificate = certificate_from_pem(Secret(one_line(client.chain_pem)), key, None)
-    assert certificate == ClientCertificate(client.chain_pem, Secret(client.key_pem()))
-
-
-def test_a_pem_key_store_holds_key_and_chain_in_any_order_with_text_around(
-    tmp_path: Path, client: Identity
-) -> None:
-    store = tmp_path / "client.pem"
-    store.write_text(f"subject=operator\n{client.key_pem('pw')}\nissuer=\n{client.chain_pem}")
-    certificate = certificate_from_file(store, None, Secret("pw"))
-    assert isinstance(certificate, ClientCertificate)
-    assert certificate.chain_pem == client.chain_pem
-    assert certificate.key_pem.reveal().startswith("-----BEGIN ENCRYPTED PRIVATE KEY-----")
-    assert certificate.key_password == Secret("pw")
 
 
 @pytest.mark.parametrize(

@@ -93,15 +93,6 @@ def test_a_certificate_for_another_name_is_refused_unless_names_do_not_count(
     assert greeted(server, security, "b2.prod") == GREETING
 
 
-def test_an_address_is_a_name_too(
-    tmp_path: Path, server: TlsServer, root: Identity, client: Identity
-) -> None:
-    security = ClientSecurity(settings(tmp_path, server, pkcs12(tmp_path, root, client)))
-    assert greeted(server, security, "127.0.0.1") == GREETING
-    with pytest.raises(ConnectFailed):
-        greeted(server, security, "127.0.0.2")
-
-
 def test_an_authority_we_do_not_know_is_refused_with_the_setting_to_change(
     tmp_path: Path, server: TlsServer, client: Identity
 ) -> None:
@@ -151,12 +142,6 @@ def test_a_handshake_keeps_to_the_socket_s_timeout() -> None:
             security.wrap(plain, "b1")
 
 
-def test_without_tls_the_socket_stays_as_it_is() -> None:
-    left, right = socket.socketpair()
-    with left, right:
-        assert ClientSecurity(ConnectionSettings(bootstrap_servers=())).wrap(left, "b1") is left
-
-
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_the_key_is_never_in_a_file_in_the_clear(
     tmp_path: Path, client: Identity, monkeypatch: pytest.MonkeyPatch, in_memory: bool
@@ -187,7 +172,11 @@ def test_the_key_is_never_in_a_file_in_the_clear(
 
 @pytest.mark.parametrize(
     ("key", "password", "said"),
-    [("locked", "wrong", "ssl.key.password"), ("other", None, "certificate"), ("broken", None, "PKCS8")],
+    [
+        ("locked", "wrong", "ssl.key.password"),
+        ("other", None, "certificate"),
+        ("broken", None, "PKCS8"),
+    ],
 )
 def test_a_key_that_does_not_open_or_does_not_fit_is_refused(
     client: Identity, key: str, password: str | None, said: str

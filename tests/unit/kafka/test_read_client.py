@@ -103,20 +103,6 @@ class TestPartitions:
         assert [state.partition.partition for state in read] == list(range(2_100, 4_201))
         assert [one.cursor.partition_index for one in asked] == [2_100, 4_100]
 
-    def test_of_several_topics_all_between_the_first_and_the_last_that_matter_is_read(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        for topic in ("a", "b", "c"):
-            for partition in partitions_of(topic, 3):
-                cluster.story.offline(partition)
-        only = [TopicPartition("c", 0), TopicPartition("a", 2)]
-        cluster.story.page = 2
-        read = [
-            str(partition.partition)
-            for partition in client.partitions(["a", "b", "c"], ample(), only)
-        ]
-        assert read[:5] == ["a-2", "b-0", "b-1", "b-2", "c-0"]
-
     def test_r22_a_named_topic_that_may_not_be_described_is_an_error_that_names_it(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:

@@ -91,10 +91,6 @@ def test_all_brokers_are_asked_at_once() -> None:
     assert sum(isinstance(end, Unanswered) for end in answers.values()) == 4
 
 
-def test_no_broker_to_ask_is_no_answer() -> None:
-    assert ask_brokers({}, lambda *_: {}) == {}
-
-
 def test_the_lag_of_backups_is_known_for_the_other_leader(client: ReadClient) -> None:
     found = live_ends.read_ends(client, {"orders"}, ample())
 
