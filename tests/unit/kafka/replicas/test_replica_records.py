@@ -158,7 +158,7 @@ def test_a_throttle_that_outlasts_the_time_for_a_request_is_an_error(
     log.mishaps = [lambda: FetchResponse(throttle_time_ms=3_600_000, responses=[])]
     log.serve(broker)
     with pytest.raises(TimedOut):
-        offsets(reader(sender), 0, 20)
+        offsets(reader(sender, seconds=0.5), 0, 20)
 
 
 def hang_up() -> object:
