@@ -158,9 +158,6 @@ def test_an_unsecured_token_claims_what_the_options_say() -> None:
     assert token.principal == "ops"
 
 
-def test_an_unsecured_token_is_never_issued_in_the_future() -> None:
-    token = obtain(UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")}), 1000.0019)
-    assert claims_of(token.value)["iat"] == 1000.001
 
 
 def test_an_unsecured_number_that_is_none_is_refused() -> None:

@@ -56,12 +56,6 @@ def test_counts_that_make_no_cluster_are_refused(
         new_cluster(tmp_path, brokers=brokers, controllers=controllers, kafka_version="4.3.1")
 
 
-def test_a_node_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    layout = new_cluster(tmp_path, brokers=1, controllers=1, kafka_version="4.3.1")
-    with pytest.raises(LabError):
-        layout.node(7)
-
-
 @pytest.mark.parametrize("text", [None, "{", '{"schema": 99}'])
 def test_a_folder_without_a_readable_lab_is_an_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:

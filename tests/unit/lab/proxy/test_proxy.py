@@ -6,21 +6,16 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     MetadataRequest,
-    MetadataResponse,
 )
 from kafka.protocol.producer import ProduceRequest
 
@@ -142,13 +137,6 @@ class TestForwarding:
             assert read_frame(client) == b"\0\0\0\5slow"
         assert broker.received == [frame]
 
-    def test_pipelined_requests_are_answered_in_order(self, proxy: Proxy) -> None:
-        frames = [request_frame(b"%d" % number, correlation_id=number) for number in range(20)]
-        with connect(proxy) as client:
-            client.sendall(b"".join(map(framed, frames)))
-            answers = [read_frame(client) for _ in frames]
-        assert answers == [struct.pack(">i", number) + b"%d" % number for number in range(20)]
-
     def test_every_request_is_recorded_and_can_be_decoded(self, proxy: Proxy) -> None:
         topic = MetadataRequest.MetadataRequestTopic(name="orders")
         with connect(proxy) as client:
@@ -185,14 +173,6 @@ class TestForwarding:
         with pytest.raises(AssertionError):
             proxy.assert_clean()
 
-    def test_an_opaque_proxy_looks_at_nothing(self, broker: SocketBroker) -> None:
-        with Proxy(broker.address, opaque=True) as proxy, connect(proxy) as client:
-            client.sendall(framed(request_frame(b"a")) + framed(request_frame(b"b")))
-            assert [read_frame(client), read_frame(client)] == [b"\0\0\0\1a", b"\0\0\0\1b"]
-            assert proxy.seen == []
-            proxy.cut()
-            assert ended(client)
-
 
 class TestDamage:
     def test_a_cut_breaks_connections_and_keeps_the_port_until_it_heals(self, proxy: Proxy) -> None:
@@ -207,14 +187,6 @@ class TestDamage:
         proxy.heal()
         with connect(proxy) as client:
             assert exchange(client, request_frame()) == b"\0\0\0\1body"
-
-    def test_severing_welcomes_new_connections(self, proxy: Proxy) -> None:
-        with connect(proxy) as client:
-            exchange(client, request_frame())
-            proxy.sever()
-            assert ended(client)
-        with connect(proxy) as client:
-            exchange(client, request_frame())
 
     def test_a_hung_link_holds_requests_until_it_heals(
         self, proxy: Proxy, broker: SocketBroker
@@ -253,13 +225,6 @@ class TestDamage:
                 proxy.wait_seen(LIST_OFFSETS, seconds=0.05)
             proxy.cut()
             assert ended(client)
-
-    def test_a_delay_holds_each_request(self, proxy: Proxy) -> None:
-        proxy.delay(0.05)
-        with connect(proxy) as client:
-            start = time.monotonic()
-            exchange(client, request_frame())
-            assert time.monotonic() - start >= 0.05
 
     @pytest.mark.parametrize("served", [False, True])
     def test_a_reset_request_may_have_been_served(
@@ -363,63 +328,6 @@ class TestRewriting:
         assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == (
             offered
         )
-
-    @pytest.mark.parametrize(
-        ("request_", "version", "answer"),
-        [
-            (
-                MetadataRequest(topics=[]),
-                9,
-                MetadataResponse(
-                    brokers=[
-                        MetadataResponse.MetadataResponseBroker(node_id=2, host="b2", port=9092)
-                    ],
-                    topics=[],
-                ),
-            ),
-            (
-                DescribeClusterRequest(),
-                1,
-                DescribeClusterResponse(
-                    cluster_id="c",
-                    brokers=[
-                        DescribeClusterResponse.DescribeClusterBroker(
-                            broker_id=2, host="b2", port=9092
-                        )
-                    ],
-                ),
-            ),
-            (
-                FindCoordinatorRequest(key="group", coordinator_keys=["group"]),
-                4,
-                FindCoordinatorResponse(
-                    coordinators=[
-                        FindCoordinatorResponse.Coordinator(
-                            key="group", node_id=2, host="b2", port=9092
-                        )
-                    ]
-                ),
-            ),
-            (
-                FindCoordinatorRequest(key="group"),
-                1,
-                FindCoordinatorResponse(node_id=2, host="b2", port=9092),
-            ),
-        ],
-        ids=["Metadata", "DescribeCluster", "FindCoordinator", "old FindCoordinator"],
-    )
-    def test_answers_name_the_proxies(
-        self, broker: SocketBroker, request_: Any, version: int, answer: Any
-    ) -> None:
-        broker.answer_with(answer)
-        with (
-            Proxy(broker.address, addresses={2: MOVED}) as proxy,
-            connect(proxy) as client,
-        ):
-            frame = exchange(client, encoded(request_, version))
-        told = type(answer).decode(frame, version=version, header=True)
-        named = getattr(told, "brokers", None) or getattr(told, "coordinators", None) or [told]
-        assert (named[0].host, named[0].port) == MOVED
 
     def test_an_unchanged_answer_keeps_its_bytes(self, broker: SocketBroker) -> None:
         with Proxy(broker.address, offers={93: (0, 0)}) as proxy, connect(proxy) as client:

@@ -60,12 +60,6 @@ def test_every_act_that_a_script_waits_for_is_done_once_in_the_order_of_the_cour
     assert log == ["first", "a after first", "third", "a after third", "b after third"]
 
 
-def test_a_script_alone_needs_no_course() -> None:
-    done: list[LabDamage] = []
-    drive([script([], "a", SECOND, FIRST)], (), done.append)
-    assert done == [SECOND, FIRST]
-
-
 def test_scenarios_of_different_courses_do_not_share_a_lab() -> None:
     check_together([scenario("a"), scenario("b")])
     check_together([scenario("a", ())])
