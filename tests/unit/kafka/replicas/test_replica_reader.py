@@ -277,33 +277,22 @@ class TestRefusals:
             reader.read({ORDERS: TOPIC_ID}, Deadline.after(0.3))
 
 
-class TestLeaderOnlyQuestions:
-    """What confirmation rests on (R6): the fake answers as Partition.scala does."""
-
-    def test_the_leader_of_that_epoch_answers(self, cluster: FakeCluster, sender: Sender) -> None:
-        cluster.story.states[ORDERS] = replace(cluster.story.offline(ORDERS), leader=1)
-        cluster.hold(1, ORDERS, (0, 3)).high_watermark = 2
-        assert self.ask(sender, 5) == ListedOffset(2, -1, 5)
-
-    @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (6, 75), (5, 6)])
-    def test_another_epoch_and_a_follower_are_told_off(
-        self, cluster: FakeCluster, sender: Sender, epoch: int, code: int
-    ) -> None:
-        hold(cluster, [ORDERS])
-        answer = self.ask(sender, epoch)
+@pytest.mark.parametrize(
+    ("leader", "epoch", "code"), [(1, 5, 0), (1, 4, 74), (1, 6, 75), (None, 5, 6)]
+)
+def test_r06_only_the_leader_of_that_epoch_answers(
+    cluster: FakeCluster, sender: Sender, leader: int | None, epoch: int, code: int
+) -> None:
+    """What confirmation rests on: the fake answers as Partition.scala does."""
+    cluster.story.states[ORDERS] = replace(cluster.story.offline(ORDERS), leader=leader)
+    cluster.hold(1, ORDERS, (0, 3)).high_watermark = 2
+    options: dict[str, Any] = {"replica_id": LEADER_ONLY, "leader_epochs": {ORDERS: epoch}}
+    answer = list_offsets(sender, 1, [ORDERS], LATEST, ample(), **options)[ORDERS]
+    if code:
         assert isinstance(answer, OffsetError)
         assert answer.code == code
-
-    def ask(self, sender: Sender, epoch: int) -> ListedOffset | OffsetError:
-        return list_offsets(
-            sender,
-            1,
-            [ORDERS],
-            LATEST,
-            ample(),
-            replica_id=LEADER_ONLY,
-            leader_epochs={ORDERS: epoch},
-        )[ORDERS]
+    else:
+        assert answer == ListedOffset(2, -1, 5)
 
 
 def test_the_newest_batch_of_an_empty_log_is_told_apart_from_offset_zero(
