@@ -33,7 +33,8 @@ def settings(folder: Path, server: TlsServer, text: str) -> ConnectionSettings:
     """Return the settings of a client properties file with *text* for that server."""
     file = folder / "client.properties"
     file.write_text(
-        f"bootstrap.servers={server.host}:{server.port}\nsecurity.protocol=SSL\n{text}",
+        f"bootstrap.servers={server.host}:{server.port}\nsecurity.protocol=SSL\n"
+        f"socket.connection.setup.timeout.ms={DEADLINE_SECONDS * 1000:.0f}\n{text}",
         encoding="latin-1",
     )
     return settings_from(read_properties(file))
