@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import traceback
@@ -17,6 +18,7 @@ import pytest
 
 from breakglass.console.look import FILE, read_settings
 from breakglass.services.connection.oauth import obtain
+from breakglass.services.connection.plaintext import Plaintext
 from breakglass.services.connection.profiles import FOLDER, load_profile
 from breakglass.services.connection.properties import Properties, Property, read_properties
 from breakglass.services.connection.sasl import OAuthLogin, TokenFile
@@ -275,6 +277,12 @@ def test_reading_plaintext_imports_nothing_of_tls_and_logins() -> None:
     )
     needless = ("tls", "sasl", "oauth", "security")
     assert not {f"breakglass.services.connection.{name}" for name in needless} & loaded
+
+
+def test_a_plaintext_socket_stays_as_it_is_and_sends_no_login() -> None:
+    with socket.socket() as plain:
+        assert Plaintext().wrap(plain, "broker.example") is plain
+    assert Plaintext().sasl("broker.example") is None
 
 
 def test_settings_are_read_without_loading_a_client() -> None:

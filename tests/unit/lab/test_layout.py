@@ -70,3 +70,9 @@ def test_a_formatted_folder_stays_as_it_is(tmp_path: Path) -> None:
     assert {"cluster.id=c", "node.id=1"} <= set(meta.splitlines())
     format_folder(tmp_path / "data", cluster_id="other", node_id=2)
     assert (tmp_path / "data" / "meta.properties").read_text() == meta
+
+
+def test_a_node_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    layout = new_cluster(tmp_path, brokers=1, controllers=1, kafka_version="4.3.1")
+    with pytest.raises(LabError):
+        layout.node(7)

@@ -68,3 +68,9 @@ def test_the_ports_of_a_lab_whose_nodes_are_down_are_not_handed_out(
     layout = layout.with_node(proxied)
     counter.write_text(str(min(layout.ports) - LOWEST))
     assert not layout.ports & set(new_broker(layout).ports.values())
+
+
+def test_without_a_counter_ports_are_handed_out_all_the_same(counter: Path, tmp_path: Path) -> None:
+    counter.symlink_to(tmp_path / "elsewhere")
+    assert len(set(free_ports(3))) == 3
+    assert not (tmp_path / "elsewhere").exists(), "the counter of another user is never followed"

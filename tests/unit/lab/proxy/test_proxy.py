@@ -33,7 +33,6 @@ from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.kafka.wire.test_passing import encoded, request_frame
 
 METADATA, LIST_OFFSETS = 3, 2
-MOVED = ("127.0.0.1", 17)
 Answering = Callable[[Head, bytes], bytes | None]
 
 
@@ -172,6 +171,14 @@ class TestForwarding:
             assert ended(client)
         with pytest.raises(AssertionError):
             proxy.assert_clean()
+
+    def test_an_opaque_proxy_looks_at_nothing(self, broker: SocketBroker) -> None:
+        with Proxy(broker.address, opaque=True) as proxy, connect(proxy) as client:
+            client.sendall(framed(request_frame(b"a")) + framed(request_frame(b"b")))
+            assert [read_frame(client), read_frame(client)] == [b"\0\0\0\1a", b"\0\0\0\1b"]
+            assert proxy.seen == []
+            proxy.cut()
+            assert ended(client)
 
 
 class TestDamage:
