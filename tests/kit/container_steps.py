@@ -20,8 +20,8 @@ from scripts.find_uv import find_uv
 from scripts.package_index import pip_settings, uv_settings
 from tests.installed.user import StepFailed, registry_variables
 from tests.kit.containerfile import ROOT, Instruction, Stage
+from tests.kit.waiting import DEADLINE_SECONDS
 
-STEP_SECONDS = 100.0
 OWNERS = ("--owner=", "--group=")
 """Options that root alone may use."""
 PLACE = re.compile(r"(^|[=:])(?=/(?!usr/bin\b|bin\b))")
@@ -63,7 +63,7 @@ class Steps:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=STEP_SECONDS,
+            timeout=DEADLINE_SECONDS,
         )
 
     def at(self, text: str) -> str:

@@ -27,8 +27,7 @@ from breakglass.services.kafka.wire.passing import (
     request_body,
     send_frame,
 )
-
-WAIT_SECONDS = 10.0
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
 Reply = Any
 """A response message; `Raw` or `Body` bytes; None for silence. `HangUp` is raised instead."""
@@ -91,6 +90,8 @@ class FakeBroker:
         self._news = threading.Condition()
         self._connections: list[socket.socket] = []
         self._open = 0
+        self._hang_up: Callable[[], object] | None = None
+        self._stopped = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self.endpoint = Endpoint(*self._listener.getsockname()[:2])
@@ -124,6 +125,13 @@ class FakeBroker:
         for request_class, respond in apis.items():
             self.serve(request_class, respond)
         return self
+
+    def hang(self, until: Callable[[], object]) -> None:
+        """Be `hung`, and hang up on those who wait once it is *until*.
+
+        So a peer that hangs ends by what another peer did, and not by a deadline of both.
+        """
+        self.hung, self._hang_up = True, until
 
     @property
     def received(self) -> list[Received]:
@@ -159,10 +167,8 @@ class FakeBroker:
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until *condition* holds; it is looked at whenever something comes."""
-        give_up = time.monotonic() + WAIT_SECONDS
         with self._news:
-            while not condition():
-                assert self._news.wait(give_up - time.monotonic()), f"waited in vain for {what}"
+            assert self._news.wait_for(condition, DEADLINE_SECONDS), f"waited in vain for {what}"
 
     def drop_connections(self) -> None:
         """Close every connection from this side."""
@@ -174,12 +180,13 @@ class FakeBroker:
 
     def stop(self) -> None:
         """Refuse connections and end those there are; stopping twice does nothing."""
+        self._stopped = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.drop_connections()
         for thread in self._threads:
-            thread.join(WAIT_SECONDS)
+            thread.join(DEADLINE_SECONDS)
 
     def _accept(self) -> None:
         while True:
@@ -230,6 +237,7 @@ class FakeBroker:
     def _answer(self, connection: socket.socket, head: Head, received: Received) -> None:
         api = self._apis.get(head.api_key)
         if self.hung:
+            self._end_hang()
             return
         if api is not None:
             reply = api.respond(received.message)
@@ -245,6 +253,12 @@ class FakeBroker:
             send_frame(connection, struct.pack(">i", head.correlation_id) + reply.data)
         elif reply is not None:
             send_frame(connection, answer_frame(head, reply))
+
+    def _end_hang(self) -> None:
+        hang_up = self._hang_up
+        if hang_up is not None:
+            wait_until(lambda: self._stopped or hang_up(), "the end of a hang")
+            raise HangUp
 
     def _versions(self, code: int) -> Any:
         from kafka.protocol.metadata import ApiVersionsResponse

@@ -48,6 +48,7 @@ from breakglass.services.model import PartitionState, TopicPartition
 from tests.kit import fake_metadata
 from tests.kit.fake_broker import FakeBroker, Respond
 from tests.kit.fake_metadata import UNKNOWN_PARTITION, Story
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.kafka.replicas.replica_model import ModelReplica
 from tests.unit.topic_backup.batch_bytes import sealed
 
@@ -114,7 +115,14 @@ class FakeCluster:
         servers = tuple(self.brokers[number].endpoint for number in first or (1,))
         security = ClientSecurity(ConnectionSettings(servers))
         addresses = self.story.addresses
-        return Sender(servers, security, allowed, client_id="tests", broker_addresses=addresses)
+        return Sender(
+            servers,
+            security,
+            allowed,
+            client_id="tests",
+            broker_addresses=addresses,
+            connect_seconds=DEADLINE_SECONDS,
+        )
 
     def client(self, *first: int) -> ReadClient:
         """A client over such a sender; the caller closes it."""

@@ -20,6 +20,7 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
+from breakglass.services.lab.proxy.rewriting import refusal
 from breakglass.services.model import PartitionState, TopicPartition
 from tests.kit.fake_broker import HangUp, Reply
 from tests.kit.fake_cluster import FakeCluster
@@ -188,7 +189,7 @@ def failing(code: int) -> Act:
     def act(request: Any, _: Answer) -> Reply:
         if request.API_KEY == ElectLeadersRequest.API_KEY:
             return _election_errors(request, code)
-        return _order_errors(request, code)
+        return refusal(request, AlterPartitionReassignmentsResponse, code)
 
     return act
 
@@ -227,22 +228,5 @@ def _election_errors(request: Any, code: int) -> Reply:
                 ],
             )
             for topic in request.topic_partitions
-        ]
-    )
-
-
-def _order_errors(request: Any, code: int) -> Reply:
-    topic_class = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
-    partition_class = topic_class.ReassignablePartitionResponse
-    return AlterPartitionReassignmentsResponse(
-        responses=[
-            topic_class(
-                name=topic.name,
-                partitions=[
-                    partition_class(partition_index=partition.partition_index, error_code=code)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
         ]
     )

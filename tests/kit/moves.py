@@ -10,8 +10,8 @@ from breakglass.services.lab.cluster import WAIT_SECONDS, Cluster
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition
+from tests.kit.waiting import DEADLINE_SECONDS
 
-ASK_SECONDS = 10.0
 BROKER_RESOURCE = 4
 SET_CONFIG = 0
 LONG_WINDOW: Mapping[str, str] = {"alter.log.dirs.replication.quota.window.size.seconds": "30"}
@@ -74,7 +74,7 @@ def _move(cluster: Cluster, broker: int, partition: TopicPartition, path: Path) 
     )
     request = AlterReplicaLogDirsRequest(dirs=[directory(path=str(path), topics=[topic])])
     address = cluster.broker(broker).address(Listener.LAB)
-    with Conversation(address, ASK_SECONDS) as conversation:
+    with Conversation(address, DEADLINE_SECONDS) as conversation:
         answer = conversation.ask(request, AlterReplicaLogDirsResponse)
     for one in answer.results:
         for result in one.partitions:

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from breakglass.services.monitoring import meters
+from tests.kit.waiting import DEADLINE_SECONDS
 
 EVERYTHING = "BREAKGLASS_TEST_EVERYTHING"
 """Set in CI: what a test needs and is not there fails it."""
@@ -33,7 +34,7 @@ def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
         assert EVERYTHING not in os.environ, why
         pytest.skip(why)
     words = [program, *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
 
 
 def stage_of(answer: str) -> Stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from breakglass.services.errors import BreakglassError
@@ -15,15 +15,16 @@ class Deadline:
     """A point on the monotonic clock."""
 
     at: float
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
 
     @classmethod
-    def after(cls, seconds: float) -> Deadline:
+    def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
         """The moment *seconds* from now."""
-        return cls(time.monotonic() + seconds)
+        return cls(clock() + seconds, clock)
 
     def remaining(self) -> float:
         """Seconds left; 0.0 after the deadline."""
-        return max(0.0, self.at - time.monotonic())
+        return max(0.0, self.at - self.clock())
 
     @property
     def passed(self) -> bool:
@@ -31,7 +32,7 @@ class Deadline:
 
     def sooner(self, seconds: float) -> Deadline:
         """The earlier of this deadline and *seconds* from now."""
-        return Deadline(min(self.at, time.monotonic() + seconds))
+        return Deadline(min(self.at, self.clock() + seconds), self.clock)
 
 
 T = TypeVar("T")
@@ -44,7 +45,9 @@ LOOK_SECONDS = 0.05
 """How often a pause checks whether it should stop."""
 
 
-def until(deadline: Deadline, read: Callable[[], T]) -> T:
+def until(
+    deadline: Deadline, read: Callable[[], T], sleep: Callable[[float], None] = time.sleep
+) -> T:
     """The result of *read*, tried again on retriable errors until *deadline*.
 
     Raises:
@@ -55,15 +58,16 @@ def until(deadline: Deadline, read: Callable[[], T]) -> T:
     except BreakglassError as error:
         if not _again(error) or deadline.remaining() < FIRST_PAUSE_SECONDS:
             raise
-    return _retry(deadline, read)
+    return _retry(deadline, read, sleep)
 
 
-def _retry(deadline: Deadline, read: Callable[[], T]) -> T:
+def _retry(deadline: Deadline, read: Callable[[], T], sleep: Callable[[float], None]) -> T:
     """Retry after a first failure; tenacity is imported only here, because it is rarely needed."""
     from tenacity import Retrying, retry_if_exception, wait_exponential
 
     pauses = wait_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     attempts = Retrying(
+        sleep=sleep,
         retry=retry_if_exception(_again),
         wait=lambda state: min(pauses(state), deadline.remaining()),
         stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
@@ -77,6 +81,8 @@ def persist(
     attempt: Callable[[], T],
     failed: Callable[[BreakglassError], object],
     stopped: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> T | None:
     """The result of *attempt*, retried after every transient error; None once *stopped*.
 
@@ -92,11 +98,11 @@ def persist(
 
     def timed() -> T:
         nonlocal began
-        began = time.monotonic()
+        began = clock()
         return attempt()
 
     def pause(_: RetryCallState) -> float:
-        took = time.monotonic() - began
+        took = clock() - began
         return max(REST_SECONDS, took) if took < LONGEST_REST_SECONDS else REST_SECONDS
 
     def tell(state: RetryCallState) -> None:
@@ -109,16 +115,21 @@ def persist(
         wait=pause,
         stop=lambda _: stopped(),
         before_sleep=tell,
-        sleep=lambda seconds: _rest(seconds, stopped),
+        sleep=lambda seconds: _rest(seconds, stopped, clock, sleep),
         retry_error_callback=lambda _: None,
     )
     return attempts(timed)
 
 
-def _rest(seconds: float, stopped: Callable[[], bool]) -> None:
-    until = time.monotonic() + seconds
-    while not stopped() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, LOOK_SECONDS))
+def _rest(
+    seconds: float,
+    stopped: Callable[[], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    until = clock() + seconds
+    while not stopped() and (left := until - clock()) > 0:
+        sleep(min(left, LOOK_SECONDS))
 
 
 def _passes(error: BaseException) -> bool:

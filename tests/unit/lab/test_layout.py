@@ -15,7 +15,7 @@ from breakglass.services.lab.layout import (
     load_layout,
     save_layout,
 )
-from breakglass.services.lab.node import format_folder, kafka_uuid
+from breakglass.services.lab.node import format_folder
 from breakglass.services.lab.planning import new_broker, new_cluster
 
 
@@ -56,39 +56,23 @@ def test_counts_that_make_no_cluster_are_refused(
         new_cluster(tmp_path, brokers=brokers, controllers=controllers, kafka_version="4.3.1")
 
 
-def test_a_node_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    layout = new_cluster(tmp_path, brokers=1, controllers=1, kafka_version="4.3.1")
-    with pytest.raises(LabError, match="no node 7: choose one of 1, 101"):
-        layout.node(7)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "There is no lab in"),
-        ("{", "cannot be read"),
-        ('{"schema": 99}', "another release"),
-    ],
-)
-def test_a_folder_without_a_readable_lab_says_what_to_do(
-    tmp_path: Path, text: str | None, said: str
-) -> None:
+@pytest.mark.parametrize("text", [None, "{", '{"schema": 99}'])
+def test_a_folder_without_a_readable_lab_is_an_error(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / LAYOUT_FILE).write_text(text)
-    with pytest.raises(LabError, match=said):
+    with pytest.raises(LabError):
         load_layout(tmp_path)
-
-
-def test_ids_are_as_kafka_writes_them() -> None:
-    ids = {kafka_uuid() for _ in range(300)}
-    assert len(ids) == 300
-    assert all(len(id_) == 22 and not id_.startswith("-") for id_ in ids)
 
 
 def test_a_formatted_folder_stays_as_it_is(tmp_path: Path) -> None:
     format_folder(tmp_path / "data", cluster_id="c", node_id=1)
     meta = (tmp_path / "data" / "meta.properties").read_text()
-    assert "cluster.id=c\n" in meta
-    assert "node.id=1\n" in meta
+    assert {"cluster.id=c", "node.id=1"} <= set(meta.splitlines())
     format_folder(tmp_path / "data", cluster_id="other", node_id=2)
     assert (tmp_path / "data" / "meta.properties").read_text() == meta
+
+
+def test_a_node_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    layout = new_cluster(tmp_path, brokers=1, controllers=1, kafka_version="4.3.1")
+    with pytest.raises(LabError):
+        layout.node(7)

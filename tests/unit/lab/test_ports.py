@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.errors import LabError
 from breakglass.services.lab.layout import Address
 from breakglass.services.lab.planning import new_broker, new_cluster
 from breakglass.services.lab.ports import COUNTER, LOWEST, free_ports
@@ -57,12 +56,6 @@ def test_a_damaged_counter_begins_anywhere(counter: Path, kept: bytes) -> None:
     assert len(set(free_ports(3))) == 3
 
 
-def test_without_a_counter_ports_are_handed_out_all_the_same(counter: Path, tmp_path: Path) -> None:
-    counter.symlink_to(tmp_path / "elsewhere")
-    assert len(set(free_ports(3))) == 3
-    assert not (tmp_path / "elsewhere").exists(), "the counter of another user is never followed"
-
-
 def test_the_ports_of_a_lab_whose_nodes_are_down_are_not_handed_out(
     counter: Path, tmp_path: Path
 ) -> None:
@@ -77,8 +70,7 @@ def test_the_ports_of_a_lab_whose_nodes_are_down_are_not_handed_out(
     assert not layout.ports & set(new_broker(layout).ports.values())
 
 
-@pytest.mark.usefixtures("counter")
-def test_too_few_free_ports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("breakglass.services.lab.ports._free", lambda port: False)
-    with pytest.raises(LabError, match="ports"):
-        free_ports(1)
+def test_without_a_counter_ports_are_handed_out_all_the_same(counter: Path, tmp_path: Path) -> None:
+    counter.symlink_to(tmp_path / "elsewhere")
+    assert len(set(free_ports(3))) == 3
+    assert not (tmp_path / "elsewhere").exists(), "the counter of another user is never followed"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.lab.layout import FIRST_CONTROLLER, Address, ClusterLayout, Listener
+from breakglass.services.lab.layout import FIRST_CONTROLLER, ClusterLayout, Listener
 from breakglass.services.lab.planning import new_cluster
 from breakglass.services.lab.properties import render, server_properties
 from breakglass.services.lab.security import security_settings
@@ -40,44 +40,6 @@ def test_a_broker_listens_for_clients_and_for_the_lab(layout: ClusterLayout) -> 
     assert told["process.roles"] == "broker"
 
 
-def test_clients_can_be_told_of_a_proxy_and_other_brokers_never_are(layout: ClusterLayout) -> None:
-    proxied = replace(layout.node(1), advertised=Address("127.0.0.1", 9999))
-    told = properties(layout.with_node(proxied), 1)
-    lab = proxied.address(Listener.LAB)
-    assert told["advertised.listeners"] == f"CLIENT://127.0.0.1:9999,LAB://{lab}"
-    assert "9999" not in told["listeners"]
-
-
-def test_a_broker_can_reach_one_controller_by_a_proxy(layout: ClusterLayout) -> None:
-    linked = replace(layout.node(2), controller_links={FIRST_CONTROLLER: Address("127.0.0.1", 9)})
-    changed = layout.with_node(linked)
-    other = layout.node(FIRST_CONTROLLER + 1).address(Listener.CONTROLLER)
-    assert properties(changed, 2)["controller.quorum.voters"] == f"101@127.0.0.1:9,102@{other}"
-    assert properties(changed, 1) == properties(layout, 1)
-
-
-def test_a_broker_without_controllers_does_not_spin_within_a_minute(layout: ClusterLayout) -> None:
-    assert properties(layout, 1)["controller.quorum.fetch.timeout.ms"] == "60000"
-    assert "controller.quorum.fetch.timeout.ms" not in properties(layout, FIRST_CONTROLLER)
-
-
-def test_the_metadata_log_is_in_no_log_directory_of_a_broker(layout: ClusterLayout) -> None:
-    told = properties(layout, 1)
-    assert told["log.dirs"] == "/lab/broker-1/data-1,/lab/broker-1/data-2"
-    assert told["metadata.log.dir"] == "/lab/broker-1/metadata"
-
-
-def test_racks_are_dealt_out_in_turn(layout: ClusterLayout) -> None:
-    assert [properties(layout, id)["broker.rack"] for id in (1, 2)] == ["east", "west"]
-    assert "broker.rack" not in properties(layout, FIRST_CONTROLLER)
-
-
-def test_internal_topics_have_no_more_replicas_than_there_are_brokers(
-    layout: ClusterLayout,
-) -> None:
-    assert properties(layout, 1)["offsets.topic.replication.factor"] == "2"
-
-
 def test_a_node_overrides_the_cluster_which_overrides_the_defaults(layout: ClusterLayout) -> None:
     assert properties(layout, 1)["replica.lag.time.max.ms"] == "3000"
     changed = replace(layout, overrides={"replica.lag.time.max.ms": "7"})
@@ -93,11 +55,6 @@ def test_nothing_is_elected_uncleanly_unless_asked_for(layout: ClusterLayout) ->
 
 def test_values_are_escaped_as_java_reads_them() -> None:
     assert render({"b": "C:\\data", "a": "one\ntwo"}) == "a=one\\ntwo\nb=C:\\\\data\n"
-
-
-def test_an_open_lab_has_no_authorizer(layout: ClusterLayout) -> None:
-    assert security_settings(layout, layout.node(1)) == {}
-    assert "CLIENT:PLAINTEXT" in properties(layout, 1)["listener.security.protocol.map"]
 
 
 def test_a_guarded_lab_guards_the_listeners_of_clients_alone(layout: ClusterLayout) -> None:

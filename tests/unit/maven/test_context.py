@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from breakglass.services.maven import context
 from breakglass.services.maven.context import maven_context
 from breakglass.services.maven.repository import REPOSITORY_VARIABLE
+from tests.kit.waiting import DEADLINE_SECONDS
 
 JAR = b"PK" + bytes(range(256)) * 512
 PATH = "/org/example/thing/1.0/thing-1.0.jar"
@@ -54,6 +56,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
         monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("M2_REPO", str(tmp_path / "m2"))
         monkeypatch.setenv("NO_PROXY", "*")
+        monkeypatch.setattr(context, "TIMEOUT_SECONDS", DEADLINE_SECONDS)
         yield held
         server.shutdown()
 

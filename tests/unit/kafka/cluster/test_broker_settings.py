@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from breakglass.services.errors import NotAuthorized
 from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
-from breakglass.services.kafka.wire.deadline import Deadline
+from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster
 
 CLUSTER_DENIED = 31
@@ -33,7 +33,7 @@ def read(error: int = 0) -> dict[str, str | None]:
 
     with FakeCluster(2) as cluster, closing(cluster.sender()) as sender:
         cluster.brokers[2].serve(DescribeConfigsRequest, answer)
-        return read_broker_settings(sender, 2, KEYS, Deadline.after(10.0))
+        return read_broker_settings(sender, 2, KEYS, ample())
 
 
 def test_what_the_broker_has_is_told_in_the_order_of_the_keys() -> None:

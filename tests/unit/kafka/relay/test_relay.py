@@ -37,13 +37,12 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.relay.relay import MOST_BROKERS, LoopbackRelay
 from breakglass.services.kafka.wire import api_keys
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.snapshot import Broker
+from tests.kit.deadlines import ample
 from tests.kit.fake_broker import Body, FakeBroker
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
-SECONDS = 60.0
 HIDDEN = "broker.hidden.invalid"
 EVERYTHING = api_keys.READ | api_keys.RECORDS
 
@@ -83,7 +82,13 @@ def sender_to(
 ) -> Sender:
     addresses = {id: broker.endpoint for id, broker in enumerate(brokers, 1)}
     bootstrap = (brokers[0].endpoint,)
-    return Sender(bootstrap, ClientSecurity(settings), allowed, broker_addresses=addresses)
+    return Sender(
+        bootstrap,
+        ClientSecurity(settings),
+        allowed,
+        broker_addresses=addresses,
+        connect_seconds=DEADLINE_SECONDS,
+    )
 
 
 @contextmanager
@@ -112,7 +117,7 @@ def client(relay: LoopbackRelay, password: Secret | None = None) -> Sender:
 
 
 def ask(sender: Sender, request: Any, response: Any, broker: int = ANY_BROKER) -> Any:
-    return sender.call(broker, request, response, Deadline.after(SECONDS))
+    return sender.call(broker, request, response, ample())
 
 
 def seen_by(sender: Sender) -> dict[int, tuple[str, int]]:
@@ -194,7 +199,9 @@ def test_what_a_stranger_sends_ends_its_connection_and_no_other(
 ) -> None:
     with relayed(*brokers) as (relay, sender):
         seen_by(sender)
-        with socket.create_connection((relay.bootstrap.host, relay.bootstrap.port), SECONDS) as raw:
+        with socket.create_connection(
+            (relay.bootstrap.host, relay.bootstrap.port), DEADLINE_SECONDS
+        ) as raw:
             raw.sendall(sent)
             assert raw.recv(100) == b""
         assert len(seen_by(sender)) == 2
@@ -206,7 +213,7 @@ def test_a_stranger_that_takes_its_time_is_closed_in_the_middle_of_a_frame(
     monkeypatch.setattr("breakglass.services.patience.CONNECT", 0.5)
     with relayed(*brokers) as (relay, _):
         address = relay.bootstrap.host, relay.bootstrap.port
-        with socket.create_connection(address, SECONDS) as raw:
+        with socket.create_connection(address, DEADLINE_SECONDS) as raw:
             raw.sendall(struct.pack(">i", 4_000))
             wait_until(lambda: not _taken(raw), "the connection to be closed", every=0.1)
 
@@ -227,7 +234,7 @@ def test_what_a_reader_writes_does_not_pass(brokers: tuple[FakeBroker, FakeBroke
     assert [asked.api_key for asked in brokers[0].received] == []
     with relayed(*brokers, allowed=EVERYTHING) as (_, sender):
         ask(sender, produced, ProduceResponse)
-        offered = sender.offers(ANY_BROKER, api_keys.PRODUCE, Deadline.after(SECONDS))
+        offered = sender.offers(ANY_BROKER, api_keys.PRODUCE, ample())
         # Later answers name a new leader's address, which the relay would not rewrite.
         assert offered is not None
         assert offered[1] == 9
@@ -288,16 +295,15 @@ def test_the_end_of_the_relay_ends_a_client_that_waits(
 
         def wait() -> None:
             try:
-                seen_by(sender)
+                ask(sender, MetadataRequest(topics=[]), MetadataResponse)
             except BreakglassError as error:
                 ended.append(error)
 
         frames = brokers[0].frames
-        waiting = threading.Thread(target=wait, daemon=True)
-        waiting.start()
+        threading.Thread(target=wait, daemon=True).start()
         wait_until(lambda: brokers[0].frames > frames, "the request to arrive")
         relay.close()
-        waiting.join(SECONDS)
+        wait_until(lambda: ended, "the wait to end")
         assert isinstance(ended[0], Unreachable)
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection((relay.bootstrap.host, relay.bootstrap.port), SECONDS)
+            socket.create_connection((relay.bootstrap.host, relay.bootstrap.port), DEADLINE_SECONDS)

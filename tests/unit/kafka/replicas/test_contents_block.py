@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -148,29 +147,38 @@ def test_a_reading_that_stops_amid_older_batches_vouches_for_the_newer_ones() ->
     assert (contents.verified_from, contents.verified_to) == (newest, 1000)
 
 
-def test_gaps_of_a_compacted_log_are_no_damage() -> None:
-    data = batch(0, 10) + batch(25, 30) + batch(40, 50)
-    expected = Expected(50, gapless=False, epochs=NO_EPOCHS)
-    assert check_batches(data, Reached(0), 50, expected).position == 50
-    gapless = replace(expected, gapless=True)
-    assert check_batches(data, Reached(0), 50, gapless).corrupt_at == 10
+HISTORY = EpochHistory((EpochRange(3, 0, 20), EpochRange(5, 20, 40)), 0)
 
 
-def test_a_batch_that_ran_ahead_among_gaps_is_found_by_the_one_that_follows() -> None:
-    data = batch(0, 10) + batch(90, 100) + batch(20, 30)
-    found = check_batches(data, Reached(0), 200, Expected(200, gapless=False, epochs=NO_EPOCHS))
-    assert found.corrupt_at == 10
-
-
-def test_a_leader_epoch_that_falls_or_was_never_reached_is_damage() -> None:
-    history = EpochHistory((EpochRange(3, 0, 20), EpochRange(5, 20, 40)), 0)
-    expected = Expected(40, gapless=True, epochs=history)
-    good = batch(0, 10, 3) + batch(10, 20, 3) + batch(20, 40, 5)
-    assert check_batches(good, Reached(0), 40, expected).position == 40
-    ahead = batch(0, 10, 3) + batch(10, 20, 4) + batch(20, 40, 5)
-    assert check_batches(ahead, Reached(0), 40, expected).corrupt_at == 10
-    behind = batch(0, 10, 3) + batch(10, 20, 1) + batch(20, 40, 5)
-    assert check_batches(behind, Reached(0), 40, expected).corrupt_at == 10
+@pytest.mark.parametrize(
+    ("batches", "gapless", "epochs", "corrupt_at"),
+    [
+        ([(0, 10), (25, 30), (40, 50)], False, NO_EPOCHS, None),
+        ([(0, 10), (25, 30), (40, 50)], True, NO_EPOCHS, 10),
+        ([(0, 10), (40, 45), (20, 30)], False, NO_EPOCHS, 10),
+        ([(0, 10, 3), (10, 20, 3), (20, 50, 5)], True, HISTORY, None),
+        ([(0, 10, 3), (10, 20, 4), (20, 50, 5)], True, HISTORY, 10),
+        ([(0, 10, 3), (10, 20, 1), (20, 50, 5)], True, HISTORY, 10),
+    ],
+    ids=[
+        "gaps of a compacted log are none",
+        "gaps of any other log are",
+        "a batch that ran ahead among gaps is",
+        "leader epochs as they were reached are none",
+        "a leader epoch that was never reached is",
+        "a leader epoch that falls is",
+    ],
+)
+def test_what_is_damage(
+    batches: list[tuple[int, ...]],
+    gapless: bool,
+    epochs: EpochHistory | Unknown,
+    corrupt_at: int | None,
+) -> None:
+    data = b"".join(batch(*fields) for fields in batches)
+    found = check_batches(data, Reached(0), 50, Expected(50, gapless, epochs))
+    assert found.corrupt_at == corrupt_at
+    assert corrupt_at is not None or found.position == 50
 
 
 def test_what_was_written_since_the_log_end_was_read_is_left_alone() -> None:

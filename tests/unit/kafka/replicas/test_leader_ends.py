@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services import patience
 from breakglass.services.backup_watch import live_ends
@@ -21,7 +21,6 @@ from breakglass.services.kafka.replicas.leader_ends import (
     read_leader_ends,
 )
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.recovery import group_reset
@@ -33,11 +32,11 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
+from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID
+from tests.kit.waiting import DEADLINE_SECONDS
 
-PATIENCE = 1.0
-"""Longer than an answer takes; each test waits for it once."""
 HUNG, LED, LOST, OFFLINE = (TopicPartition("orders", number) for number in range(4))
 
 
@@ -50,14 +49,20 @@ def cluster() -> Iterator[FakeCluster]:
             cluster.story.states[partition] = replace(state, leader=leader)
         cluster.hold(2, HUNG, (0, 10))
         cluster.hold(1, LED, (0, 40))
-        cluster.brokers[2].hung = True
+        cluster.brokers[2].hang(until=lambda: answered(cluster))
         yield cluster
 
 
 @pytest.fixture
-def client(cluster: FakeCluster) -> Iterator[ReadClient]:
-    with closing(cluster.client()) as client:
-        yield client
+def brief_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who misses it has no say in which metadata is the newest; b2 is silent for longer."""
+    monkeypatch.setattr(patience, "LOOK", 0.05)
+
+
+def answered(cluster: FakeCluster) -> bool:
+    """Whether b1 is asked beside b2: who waits for b2 first waits in vain."""
+    asked = cluster.brokers[1].received
+    return any(one.api_key in (FetchRequest.API_KEY, ListOffsetsRequest.API_KEY) for one in asked)
 
 
 def target(partition: TopicPartition, designee: int) -> ElectionTarget:
@@ -67,7 +72,7 @@ def target(partition: TopicPartition, designee: int) -> ElectionTarget:
 def test_each_partition_has_its_end_or_the_reason_why_not(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
-    ends = read_leader_ends(client.sender, cluster.story.states.values(), Deadline.after(PATIENCE))
+    ends = read_leader_ends(client.sender, cluster.story.states.values(), ample())
 
     silent = ends[HUNG]
     assert ends[LED] == 40
@@ -77,29 +82,25 @@ def test_each_partition_has_its_end_or_the_reason_why_not(
     assert isinstance(silent.error, Unreachable)
 
 
-def test_each_broker_has_all_of_the_time_for_itself() -> None:
+def test_all_brokers_are_asked_at_once() -> None:
     asked = {broker: [TopicPartition("orders", broker)] for broker in range(8)}
-    began = time.monotonic()
+    together = threading.Barrier(len(asked))
 
     def ask(broker: int, partitions: object) -> dict[TopicPartition, int]:
-        time.sleep(0.2)
+        together.wait(DEADLINE_SECONDS)
         if broker % 2:
             raise TimedOut(f"b{broker} does not answer: look at it")
         return dict.fromkeys(asked[broker], broker)
 
     answers = ask_brokers(asked, ask)
 
-    assert time.monotonic() - began < 0.8
     assert [end for end in answers.values() if not isinstance(end, Unknown)] == [0, 2, 4, 6]
     assert sum(isinstance(end, Unanswered) for end in answers.values()) == 4
-
-
-def test_no_broker_to_ask_is_no_answer() -> None:
-    assert ask_brokers({}, lambda *_: {}) == {}
+    assert ask_brokers({}, ask) == {}
 
 
 def test_the_lag_of_backups_is_known_for_the_other_leader(client: ReadClient) -> None:
-    found = live_ends.read_ends(client, {"orders"}, Deadline.after(PATIENCE))
+    found = live_ends.read_ends(client, {"orders"}, ample())
 
     assert found.ends[LED] == 40
     assert isinstance(found.ends[HUNG], Unanswered)
@@ -110,35 +111,33 @@ def test_groups_past_the_end_are_found_on_the_other_leader(
 ) -> None:
     states = cluster.story.states.values()
 
-    assert group_reset.read_ends(client, states, Deadline.after(PATIENCE)) == {LED: 40}
+    assert group_reset.read_ends(client, states, ample()) == {LED: 40}
 
 
+@pytest.mark.usefixtures("brief_look")
 def test_a_backup_copies_the_partitions_of_the_other_leader(client: ReadClient) -> None:
-    (topic,) = read_sources(
-        client, WantedTopics(("orders",)), Deadline.after(PATIENCE), partial=True
-    )
+    (topic,) = read_sources(client, WantedTopics(("orders",)), ample(), partial=True)
 
     assert [source.partition for source in topic.partitions] == [LED]
     assert set(topic.unread) == {HUNG.partition, LOST.partition, OFFLINE.partition}
 
 
+@pytest.mark.usefixtures("brief_look")
 def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
     with pytest.raises(Unreachable):
-        read_sources(client, WantedTopics(("orders",)), Deadline.after(PATIENCE))
+        read_sources(client, WantedTopics(("orders",)), ample())
     states = (cluster.story.states[LED], cluster.story.states[HUNG])
     with pytest.raises(Unreachable):
-        Logs(client, states).high_watermarks(Deadline.after(PATIENCE))
+        Logs(client, states).high_watermarks(ample())
 
-    assert Logs(client, states[:1]).high_watermarks(Deadline.after(PATIENCE)) == {LED: 40}
+    assert Logs(client, states[:1]).high_watermarks(ample()) == {LED: 40}
 
 
 def test_the_log_ends_of_other_designees_are_confirmed(
-    client: ReadClient, monkeypatch: pytest.MonkeyPatch
+    client: ReadClient,
 ) -> None:
-    monkeypatch.setattr(patience, "LEADER", PATIENCE)
-
     ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
 
     assert ends[LED] == 40
@@ -153,6 +152,6 @@ def test_the_rung_of_the_other_leaders_partitions_is_seen(
         for one in (target(HUNG, 2), target(LED, 1))
     ]
 
-    seen = seen_in(Observer(client), waiting, cluster.story.states, Deadline.after(PATIENCE))
+    seen = seen_in(Observer(client), waiting, cluster.story.states, ample())
 
     assert {partition: outcome.rung for partition, outcome in seen.items()} == {LED: Rung.READABLE}

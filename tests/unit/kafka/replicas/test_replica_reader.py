@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -32,30 +31,24 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
+from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
 from tests.kit.fake_metadata import TOPIC_ID
 
-PATIENCE = 10.0
 READ_DENIED, STORAGE_ERROR, NOT_AVAILABLE, OFFSET_NOT_AVAILABLE = 29, 56, 9, 78
 ORDERS = TopicPartition("orders", 0)
 
 
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    """One broker."""
-    with FakeCluster(1) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def sender(cluster: FakeCluster) -> Iterator[Sender]:
-    with closing(cluster.sender()) as sender:
-        yield sender
-
-
 def read(sender: Sender, *partitions: TopicPartition) -> dict[TopicPartition, ReplicaReading]:
     reader = ReplicaReader(sender, 1)
-    return reader.read(dict.fromkeys(partitions, TOPIC_ID), Deadline.after(PATIENCE))
+    return reader.read(dict.fromkeys(partitions, TOPIC_ID), ample())
+
+
+def hold(cluster: FakeCluster, partitions: Iterable[TopicPartition]) -> None:
+    """Let broker 1 hold three records of each."""
+    for partition in partitions:
+        cluster.story.offline(partition)
+        cluster.hold(1, partition, (0, 3))
 
 
 def questions(cluster: FakeCluster) -> list[int]:
@@ -86,25 +79,20 @@ class TestFigures:
         assert reading.newest_ms is None
         assert questions(cluster) == []
 
-    def test_a_log_emptied_by_retention_is_known_to_be_empty(
-        self, cluster: FakeCluster, sender: Sender
+    @pytest.mark.parametrize("emptied", ["by retention", "as a new follower"])
+    def test_a_log_that_begins_late_is_known_to_be_empty(
+        self, cluster: FakeCluster, sender: Sender, emptied: str
     ) -> None:
+        """A new follower's cache knows no epoch: the log's start has to be asked for beside it."""
         cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS, (0, 100)).log.delete_below(100)
+        if emptied == "by retention":
+            cluster.hold(1, ORDERS, (0, 100)).log.delete_below(100)
+        else:
+            cluster.hold(1, ORDERS).log.start_over(100)
         reading = read(sender, ORDERS)[ORDERS]
         assert (reading.log_start, reading.high_watermark, reading.log_end) == (100, 100, 100)
         assert reading.epochs == EpochHistory((), 100)
         assert reading.newest_ms is None
-
-    def test_a_new_follower_of_a_log_that_begins_late_is_known_to_be_empty(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        """Its cache knows no epoch: the log's start has to be asked for beside it."""
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS).log.start_over(100)
-        reading = read(sender, ORDERS)[ORDERS]
-        assert (reading.log_start, reading.high_watermark, reading.log_end) == (100, 100, 100)
-        assert reading.epochs == EpochHistory((), 100)
 
     def test_records_whose_epochs_nobody_knows_are_no_empty_log(
         self, cluster: FakeCluster, sender: Sender
@@ -116,7 +104,6 @@ class TestFigures:
         reading = read(sender, ORDERS)[ORDERS]
         assert reading.log_end == 100
         assert isinstance(reading.epochs, Unknown)
-        assert "knows no leader epoch" in reading.epochs.reason
 
     @pytest.mark.parametrize("start", [0, 40])
     def test_r09_a_high_watermark_lost_in_an_unclean_stop_is_unknown(
@@ -129,16 +116,13 @@ class TestFigures:
         held.high_watermark = 0
         reading = read(sender, ORDERS)[ORDERS]
         assert isinstance(reading.high_watermark, Unknown)
-        assert reading.high_watermark.reason.startswith("the high watermark of b1 reads as")
         assert reading.log_start == start
 
     def test_many_replicas_of_one_epoch_cost_three_requests(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 500)
-        for event in events:
-            cluster.story.offline(event)
-            cluster.hold(1, event, (0, 3))
+        hold(cluster, events)
         assert len(read(sender, *events)) == 500
         assert len(cluster.brokers[1].received) == 3
         assert questions(cluster) == [500]
@@ -147,9 +131,7 @@ class TestFigures:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 1_200)
-        for event in events:
-            cluster.story.offline(event)
-            cluster.hold(1, event, (0, 3))
+        hold(cluster, events)
         found = read(sender, *events)
         assert {known(reading.epochs) for reading in found.values()} == {True}
         assert questions(cluster) == [1_000, 200]
@@ -160,10 +142,10 @@ class TestFigures:
         cluster.story.offline(ORDERS)
         cluster.hold(1, ORDERS, *((epoch, 2) for epoch in range(0, 80, 2)))
         reader = ReplicaReader(sender, 1)
-        first = reader.read({ORDERS: TOPIC_ID}, Deadline.after(PATIENCE))[ORDERS]
+        first = reader.read({ORDERS: TOPIC_ID}, ample())[ORDERS]
         assert known(first.epochs)
         assert len(first.epochs.ranges) == 8
-        reader.deepen([ORDERS], 100, Deadline.after(PATIENCE))
+        reader.deepen([ORDERS], 100, ample())
         history = reader.history(ORDERS)
         assert known(history)
         assert len(history.ranges) == 40
@@ -175,9 +157,7 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 5)
-        for event in events:
-            cluster.story.offline(event)
-            cluster.hold(1, event, (0, 3))
+        hold(cluster, events)
         answer = cluster.apis(1)[ListOffsetsRequest]
         cluster.brokers[1].serve(ListOffsetsRequest, lambda request: two_at_most(answer(request)))
         found = read(sender, *events)
@@ -193,9 +173,7 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 5)
-        for event in events:
-            cluster.story.offline(event)
-            cluster.hold(1, event, (0, 3))
+        hold(cluster, events)
         answer = cluster.apis(1)[FetchRequest]
         cluster.brokers[1].serve(FetchRequest, lambda request: two_at_most(answer(request)))
         found = read(sender, *events)
@@ -208,37 +186,30 @@ class TestPartialAnswers:
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         told, untold = partitions_of("events", 2)
-        for partition in (told, untold):
-            cluster.story.offline(partition)
-            cluster.hold(1, partition, (0, 3))
+        hold(cluster, (told, untold))
         leave_out(cluster, ListOffsetsRequest, untold)
         leave_out(cluster, FetchRequest, untold)
         found = read(sender, told, untold)
         assert found[told].log_end == 3
-        assert found[untold].log_end == Unknown("b1 leaves this partition out of its answers")
+        assert isinstance(found[untold].log_end, Unknown)
 
     def test_epochs_that_stay_out_are_unknown_beside_a_known_end(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         told, untold = partitions_of("events", 2)
-        for partition in (told, untold):
-            cluster.story.offline(partition)
-            cluster.hold(1, partition, (0, 3))
+        hold(cluster, (told, untold))
         leave_out(cluster, FetchRequest, untold)
         found = read(sender, told, untold)
         assert known(found[told].epochs)
         assert found[untold].log_end == 3
-        assert found[untold].epochs == Unknown("b1 left its epochs out of its answers")
-        assert isinstance(found[untold].high_watermark, Unknown)
-        assert isinstance(found[untold].log_start, Unknown)
+        for figure in (found[untold].epochs, found[untold].high_watermark, found[untold].log_start):
+            assert isinstance(figure, Unknown)
 
     def test_an_answer_about_something_else_is_passed_over(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         asked, other = partitions_of("events", 2)
-        for partition in (asked, other):
-            cluster.story.offline(partition)
-            cluster.hold(1, partition, (0, 3))
+        hold(cluster, (asked, other))
         answer = cluster.apis(1)[FetchRequest]
 
         def both(request: Any) -> Any:
@@ -254,8 +225,7 @@ class TestRefusals:
     def test_r22_without_read_the_ends_are_known_and_the_epochs_name_what_is_missing(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS, (0, 3))
+        hold(cluster, [ORDERS])
         answer = cluster.apis(1)[FetchRequest]
 
         def refused(request: Any) -> Any:
@@ -273,14 +243,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("code", "reason"),
         [
-            (READ_DENIED, "not allowed: needs DESCRIBE on topic orders"),
+            (READ_DENIED, "needs DESCRIBE on topic orders"),
             (STORAGE_ERROR, "log directory offline on b1"),
-            (NOT_AVAILABLE, "b1 answers REPLICA_NOT_AVAILABLE"),
-            (
-                OFFSET_NOT_AVAILABLE,
-                "b1 does not know its high watermark: too few replicas are in sync, or have not "
-                "asked it yet",
-            ),
+            (NOT_AVAILABLE, "REPLICA_NOT_AVAILABLE"),
+            (OFFSET_NOT_AVAILABLE, "high watermark"),
         ],
     )
     def test_a_replica_that_cannot_be_read_says_why(
@@ -290,7 +256,7 @@ class TestRefusals:
         cluster.hold(1, ORDERS, (0, 3)).error = code
         reading = read(sender, ORDERS)[ORDERS]
         assert isinstance(reading.log_end, Unknown)
-        assert reading.log_end.reason == reason
+        assert reason in reading.log_end.reason
         assert reading.epochs == reading.log_end
         assert reading.source is FigureSource.NONE
 
@@ -304,42 +270,29 @@ class TestRefusals:
     def test_a_broker_that_falls_silent_is_an_error_of_all(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS, (0, 3))
+        hold(cluster, [ORDERS])
         cluster.brokers[1].serve(FetchRequest, lambda _: None)
         reader = ReplicaReader(sender, 1)
         with pytest.raises(Unreachable):
             reader.read({ORDERS: TOPIC_ID}, Deadline.after(0.3))
 
 
-class TestLeaderOnlyQuestions:
-    """What confirmation rests on (R6): the fake answers as Partition.scala does."""
-
-    def test_the_leader_of_that_epoch_answers(self, cluster: FakeCluster, sender: Sender) -> None:
-        cluster.story.states[ORDERS] = replace(cluster.story.offline(ORDERS), leader=1)
-        cluster.hold(1, ORDERS, (0, 3)).high_watermark = 2
-        assert self.ask(sender, 5) == ListedOffset(2, -1, 5)
-
-    @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (6, 75), (5, 6)])
-    def test_another_epoch_and_a_follower_are_told_off(
-        self, cluster: FakeCluster, sender: Sender, epoch: int, code: int
-    ) -> None:
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS, (0, 3))
-        answer = self.ask(sender, epoch)
+@pytest.mark.parametrize(
+    ("leader", "epoch", "code"), [(1, 5, 0), (1, 4, 74), (1, 6, 75), (None, 5, 6)]
+)
+def test_r06_only_the_leader_of_that_epoch_answers(
+    cluster: FakeCluster, sender: Sender, leader: int | None, epoch: int, code: int
+) -> None:
+    """What confirmation rests on: the fake answers as Partition.scala does."""
+    cluster.story.states[ORDERS] = replace(cluster.story.offline(ORDERS), leader=leader)
+    cluster.hold(1, ORDERS, (0, 3)).high_watermark = 2
+    options: dict[str, Any] = {"replica_id": LEADER_ONLY, "leader_epochs": {ORDERS: epoch}}
+    answer = list_offsets(sender, 1, [ORDERS], LATEST, ample(), **options)[ORDERS]
+    if code:
         assert isinstance(answer, OffsetError)
         assert answer.code == code
-
-    def ask(self, sender: Sender, epoch: int) -> ListedOffset | OffsetError:
-        return list_offsets(
-            sender,
-            1,
-            [ORDERS],
-            LATEST,
-            Deadline.after(PATIENCE),
-            replica_id=LEADER_ONLY,
-            leader_epochs={ORDERS: epoch},
-        )[ORDERS]
+    else:
+        assert answer == ListedOffset(2, -1, 5)
 
 
 def test_the_newest_batch_of_an_empty_log_is_told_apart_from_offset_zero(
@@ -347,9 +300,7 @@ def test_the_newest_batch_of_an_empty_log_is_told_apart_from_offset_zero(
 ) -> None:
     cluster.story.offline(ORDERS)
     cluster.hold(1, ORDERS)
-    found = list_offsets(
-        sender, 1, [ORDERS], MAX_TIMESTAMP, Deadline.after(PATIENCE), replica_id=DEBUGGING_REPLICA
-    )
+    found = list_offsets(sender, 1, [ORDERS], MAX_TIMESTAMP, ample(), replica_id=DEBUGGING_REPLICA)
     assert found == {ORDERS: ListedOffset(-1, -1, -1)}
 
 

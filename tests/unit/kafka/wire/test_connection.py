@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
 from breakglass.services.connection.endpoint import Endpoint
@@ -28,19 +25,20 @@ from breakglass.services.errors import (
 )
 from breakglass.services.kafka.wire.connection import BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
-from tests.kit.fake_broker import FakeBroker, HangUp, Raw
-from tests.kit.waiting import within
+from tests.kit.deadlines import HOUR, ample
+from tests.kit.fake_broker import FakeBroker, Raw
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
-PATIENCE = 10.0
 PLAIN = ClientSecurity(ConnectionSettings((Endpoint("127.0.0.1", 1),)))
+A_MOMENT = 0.2
+"""Of a deadline that has to pass: the peer is silent for longer than the test takes."""
 
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
-    """Answers Metadata and DescribeCluster with its own name."""
+    """Answers Metadata with its own name."""
     with FakeBroker() as broker:
         broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id="here"))
-        broker.serve(DescribeClusterRequest, lambda _: DescribeClusterResponse(cluster_id="here"))
         yield broker
 
 
@@ -52,16 +50,10 @@ def connection(broker: FakeBroker) -> Iterator[BrokerConnection]:
 
 
 def connect(broker: FakeBroker) -> BrokerConnection:
-    return BrokerConnection(broker.endpoint, PLAIN, "tests", Deadline.after(PATIENCE))
+    return BrokerConnection(broker.endpoint, PLAIN, "tests", ample())
 
 
-def closed_endpoint() -> Endpoint:
-    """Where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return Endpoint(*listener.getsockname()[:2])
-
-
-def ask(connection: BrokerConnection, seconds: float = PATIENCE, **options: Any) -> Any:
+def ask(connection: BrokerConnection, seconds: float = DEADLINE_SECONDS, **options: Any) -> Any:
     return connection.call(
         MetadataRequest(topics=[]), MetadataResponse, Deadline.after(seconds), **options
     )
@@ -72,34 +64,28 @@ def frame(correlation_id: int, body: bytes = b"") -> bytes:
 
 
 class TestVersions:
-    def test_the_highest_version_that_both_sides_know_is_used(self, broker: FakeBroker) -> None:
+    def test_the_highest_version_that_both_sides_know_is_used_below_a_cap(
+        self, broker: FakeBroker
+    ) -> None:
         broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id="here"), (4, 9))
         with closing(connect(broker)) as connection:
             assert ask(connection).cluster_id == "here"
-        assert [received.version for received in broker.received] == [9]
+            ask(connection, max_version=5)
+        assert [(received.version, received.client_id) for received in broker.received] == [
+            (9, "tests"),
+            (5, "tests"),
+        ]
 
-    def test_a_cap_is_kept_below_what_the_broker_offers(
-        self, broker: FakeBroker, connection: BrokerConnection
+    @pytest.mark.parametrize("offered", [None, (90, 91)], ids=["not at all", "too new"])
+    def test_an_api_that_is_not_offered_in_a_version_of_ours_is_never_sent(
+        self, offered: tuple[int, int] | None
     ) -> None:
-        ask(connection, max_version=5)
-        assert [received.version for received in broker.received] == [5]
-
-    def test_an_api_that_is_not_offered_is_never_sent(self) -> None:
-        with FakeBroker() as broker, closing(connect(broker)) as connection:
-            with pytest.raises(
-                UnsupportedByCluster, match="does not support Metadata requests: upgrade its Kafka"
-            ):
+        with FakeBroker() as broker:
+            if offered:
+                broker.serve(MetadataRequest, lambda _: None, offered)
+            with closing(connect(broker)) as connection, pytest.raises(UnsupportedByCluster):
                 ask(connection)
             assert broker.received == []
-
-    def test_versions_that_are_all_too_new_are_never_sent(self, broker: FakeBroker) -> None:
-        broker.serve(MetadataRequest, lambda _: None, (90, 91))
-        with (
-            closing(connect(broker)) as connection,
-            pytest.raises(UnsupportedByCluster, match="use a newer Breakglass"),
-        ):
-            ask(connection)
-        assert broker.received == []
 
     def test_a_broker_too_old_for_our_api_versions_is_asked_by_the_oldest(
         self, broker: FakeBroker
@@ -108,61 +94,48 @@ class TestVersions:
         with closing(connect(broker)) as connection:
             assert ask(connection).cluster_id == "here"
 
-    def test_the_client_id_goes_with_every_request(
-        self, broker: FakeBroker, connection: BrokerConnection
-    ) -> None:
-        ask(connection)
-        assert {received.client_id for received in broker.received} == {"tests"}
+
+SIZES = {f"a frame of {size} bytes": Raw(struct.pack(">i", size)) for size in (-1, 0, 3, 2**28 + 1)}
 
 
 class TestAnswersThatAreNone:
-    def test_an_answer_to_another_question_costs_the_connection(
-        self, broker: FakeBroker, connection: BrokerConnection
+    @pytest.mark.parametrize(
+        ("sent", "error"),
+        [
+            *((sent, ConnectFailed) for sent in SIZES.values()),
+            (Raw(frame(4711)), ConnectFailed),
+            (Raw(frame(2, b"\0" + b"\xff" * 20)), MalformedMessage),
+        ],
+        ids=[*SIZES, "an answer to another question", "an answer that cannot be decoded"],
+    )
+    def test_bytes_that_are_no_answer_cost_the_connection(
+        self, broker: FakeBroker, connection: BrokerConnection, sent: Raw, error: type[Exception]
     ) -> None:
-        broker.serve(MetadataRequest, lambda _: Raw(frame(4711)))
-        with pytest.raises(ConnectFailed, match="answered out of order"):
-            ask(connection)
-        assert connection.closed
-
-    @pytest.mark.parametrize("size", [-1, 0, 3, 256 * 1024 * 1024 + 1, 2**31 - 1])
-    def test_a_frame_of_an_impossible_size_is_refused_before_it_is_read(
-        self, broker: FakeBroker, connection: BrokerConnection, size: int
-    ) -> None:
-        broker.serve(MetadataRequest, lambda _: Raw(struct.pack(">i", size)))
-        with pytest.raises(ConnectFailed, match=f"a frame of {size} bytes"):
+        broker.serve(MetadataRequest, lambda _: sent)
+        with pytest.raises(error):
             ask(connection)
         assert connection.closed
 
     def test_a_web_server_is_told_from_a_broker(self, broker: FakeBroker) -> None:
         broker.serve(ApiVersionsRequest, lambda _: Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
-        with pytest.raises(ConnectFailed, match="is not Kafka's protocol"):
+        with pytest.raises(ConnectFailed) as caught:
             connect(broker)
+        assert "not Kafka's protocol" in caught.value.reason
 
     @pytest.mark.parametrize("sent", [b"", b"\0\0", struct.pack(">i", 100), frame(2)[:6]])
     def test_a_connection_that_closes_within_an_answer_is_a_failed_one(
         self, broker: FakeBroker, connection: BrokerConnection, sent: bytes
     ) -> None:
-        replies: Iterator[Any] = iter([Raw(sent)])
-
-        def reply(_: Any) -> Any:
-            broker.serve(MetadataRequest, hang_up)
+        def torn(_: Any) -> Any:
             threading.Thread(target=broker.drop_connections, daemon=True).start()
-            return next(replies)
+            return Raw(sent)
 
-        broker.serve(MetadataRequest, reply)
-        with pytest.raises(ConnectFailed, match="cannot be spoken to"):
+        broker.serve(MetadataRequest, torn)
+        with pytest.raises(ConnectFailed):
             ask(connection)
         assert connection.closed
 
-    def test_an_answer_that_cannot_be_decoded_is_malformed(
-        self, broker: FakeBroker, connection: BrokerConnection
-    ) -> None:
-        broker.serve(MetadataRequest, lambda _: Raw(frame(2, b"\0" + b"\xff" * 20)))
-        with pytest.raises(MalformedMessage, match="MetadataResponse"):
-            ask(connection)
-        assert connection.closed
-
-    @settings(max_examples=150)
+    @settings(max_examples=50)
     @given(st.binary(max_size=60))
     def test_no_bytes_of_an_answer_raise_anything_but_our_errors(self, body: bytes) -> None:
         with FakeBroker() as broker:
@@ -171,24 +144,13 @@ class TestAnswersThatAreNone:
                 ask(connection)
 
 
-def throttle(broker: FakeBroker, milliseconds: int) -> None:
-    """Ask for silence with every answer."""
-    broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=milliseconds))
-
-
-def hang_up(_: Any) -> Any:
-    raise HangUp
-
-
 class TestWaiting:
     def test_silence_ends_at_the_deadline_and_costs_the_connection(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
         broker.serve(MetadataRequest, lambda _: None)
-        began = time.monotonic()
-        with pytest.raises(TimedOut, match="did not answer in time"):
-            ask(connection, 0.2)
-        assert 0.2 <= time.monotonic() - began < within(2.0)
+        with pytest.raises(TimedOut):
+            ask(connection, A_MOMENT)
         assert connection.closed
 
     def test_a_passed_deadline_sends_nothing(
@@ -201,50 +163,40 @@ class TestWaiting:
     def test_an_answer_that_trickles_in_is_cut_off_at_the_deadline(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
-        """Each byte comes in time; the answer as a whole does not."""
-        stop = threading.Event()
+        """Each byte comes in time, and they go on until the answer is given up."""
+        given_up = threading.Event()
 
         def trickle(_: Any) -> Any:
             def drip() -> None:
                 # The client hangs up when it gives the answer up.
                 with suppress(OSError):
-                    while not stop.wait(0.05):
+                    while not given_up.wait(0.01):
                         broker._connections[0].send(b"\0")
 
             threading.Thread(target=drip, daemon=True).start()
-            return Raw(struct.pack(">i", 10_000))
+            return Raw(struct.pack(">i", 2**28))
 
         broker.serve(MetadataRequest, trickle)
-        began = time.monotonic()
         with pytest.raises(TimedOut):
-            ask(connection, 0.3)
-        assert time.monotonic() - began < within(2.0)
-        stop.set()
+            ask(connection, A_MOMENT)
+        given_up.set()
 
-    def test_a_listener_that_never_accepts_is_given_up_in_time(self) -> None:
-        """As a stopped process: the system connects, nobody answers."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            began = time.monotonic()
-            with pytest.raises(TimedOut):
-                BrokerConnection(
-                    Endpoint(*listener.getsockname()[:2]), PLAIN, "tests", Deadline.after(0.2)
-                )
-            assert time.monotonic() - began < within(2.0)
+    def test_a_listener_that_never_accepts_is_given_up(self, hung: Endpoint) -> None:
+        with pytest.raises(TimedOut):
+            BrokerConnection(hung, PLAIN, "tests", Deadline.after(A_MOMENT))
 
-    def test_a_refused_connection_says_so_in_short(self) -> None:
-        closed = closed_endpoint()
+    def test_a_refused_connection_says_so_in_short(self, dead: Endpoint) -> None:
         with pytest.raises(ConnectFailed) as caught:
-            BrokerConnection(closed, PLAIN, "tests", Deadline.after(PATIENCE))
+            BrokerConnection(dead, PLAIN, "tests", ample())
         assert caught.value.reason == "connection refused"
-        assert str(closed) in str(caught.value)
+        assert str(dead) in str(caught.value)
 
-    def test_a_refused_connection_leaves_no_garbage_for_the_collector(self) -> None:
-        closed = closed_endpoint()
+    def test_a_refused_connection_leaves_no_garbage_for_the_collector(self, dead: Endpoint) -> None:
         gc.collect()
         gc.disable()
         try:
             with suppress(ConnectFailed):
-                BrokerConnection(closed, PLAIN, "tests", Deadline.after(PATIENCE))
+                BrokerConnection(dead, PLAIN, "tests", ample())
             left = gc.collect()
         finally:
             gc.enable()
@@ -259,16 +211,14 @@ class TestWaiting:
 
         def wait() -> None:
             try:
-                ask(connection)
+                ask(connection, HOUR)
             except ConnectFailed as error:
                 caught.append(error)
 
-        waiting = threading.Thread(target=wait)
-        waiting.start()
+        threading.Thread(target=wait, daemon=True).start()
         broker.wait_for(lambda: len(broker.received) == 1, "the request")
         connection.close()
-        waiting.join(PATIENCE)
-        assert len(caught) == 1
+        wait_until(lambda: caught, "the wait to end")
 
 
 class TestThrottling:
@@ -277,18 +227,18 @@ class TestThrottling:
     def test_the_next_request_waits_as_long_as_asked(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
-        throttle(broker, 300)
+        broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=100))
         ask(connection)
         ask(connection)
         first, second = broker.received
-        assert second.at - first.at >= 0.3
+        assert second.at - first.at >= 0.1
 
     def test_without_the_time_to_wait_nothing_is_sent_and_the_connection_stays(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
-        throttle(broker, 5_000)
+        broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=3_600_000))
         ask(connection)
-        with pytest.raises(TimedOut, match="throttles this user"):
-            ask(connection, 0.5)
+        with pytest.raises(TimedOut):
+            ask(connection)
         assert len(broker.received) == 1
         assert not connection.closed

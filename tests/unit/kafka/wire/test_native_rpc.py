@@ -13,7 +13,6 @@ from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.kafka.replicas.list_offsets import ListedOffset, OffsetError
 from breakglass.services.kafka.replicas.replica_reader import read_log_infos
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersRequest,
     LogInfoSchema,
@@ -22,9 +21,9 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
 from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
+from tests.kit.deadlines import ample
 from tests.kit.fake_broker import FakeBroker, HangUp
 
-PATIENCE = 10.0
 TOPIC = UUID("11111111-2222-3333-4444-555555555555")
 OTHER = UUID("99999999-2222-3333-4444-555555555555")
 DENIED, STORAGE_ERROR = 31, 56
@@ -101,7 +100,7 @@ def elects(broker: FakeBroker, version: int) -> None:
 
 class TestFinding:
     def find(self, sender: Sender, choice: str = "auto") -> NativeRpc:
-        return find_native_rpc(sender, choice, TOPIC, 0, Deadline.after(PATIENCE))
+        return find_native_rpc(sender, choice, TOPIC, 0, ample())
 
     @pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
     def test_a_cluster_that_has_both_and_answers_is_used(
@@ -113,19 +112,14 @@ class TestFinding:
         assert found.log_info is not None
         assert (found.log_info.form, found.designates) == (form, True)
 
-    def test_a_stock_cluster_is_told_as_such_and_asked_nothing(
-        self, broker: FakeBroker, sender: Sender
+    @pytest.mark.parametrize("form", [None, LogInfoSchema.KIP], ids=["without the key", "with it"])
+    def test_a_stock_cluster_is_asked_nothing(
+        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema | None
     ) -> None:
+        """The key alone proves nothing: Kafka's trunk gave 93 to another request."""
         elects(broker, 2)
-        found = self.find(sender)
-        assert (found.log_info, found.designates) == (None, False)
-        assert found.reason == "the brokers do not advertise api key 93"
-        assert broker.received == []
-
-    def test_the_key_alone_proves_nothing(self, broker: FakeBroker, sender: Sender) -> None:
-        """Kafka's trunk gave 93 to another request."""
-        elects(broker, 2)
-        offer(broker, LogInfoSchema.KIP)
+        if form:
+            offer(broker, form)
         found = self.find(sender)
         assert (found.log_info, found.designates) == (None, False)
         assert broker.received == []
@@ -140,7 +134,6 @@ class TestFinding:
         broker.serve(replica_log_info(LogInfoSchema.KIP).request_class, hang_up)
         found = self.find(sender)
         assert (found.log_info, found.designates) == (None, True)
-        assert "answers in no known form" in found.reason
 
     def test_switched_off_nothing_is_asked(self, broker: FakeBroker, sender: Sender) -> None:
         elects(broker, 3)
@@ -157,7 +150,6 @@ class TestFinding:
         offer(broker, form, codes={0: DENIED})
         found = self.find(sender)
         assert (found.log_info, found.designates) == (None, False)
-        assert found.summary.startswith("stock requests: GetReplicaLogInfo is not allowed: needs ")
         assert "CLUSTER_ACTION on CLUSTER" in found.summary
 
     def test_another_key_is_asked_when_it_is_given(
@@ -178,7 +170,7 @@ class TestReading:
         form: LogInfoSchema = LogInfoSchema.KIP,
     ) -> dict[TopicPartition, ListedOffset | OffsetError]:
         messages = replica_log_info(form)
-        return read_log_infos(sender, 1, messages, wanted, Deadline.after(PATIENCE))
+        return read_log_infos(sender, 1, messages, wanted, ample())
 
     def asked(self, broker: FakeBroker) -> list[int]:
         return [
@@ -219,23 +211,17 @@ class TestReading:
     ) -> None:
         offer(broker, LogInfoSchema.KIP, left_out=frozenset({1}))
         found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(3)})
-        assert found[TopicPartition("a", 1)] == OffsetError(
-            "b1 leaves this partition out of its answers"
-        )
+        assert isinstance(found[TopicPartition("a", 1)], OffsetError)
         assert found[TopicPartition("a", 2)] == ListedOffset(102, -1, 7)
 
-    @pytest.mark.parametrize(
-        ("code", "reason"),
-        [
-            (DENIED, "not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"),
-            (STORAGE_ERROR, "log directory offline on b1"),
-            (3, "b1 answers UNKNOWN_TOPIC_OR_PARTITION"),
-        ],
-    )
+    @pytest.mark.parametrize("code", [DENIED, STORAGE_ERROR, 3])
     def test_r22_an_error_is_that_of_its_partition(
-        self, broker: FakeBroker, sender: Sender, code: int, reason: str
+        self, broker: FakeBroker, sender: Sender, code: int
     ) -> None:
         offer(broker, LogInfoSchema.KIP, codes={0: code})
         found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(2)})
-        assert found[TopicPartition("a", 0)] == OffsetError(reason, code)
+        refused = found[TopicPartition("a", 0)]
+        assert isinstance(refused, OffsetError)
+        assert refused.code == code
+        assert ("CLUSTER_ACTION on CLUSTER" in refused.reason) is (code == DENIED)
         assert found[TopicPartition("a", 1)] == ListedOffset(101, -1, 7)

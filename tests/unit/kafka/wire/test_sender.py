@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 import itertools
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -32,12 +31,19 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
-from breakglass.services.errors import AuthenticationFailed, ConnectFailed, ReadOnly, TimedOut
+from breakglass.services.errors import (
+    AuthenticationFailed,
+    ConnectFailed,
+    ReadOnly,
+    SessionClosing,
+    TimedOut,
+)
 from breakglass.services.kafka.wire import api_keys, connection
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.group_details import (
@@ -46,10 +52,12 @@ from breakglass.services.kafka.wire.messages.group_details import (
 )
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.snapshot import Broker
+from tests.kit.deadlines import HOUR, ample
 from tests.kit.fake_broker import FakeBroker, HangUp
-from tests.kit.waiting import within
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
-PATIENCE = 10.0
+A_MOMENT = 0.1
+"""Of a deadline that has to pass."""
 CONNECTION_APIS = {17, 18, 36}
 """SaslHandshake, ApiVersions, SaslAuthenticate: sent by the connection itself."""
 FAMILIES = ("admin", "consumer", "metadata", "producer", "sasl")
@@ -86,10 +94,13 @@ def sender_to(
 ) -> Sender:
     servers = tuple(one.endpoint if isinstance(one, FakeBroker) else one for one in brokers)
     plain = ClientSecurity(ConnectionSettings(servers))
-    return Sender(servers, security or plain, allowed, client_id="tests", **options)
+    options = {"client_id": "tests", "connect_seconds": DEADLINE_SECONDS, **options}
+    return Sender(servers, security or plain, allowed, **options)
 
 
-def ask(sender: Sender, broker: int = ANY_BROKER, seconds: float = PATIENCE, lane: str = "") -> Any:
+def ask(
+    sender: Sender, broker: int = ANY_BROKER, seconds: float = DEADLINE_SECONDS, lane: str = ""
+) -> Any:
     deadline = Deadline.after(seconds)
     return sender.call(
         broker, MetadataRequest(topics=[]), MetadataResponse, deadline, lane=lane, max_version=9
@@ -135,12 +146,13 @@ class TestTheAllowList:
             AlterPartitionReassignmentsRequest.API_KEY,
         } == api_keys.ELECT
 
-    @pytest.mark.parametrize("request_class", FORBIDDEN, ids=lambda one: one.__name__)
     def test_nothing_else_leaves_not_even_a_connection(
-        self, broker: FakeBroker, sender: Sender, request_class: Any
+        self, broker: FakeBroker, sender: Sender
     ) -> None:
-        with pytest.raises(ReadOnly, match="--write"):
-            sender.call(ANY_BROKER, request_class(), MetadataResponse, Deadline.after(PATIENCE))
+        assert len(FORBIDDEN) > 30
+        for request_class in FORBIDDEN:
+            with pytest.raises(ReadOnly):
+                sender.call(ANY_BROKER, request_class(), MetadataResponse, ample())
         assert (broker.connected, broker.frames) == (0, 0)
 
     def test_a_refusal_on_a_connection_in_use_sends_no_frame(
@@ -149,9 +161,7 @@ class TestTheAllowList:
         ask(sender)
         before = broker.frames
         with pytest.raises(ReadOnly):
-            sender.call(
-                ANY_BROKER, ElectLeadersRequest(), MetadataResponse, Deadline.after(PATIENCE)
-            )
+            sender.call(ANY_BROKER, ElectLeadersRequest(), MetadataResponse, ample())
         ask(sender)
         assert broker.frames == before + 1
 
@@ -164,7 +174,7 @@ class TestTheAllowList:
                 ANY_BROKER,
                 AlterPartitionReassignmentsRequest(topics=[]),
                 AlterPartitionReassignmentsResponse,
-                Deadline.after(PATIENCE),
+                ample(),
             )
         assert [received.api_key for received in broker.received] == [45]
 
@@ -179,33 +189,31 @@ class TestConnections:
         broker.serve(DescribeQuorumRequest, lambda _: None)
 
         def hang() -> None:
-            with pytest.raises((TimedOut, ConnectFailed)):
-                sender.call(
-                    1,
-                    DescribeQuorumRequest(topics=[]),
-                    DescribeQuorumResponse,
-                    Deadline.after(PATIENCE),
-                    lane="quorum",
-                )
+            sender.call(
+                1,
+                DescribeQuorumRequest(topics=[]),
+                DescribeQuorumResponse,
+                Deadline.after(HOUR),
+                lane="quorum",
+            )
 
-        hanging = threading.Thread(target=hang)
-        hanging.start()
+        hanging = aside(hang)
         broker.wait_for(lambda: len(broker.received) == 1, "the request that hangs")
-        assert ask(sender, 1, seconds=2.0).cluster_id == "here"
+        assert ask(sender, 1).cluster_id == "here"
+        assert hanging.is_alive()
         sender.close()
-        hanging.join(PATIENCE)
-        assert not hanging.is_alive()
+        ended(hanging)
 
     def test_a_busy_lane_is_waited_for_until_the_deadline(
         self, broker: FakeBroker, sender: Sender
     ) -> None:
         broker.serve(MetadataRequest, lambda _: None)
-        first = threading.Thread(target=lambda: swallow(ask, sender, 1, 1.0))
-        first.start()
+        first = aside(lambda: ask(sender, 1, HOUR))
         broker.wait_for(lambda: len(broker.received) == 1, "the first request")
-        with pytest.raises(TimedOut, match="b1 is still busy"):
-            ask(sender, 1, seconds=0.1)
-        first.join(PATIENCE)
+        with pytest.raises(TimedOut):
+            ask(sender, 1, A_MOMENT)
+        sender.close()
+        ended(first)
         assert len(broker.received) == 1
 
     def test_a_request_whose_connection_breaks_is_not_sent_again(
@@ -231,10 +239,18 @@ class TestConnections:
     def test_after_a_silence_the_late_answer_is_never_taken_for_the_next_one(
         self, broker: FakeBroker, sender: Sender
     ) -> None:
-        replies: Iterator[Any] = iter([None, MetadataResponse(cluster_id="second")])
-        broker.serve(MetadataRequest, lambda _: next(replies))
+        ask(sender)
+        given_up = threading.Event()
+
+        def late(_: Any) -> Any:
+            given_up.wait(DEADLINE_SECONDS)
+            return MetadataResponse(cluster_id="late")
+
+        broker.serve(MetadataRequest, late)
         with pytest.raises(TimedOut):
-            ask(sender, seconds=0.1)
+            ask(sender, seconds=A_MOMENT)
+        broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id="second"))
+        given_up.set()
         assert ask(sender).cluster_id == "second"
         assert broker.connected == 2
 
@@ -242,22 +258,20 @@ class TestConnections:
         self, broker: FakeBroker, sender: Sender
     ) -> None:
         """KIP-219: giving up the wait must not lead around it."""
-        broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=400))
+        broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=3_600_000))
         ask(sender)
         for _ in range(2):
-            with pytest.raises(TimedOut, match="throttles"):
-                ask(sender, seconds=0.05)
-        ask(sender)
-        first, second = broker.received
-        assert second.at - first.at >= 0.4
-        assert broker.connected == 1
+            with pytest.raises(TimedOut):
+                ask(sender)
+        assert (len(broker.received), broker.connected) == (1, 1)
 
     def test_a_broker_without_address_is_named_with_the_way_to_give_one(
         self, sender: Sender
     ) -> None:
-        with pytest.raises(ConnectFailed, match=r"--broker-address 7=HOST:PORT") as caught:
+        with pytest.raises(ConnectFailed) as caught:
             ask(sender, 7)
         assert caught.value.reason == "no address known"
+        assert "--broker-address 7=HOST:PORT" in str(caught.value)
 
     def test_an_address_given_by_the_operator_wins_over_the_advertised_one(
         self, broker: FakeBroker
@@ -292,51 +306,47 @@ class TestTheBootstrapBroker:
         assert ask(to_both).cluster_id == "other"
 
     def test_another_takes_its_place_when_it_hangs(
-        self, broker: FakeBroker, to_both: Sender
+        self, broker: FakeBroker, to_both: Sender, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A second lane finds the known broker silent and does not wait for it long."""
+        monkeypatch.setattr(patience, "KNOWN_BROKER", A_MOMENT)
+        monkeypatch.setattr(patience, "HEAD_START", A_MOMENT)
         broker.serve(ApiVersionsRequest, lambda _: None)
-        began = time.monotonic()
         assert ask(to_both, lane="another").cluster_id == "other"
-        assert time.monotonic() - began < within(3.0)
 
 
 class TestClosing:
     def test_it_ends_a_wait_in_another_thread(self, broker: FakeBroker, sender: Sender) -> None:
         broker.serve(MetadataRequest, lambda _: None)
-        waiting = threading.Thread(target=lambda: swallow(ask, sender, 1))
-        waiting.start()
+        waiting = aside(lambda: ask(sender, 1, HOUR))
         broker.wait_for(lambda: len(broker.received) == 1, "the request")
-        began = time.monotonic()
         sender.close()
-        waiting.join(PATIENCE)
-        assert time.monotonic() - began < within(2.0)
+        ended(waiting)
 
     def test_nothing_is_opened_afterwards(self, broker: FakeBroker, sender: Sender) -> None:
         sender.close()
-        with pytest.raises(ConnectFailed, match="closing"):
+        with pytest.raises(SessionClosing):
             ask(sender)
         assert broker.connected == 0
 
     def test_a_connection_that_was_being_opened_is_not_used_afterwards(
         self, broker: FakeBroker, sender: Sender
     ) -> None:
-        """A hung broker that goes on later finds nobody."""
+        """A hung broker that goes on later finds no request."""
         go_on = threading.Event()
 
         def late(_: Any) -> Any:
-            go_on.wait(PATIENCE)
+            go_on.wait(DEADLINE_SECONDS)
             return ApiVersionsResponse(
                 api_keys=[ApiVersionsResponse.ApiVersion(api_key=3, max_version=9)]
             )
 
         broker.serve(ApiVersionsRequest, late)
-        waiting = threading.Thread(target=lambda: swallow(ask, sender, 1))
-        waiting.start()
+        waiting = aside(lambda: ask(sender, 1, HOUR))
         broker.wait_for(lambda: broker.connected == 1, "the connection")
         sender.close()
         go_on.set()
-        waiting.join(PATIENCE)
+        ended(waiting)
         broker.wait_for(lambda: broker.open == 0, "the connection to be closed")
         assert broker.received == []
 
@@ -375,7 +385,21 @@ class TestSasl:
         self.offering(broker, "SCRAM-SHA-512")
         with (
             closing(sender_to(broker, security=self.security())) as sender,
-            pytest.raises(AuthenticationFailed, match=r"PLAIN \(it offers SCRAM-SHA-512\)"),
+            pytest.raises(AuthenticationFailed) as caught,
+        ):
+            ask(sender)
+        assert "it offers SCRAM-SHA-512" in str(caught.value)
+
+    def test_credentials_that_are_rejected_are_an_error_with_the_reason(
+        self, broker: FakeBroker
+    ) -> None:
+        self.offering(broker, "PLAIN").serve(
+            SaslAuthenticateRequest,
+            lambda _: SaslAuthenticateResponse(error_code=58, error_message="bad password"),
+        )
+        with (
+            closing(sender_to(broker, security=self.security())) as sender,
+            pytest.raises(AuthenticationFailed, match="bad password"),
         ):
             ask(sender)
 
@@ -391,9 +415,17 @@ class TestSasl:
         assert broker.connected == 2
 
 
-def swallow(call: Any, *arguments: Any) -> None:
+def aside(call: Callable[[], object]) -> threading.Thread:
     """Call in a thread of its own, whose end alone matters."""
-    try:
-        call(*arguments)
-    except (TimedOut, ConnectFailed):
-        return
+
+    def swallow() -> None:
+        with suppress(TimedOut, ConnectFailed):
+            call()
+
+    thread = threading.Thread(target=swallow, daemon=True)
+    thread.start()
+    return thread
+
+
+def ended(thread: threading.Thread) -> None:
+    wait_until(lambda: not thread.is_alive(), "the wait to end")

@@ -1,241 +1,256 @@
-"""The proxy over real sockets, before a broker that is one."""
+"""The proxy over real sockets: what it forwards, spoils and rewrites."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
-import time
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+)
+from kafka.protocol.producer import ProduceRequest
 
 from breakglass.services.errors import LabError
-from breakglass.services.kafka.wire.passing import read_frame, send_frame
-from breakglass.services.lab.proxy import Proxy
-from tests.unit.lab.proxy.conftest import (
-    SocketBroker,
-    answered,
-    connect,
-    encoded,
-    ended,
-    exchange,
-    request_frame,
+from breakglass.services.kafka.wire.passing import (
+    Head,
+    answer_frame,
+    parse_head,
+    read_frame,
+    send_frame,
 )
+from breakglass.services.lab.proxy import Proxy
+from breakglass.services.lab.proxy.rewriting import classes_of, message_classes, refusal
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.unit.kafka.wire.test_passing import encoded, request_frame
 
-METADATA = 3
-LIST_OFFSETS = 2
-API_VERSIONS = 18
-A_MOMENT = 0.3
-"""How long a test watches that nothing comes."""
+METADATA, LIST_OFFSETS = 3, 2
+Answering = Callable[[Head, bytes], bytes | None]
+
+
+def echo(head: Head, frame: bytes) -> bytes:
+    """The correlation id, and all that followed the header."""
+    return struct.pack(">i", head.correlation_id) + frame[head.end :]
+
+
+@dataclass
+class SocketBroker:
+    """Accepts connections and answers each frame by `answering`; None answers nothing."""
+
+    answering: Answering = echo
+    received: list[bytes] = field(default_factory=list)
+    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
+    connections: list[socket.socket] = field(default_factory=list)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.listener.getsockname()
+        return host, port
+
+    def answer_with(self, message: Any) -> None:
+        self.answering = lambda head, _: answer_frame(head, message)
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.drop_connections()
+
+    def drop_connections(self) -> None:
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            while (frame := read_frame(connection)) is not None:
+                self.received.append(frame)
+                answer = self.answering(parse_head(frame), frame)
+                if answer is not None:
+                    send_frame(connection, answer)
+
+
+@pytest.fixture
+def broker() -> Iterator[SocketBroker]:
+    broker = SocketBroker()
+    threading.Thread(target=broker.accept, daemon=True).start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def proxy(broker: SocketBroker) -> Iterator[Proxy]:
+    with Proxy(broker.address) as proxy:
+        yield proxy
+
+
+def connect(proxy: Proxy) -> socket.socket:
+    return socket.create_connection(proxy.address, timeout=DEADLINE_SECONDS)
+
+
+def exchange(sock: socket.socket, frame: bytes) -> bytes:
+    send_frame(sock, frame)
+    answer = read_frame(sock)
+    assert answer is not None
+    return answer
+
+
+def ended(sock: socket.socket) -> bool:
+    """Whether the peer closes or resets the connection, saying nothing more."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def framed(frame: bytes) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def test_a_frame_that_comes_byte_by_byte_is_forwarded_whole(
-    proxy: Proxy, echo_broker: SocketBroker
-) -> None:
-    frame = request_frame(b"slow", correlation_id=5)
-    with connect(proxy) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in framed(frame):
-            client.sendall(bytes([byte]))
-        assert read_frame(client) == b"\0\0\0\5slow"
-    assert echo_broker.received == [frame]
+class TestForwarding:
+    def test_a_frame_that_comes_byte_by_byte_is_forwarded_whole(
+        self, proxy: Proxy, broker: SocketBroker
+    ) -> None:
+        frame = request_frame(b"slow", correlation_id=5)
+        with connect(proxy) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for byte in framed(frame):
+                client.sendall(bytes([byte]))
+            assert read_frame(client) == b"\0\0\0\5slow"
+        assert broker.received == [frame]
+
+    def test_every_request_is_recorded_and_can_be_decoded(self, proxy: Proxy) -> None:
+        topic = MetadataRequest.MetadataRequestTopic(name="orders")
+        with connect(proxy) as client:
+            exchange(client, request_frame(api_key=75, client_id="one"))
+            exchange(client, encoded(MetadataRequest(topics=[topic]), 9))
+        first, second = proxy.seen
+        assert (first.api_key, first.api_version, first.client_id) == (75, 0, "one")
+        assert [topic.name for topic in second.decode(MetadataRequest).topics] == ["orders"]
+
+    def test_records_sent_without_acks_hold_nothing_up(
+        self, proxy: Proxy, broker: SocketBroker
+    ) -> None:
+        produce = ProduceRequest(transactional_id=None, acks=0, timeout_ms=1, topic_data=[])
+        broker.answering = lambda head, frame: None if head.api_key == 0 else frame[4:8]
+        with connect(proxy) as client:
+            send_frame(client, encoded(produce, 9))
+            assert exchange(client, request_frame(correlation_id=8)) == b"\0\0\0\x08"
+
+    def test_a_broker_that_is_down_looks_down(self, proxy: Proxy, broker: SocketBroker) -> None:
+        with connect(proxy) as client:
+            exchange(client, request_frame())
+            broker.drop_connections()
+            assert ended(client)
+        broker.stop()
+        with pytest.raises(ConnectionResetError), connect(proxy) as client:
+            client.recv(1)
+        proxy.assert_clean()
+
+    @pytest.mark.parametrize("sent", [framed(b"\0\3\0"), b"GET / HTTP/1.1\r\n"])
+    def test_bytes_that_are_no_request_fail_the_test(self, proxy: Proxy, sent: bytes) -> None:
+        with connect(proxy) as client:
+            client.sendall(sent)
+            assert ended(client)
+        with pytest.raises(AssertionError):
+            proxy.assert_clean()
+
+    def test_an_opaque_proxy_looks_at_nothing(self, broker: SocketBroker) -> None:
+        with Proxy(broker.address, opaque=True) as proxy, connect(proxy) as client:
+            client.sendall(framed(request_frame(b"a")) + framed(request_frame(b"b")))
+            assert [read_frame(client), read_frame(client)] == [b"\0\0\0\1a", b"\0\0\0\1b"]
+            assert proxy.seen == []
+            proxy.cut()
+            assert ended(client)
 
 
-def test_pipelined_requests_are_answered_in_order(proxy: Proxy) -> None:
-    frames = [request_frame(b"%d" % number, correlation_id=number) for number in range(20)]
-    with connect(proxy) as client:
-        client.sendall(b"".join(map(framed, frames)))
-        answers = [read_frame(client) for _ in frames]
-    assert answers == [struct.pack(">i", number) + b"%d" % number for number in range(20)]
-
-
-def test_a_frame_of_megabytes_goes_both_ways(proxy: Proxy) -> None:
-    body = bytes(range(256)) * 20_000
-    with connect(proxy) as client:
-        assert exchange(client, request_frame(body))[4:] == body
-
-
-def test_every_request_is_recorded(proxy: Proxy) -> None:
-    before = time.monotonic()
-    with connect(proxy) as client:
-        exchange(client, request_frame(api_key=75, api_version=0, client_id="one"))
-        exchange(client, request_frame(api_key=1, api_version=12, client_id=None))
-    assert [
-        (request.api_key, request.api_version, request.client_id) for request in proxy.seen
-    ] == [
-        (75, 0, "one"),
-        (1, 12, None),
-    ]
-    assert before <= proxy.seen[0].at <= proxy.seen[1].at <= time.monotonic()
-
-
-def test_a_recorded_request_can_be_decoded(proxy: Proxy) -> None:
-    from kafka.protocol.metadata import MetadataRequest
-
-    topic = MetadataRequest.MetadataRequestTopic(name="orders")
-    with connect(proxy) as client:
-        exchange(client, encoded(MetadataRequest(topics=[topic]), 9))
-    (seen,) = proxy.seen
-    assert [topic.name for topic in seen.decode(MetadataRequest).topics] == ["orders"]
-
-
-def test_waiting_for_a_request_that_does_not_come_says_so(proxy: Proxy) -> None:
-    with pytest.raises(LabError, match="0 requests of api 43 came"):
-        proxy.wait_seen(43, seconds=0.05)
-
-
-def test_a_broker_that_is_down_looks_down(proxy: Proxy, echo_broker: SocketBroker) -> None:
-    echo_broker.stop()
-    with pytest.raises(ConnectionResetError), connect(proxy) as client:
-        client.recv(1)
-    proxy.assert_clean()
-
-
-def test_a_broker_that_closes_a_connection_closes_the_clients(
-    proxy: Proxy, echo_broker: SocketBroker
-) -> None:
-    with connect(proxy) as client:
-        exchange(client, request_frame())
-        echo_broker.drop_connections()
-        assert ended(client)
-
-
-def test_records_sent_without_acks_hold_nothing_up(proxy: Proxy, echo_broker: SocketBroker) -> None:
-    from kafka.protocol.producer import ProduceRequest
-
-    produce = ProduceRequest(transactional_id=None, acks=0, timeout_ms=1, topic_data=[])
-    echo_broker.answering = lambda head, frame: None if head.api_key == 0 else frame[4:8]
-    with connect(proxy) as client:
-        send_frame(client, encoded(produce, 9))
-        assert exchange(client, request_frame(correlation_id=8)) == b"\0\0\0\x08"
-
-
-class TestCut:
-    def test_breaks_connections_and_refuses_new_ones(self, proxy: Proxy) -> None:
+class TestDamage:
+    def test_a_cut_breaks_connections_and_keeps_the_port_until_it_heals(self, proxy: Proxy) -> None:
         with connect(proxy) as client:
             exchange(client, request_frame())
             proxy.cut()
             assert ended(client)
         with pytest.raises(ConnectionRefusedError):
             connect(proxy)
-
-    def test_keeps_the_port_for_itself(self, proxy: Proxy) -> None:
-        proxy.cut()
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(proxy.address)
-
-    def test_heals_at_the_same_address(self, proxy: Proxy) -> None:
-        for _ in range(3):
-            proxy.cut()
-            proxy.heal()
-            with connect(proxy) as client:
-                assert exchange(client, request_frame()) == b"\0\0\0\1body"
-
-    def test_severing_welcomes_new_connections(self, proxy: Proxy) -> None:
+        proxy.heal()
         with connect(proxy) as client:
-            exchange(client, request_frame())
-            proxy.sever()
-            assert ended(client)
-        with connect(proxy) as client:
-            exchange(client, request_frame())
+            assert exchange(client, request_frame()) == b"\0\0\0\1body"
 
-
-class TestHang:
-    def test_accepts_and_never_answers(self, proxy: Proxy, echo_broker: SocketBroker) -> None:
-        proxy.hang()
-        with connect(proxy) as client:
-            send_frame(client, request_frame())
-            proxy.wait_seen(METADATA)
-            client.settimeout(A_MOMENT)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-        assert echo_broker.received == []
-
-    def test_holds_the_answer_of_a_request_under_way(
-        self, proxy: Proxy, echo_broker: SocketBroker
+    def test_a_hung_link_holds_requests_until_it_heals(
+        self, proxy: Proxy, broker: SocketBroker
     ) -> None:
-        def hang_first(head: object, frame: bytes) -> bytes:
-            proxy.hang()
-            return frame[4:8]
-
-        echo_broker.answering = hang_first
-        with connect(proxy) as client:
-            send_frame(client, request_frame())
-            client.settimeout(A_MOMENT)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-
-    def test_what_was_held_goes_on_after_healing(self, proxy: Proxy) -> None:
         proxy.hang()
         with connect(proxy) as client:
             send_frame(client, request_frame())
             proxy.wait_seen(METADATA)
+            assert broker.received == []
             proxy.heal()
             assert read_frame(client) == b"\0\0\0\1body"
 
-    def test_what_was_held_when_the_link_was_cut_is_lost(
-        self, proxy: Proxy, echo_broker: SocketBroker
+    @pytest.mark.parametrize("end", [Proxy.cut, Proxy.close])
+    def test_what_was_held_when_the_link_ends_is_lost(
+        self, proxy: Proxy, broker: SocketBroker, end: Callable[[Proxy], None]
     ) -> None:
         proxy.hang()
         with connect(proxy) as client:
-            send_frame(client, request_frame(b"lost"))
+            send_frame(client, request_frame())
             proxy.wait_seen(METADATA)
+            end(proxy)
+            assert ended(client)
+        assert broker.received == []
+
+    def test_a_hung_link_holds_the_answer_of_a_request_under_way(
+        self, proxy: Proxy, broker: SocketBroker
+    ) -> None:
+        def hang_first(head: Head, frame: bytes) -> bytes:
+            proxy.hang()
+            return echo(head, frame)
+
+        broker.answering = hang_first
+        with connect(proxy) as client:
+            send_frame(client, request_frame())
+            with pytest.raises(LabError):
+                proxy.wait_seen(LIST_OFFSETS, seconds=0.05)
             proxy.cut()
             assert ended(client)
-        proxy.heal()
-        with connect(proxy) as client:
-            exchange(client, request_frame(b"later"))
-        assert [frame[-5:] for frame in echo_broker.received] == [b"later"]
 
-    def test_a_hung_proxy_can_be_closed(self, echo_broker: SocketBroker) -> None:
-        with Proxy(echo_broker.address) as proxy:
-            proxy.hang()
-            with connect(proxy) as client:
-                send_frame(client, request_frame())
-                proxy.wait_seen(METADATA)
-                proxy.close()
-                assert ended(client)
-
-
-def test_a_delay_holds_each_request(proxy: Proxy) -> None:
-    proxy.delay(A_MOMENT)
-    with connect(proxy) as client:
-        start = time.monotonic()
-        exchange(client, request_frame())
-        assert time.monotonic() - start >= A_MOMENT
-
-
-class TestSpoiling:
-    def test_a_reset_request_never_reaches_the_broker(
-        self, proxy: Proxy, echo_broker: SocketBroker
+    @pytest.mark.parametrize("served", [False, True])
+    def test_a_reset_request_may_have_been_served(
+        self, proxy: Proxy, broker: SocketBroker, served: bool
     ) -> None:
-        proxy.reset_next(METADATA)
+        proxy.reset_next(METADATA, served=served)
         with connect(proxy) as client:
             send_frame(client, request_frame())
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
-        assert echo_broker.received == []
+        assert len(broker.received) == served
 
-    def test_a_served_request_may_lose_its_answer(
-        self, proxy: Proxy, echo_broker: SocketBroker
-    ) -> None:
-        proxy.reset_next(METADATA, served=True)
-        with connect(proxy) as client:
-            send_frame(client, request_frame())
-            with pytest.raises(ConnectionResetError):
-                client.recv(1)
-        assert len(echo_broker.received) == 1
-
-    def test_a_swallowed_answer_never_comes(self, proxy: Proxy, echo_broker: SocketBroker) -> None:
+    def test_a_swallowed_answer_never_comes(self, proxy: Proxy, broker: SocketBroker) -> None:
         proxy.swallow_next(METADATA)
         with connect(proxy) as client:
             send_frame(client, request_frame(correlation_id=1))
             send_frame(client, request_frame(correlation_id=2))
             assert read_frame(client) == b"\0\0\0\2body"
-        assert len(echo_broker.received) == 2
+        assert len(broker.received) == 2
 
     def test_only_the_api_and_the_number_asked_for_are_spoilt(self, proxy: Proxy) -> None:
         proxy.reset_next(METADATA, 2)
@@ -248,154 +263,79 @@ class TestSpoiling:
         with connect(proxy) as client:
             exchange(client, request_frame())
 
-    def test_a_refusal_names_every_partition_asked_for(
-        self, proxy: Proxy, echo_broker: SocketBroker
-    ) -> None:
-        from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
+class TestRefusing:
+    def test_a_refusal_names_every_partition_asked_for(
+        self, proxy: Proxy, broker: SocketBroker
+    ) -> None:
         topic_class = ListOffsetsRequest.ListOffsetsTopic
         partitions = [topic_class.ListOffsetsPartition(partition_index=number) for number in (0, 3)]
-        request = ListOffsetsRequest(
-            replica_id=-2, topics=[topic_class(name="orders", partitions=partitions)]
-        )
+        topics = [topic_class(name="orders", partitions=partitions)]
         proxy.fail_next(LIST_OFFSETS, error_code=6)
         with connect(proxy) as client:
-            frame = exchange(client, encoded(request, 7))
-        answer = ListOffsetsResponse.decode(frame, version=7, header=True)
+            frame = exchange(client, encoded(ListOffsetsRequest(replica_id=-2, topics=topics), 7))
+        (topic,) = ListOffsetsResponse.decode(frame, version=7, header=True).topics
         assert [
             (topic.name, partition.partition_index, partition.error_code)
-            for topic in answer.topics
             for partition in topic.partitions
         ] == [("orders", 0, 6), ("orders", 3, 6)]
-        assert echo_broker.received == []
+        assert broker.received == []
 
+    def test_every_api_can_be_refused_in_every_version(self) -> None:
+        for key, (_, response_class) in message_classes().items():
+            request_class, _ = classes_of(key)
+            for version in (0, response_class.max_version):
+                assert refusal(request_class(), response_class, 6).encode(version=version)
+        with pytest.raises(LabError):
+            classes_of(999)
 
-class TestUnderstanding:
-    def test_a_request_that_is_none_fails_the_test(self, proxy: Proxy) -> None:
-        with connect(proxy) as client:
-            send_frame(client, b"\0\3\0")
-            assert ended(client)
-        with pytest.raises(AssertionError, match="header cannot be read"):
-            proxy.assert_clean()
-
-    def test_a_frame_of_absurd_length_fails_the_test(self, proxy: Proxy) -> None:
-        with connect(proxy) as client:
-            client.sendall(b"GET / HTTP/1.1\r\n")
-            assert ended(client)
-        with pytest.raises(AssertionError, match="not Kafka's"):
-            proxy.assert_clean()
-
-    def test_an_opaque_proxy_looks_at_nothing(self, echo_broker: SocketBroker) -> None:
-        with (
-            Proxy(echo_broker.address, opaque=True) as proxy,
-            connect(proxy) as client,
-        ):
-            client.sendall(framed(request_frame(b"a")) + framed(request_frame(b"b")))
-            assert [read_frame(client), read_frame(client)] == [b"\0\0\0\1a", b"\0\0\0\1b"]
-            assert proxy.seen == []
-            proxy.cut()
-            assert ended(client)
+    def test_an_election_is_refused_by_partition_or_as_a_whole(self) -> None:
+        request_class, response_class = classes_of(43)
+        topic = request_class.TopicPartitions(topic="orders", partitions=[0, 3])
+        request = request_class(election_type=1, topic_partitions=[topic], timeout_ms=1)
+        answer = refusal(request, response_class, 41)
+        (told,) = answer.replica_election_results
+        assert answer.error_code == 0
+        assert [(one.partition_id, one.error_code) for one in told.partition_result] == [
+            (0, 41),
+            (3, 41),
+        ]
+        whole = refusal(request, response_class, 41, whole=True)
+        assert (whole.error_code, whole.replica_election_results) == (41, [])
 
 
 class TestRewriting:
-    def versions(self, proxy: Proxy) -> dict[int, tuple[int, int]]:
-        from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-
-        with connect(proxy) as client:
-            frame = exchange(client, encoded(ApiVersionsRequest(), 3))
-        answer = ApiVersionsResponse.decode(frame, version=3, header=True)
-        assert answer.header.correlation_id == 1
-        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-
-    @pytest.fixture
-    def stock_broker(self, echo_broker: SocketBroker) -> SocketBroker:
-        """Offers Produce, Fetch, Metadata and ElectLeaders."""
-        from kafka.protocol.metadata import ApiVersionsResponse
-
-        offered = {0: (3, 13), 1: (4, 18), 3: (0, 13), 43: (0, 2)}
-        echo_broker.answering = answered(
+    @pytest.mark.parametrize(
+        ("options", "offered"),
+        [
+            (
+                {"offers": {43: (0, 3), 93: (0, 0), 3: None}},
+                {0: (3, 13), 1: (4, 18), 43: (0, 3), 93: (0, 0)},
+            ),
+            ({"addresses": {}}, {0: (3, 9), 1: (4, 15), 3: (0, 13), 43: (0, 2)}),
+        ],
+        ids=["offers are added, changed and hidden", "moved brokers are not given away"],
+    )
+    def test_offered_versions(
+        self, broker: SocketBroker, options: Any, offered: dict[int, tuple[int, int]]
+    ) -> None:
+        version = ApiVersionsResponse.ApiVersion
+        stock = {0: (3, 13), 1: (4, 18), 3: (0, 13), 43: (0, 2)}
+        broker.answer_with(
             ApiVersionsResponse(
                 api_keys=[
-                    ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-                    for key, (low, high) in offered.items()
+                    version(api_key=key, min_version=low, max_version=high)
+                    for key, (low, high) in stock.items()
                 ]
             )
         )
-        return echo_broker
-
-    def test_offers_are_added_changed_and_hidden(self, stock_broker: SocketBroker) -> None:
-        offers = {43: (0, 3), 93: (0, 0), 3: None}
-        with Proxy(stock_broker.address, offers=offers) as proxy:
-            assert self.versions(proxy) == {0: (3, 13), 1: (4, 18), 43: (0, 3), 93: (0, 0)}
-
-    def test_moved_brokers_are_not_given_away_by_fetch_and_produce(
-        self, stock_broker: SocketBroker
-    ) -> None:
-        with Proxy(stock_broker.address, addresses={}) as proxy:
-            assert self.versions(proxy) == {0: (3, 9), 1: (4, 15), 3: (0, 13), 43: (0, 2)}
-
-    def test_metadata_names_the_proxies(self, echo_broker: SocketBroker) -> None:
-        from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-
-        node = MetadataResponse.MetadataResponseBroker
-        echo_broker.answering = answered(
-            MetadataResponse(
-                brokers=[
-                    node(node_id=1, host="b1", port=9092),
-                    node(node_id=2, host="b2", port=9092),
-                ],
-                topics=[],
-            )
+        with Proxy(broker.address, **options) as proxy, connect(proxy) as client:
+            frame = exchange(client, encoded(ApiVersionsRequest(), 3))
+        answer = ApiVersionsResponse.decode(frame, version=3, header=True)
+        assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == (
+            offered
         )
-        addresses: dict[int, tuple[str, int]] = {}
-        with Proxy(echo_broker.address, addresses=addresses) as proxy:
-            addresses[2] = ("127.0.0.1", 17)
-            with connect(proxy) as client:
-                frame = exchange(client, encoded(MetadataRequest(topics=[]), 9))
-        answer = MetadataResponse.decode(frame, version=9, header=True)
-        assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [
-            (1, "b1", 9092),
-            (2, "127.0.0.1", 17),
-        ]
 
-    def test_describe_cluster_names_the_proxies(self, echo_broker: SocketBroker) -> None:
-        from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
-
-        node = DescribeClusterResponse.DescribeClusterBroker
-        brokers = [node(broker_id=2, host="b2", port=9092)]
-        echo_broker.answering = answered(DescribeClusterResponse(cluster_id="c", brokers=brokers))
-        with (
-            Proxy(echo_broker.address, addresses={2: ("127.0.0.1", 17)}) as proxy,
-            connect(proxy) as client,
-        ):
-            frame = exchange(client, encoded(DescribeClusterRequest(), 1))
-        (told,) = DescribeClusterResponse.decode(frame, version=1, header=True).brokers
-        assert (told.host, told.port) == ("127.0.0.1", 17)
-
-    @pytest.mark.parametrize("version", [1, 4])
-    def test_find_coordinator_names_the_proxies(
-        self, echo_broker: SocketBroker, version: int
-    ) -> None:
-        from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
-
-        where = {"node_id": 2, "host": "b2", "port": 9092}
-        coordinator = FindCoordinatorResponse.Coordinator(key="group", **where)
-        echo_broker.answering = answered(
-            FindCoordinatorResponse(coordinators=[coordinator], **where)
-        )
-        request = FindCoordinatorRequest(key="group", coordinator_keys=["group"])
-        with (
-            Proxy(echo_broker.address, addresses={2: ("127.0.0.1", 17)}) as proxy,
-            connect(proxy) as client,
-        ):
-            frame = exchange(client, encoded(request, version))
-        answer = FindCoordinatorResponse.decode(frame, version=version, header=True)
-        told = answer.coordinators[0] if version == 4 else answer
-        assert (told.host, told.port) == ("127.0.0.1", 17)
-
-    def test_an_unchanged_answer_keeps_its_bytes(self, echo_broker: SocketBroker) -> None:
-        with (
-            Proxy(echo_broker.address, offers={93: (0, 0)}) as proxy,
-            connect(proxy) as client,
-        ):
+    def test_an_unchanged_answer_keeps_its_bytes(self, broker: SocketBroker) -> None:
+        with Proxy(broker.address, offers={93: (0, 0)}) as proxy, connect(proxy) as client:
             assert exchange(client, request_frame(b"\xff" * 9)) == b"\0\0\0\1" + b"\xff" * 9

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from kafka.protocol import admin, consumer
 
 from benchmarks._incident import tell
@@ -30,10 +29,10 @@ from breakglass.services.session import ReadAccess
 
 host, port, folder = sys.argv[1:]
 access = ReadAccess(ConnectionSettings((Endpoint(host, int(port)),)))
-watch = IncidentWatch(access, duration=1.0, state_folder=Path(folder))
-first = next(incident.judged for incident in watch.read() if incident.judged)
+watch = IncidentWatch(access, duration=300.0, state_folder=Path(folder))
+next(incident for incident in watch.read() if incident.judged)
 watch.close()
-print(first, sorted({"kafka.protocol.admin", "kafka.protocol.consumer"} & sys.modules.keys()))
+print(sorted({"kafka.protocol.admin", "kafka.protocol.consumer"} & sys.modules.keys()))
 """
 
 
@@ -43,13 +42,11 @@ def test_the_first_verdicts_wait_for_no_schemas_of_other_messages(tmp_path: Path
         broker = cluster.brokers[1].endpoint
         command = [sys.executable, "-c", READING, broker.host, str(broker.port), str(tmp_path)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == (f"{COUNT} []", "")
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-@pytest.mark.parametrize("name", MESSAGES)
-def test_a_message_is_the_one_of_kafka_python(name: str) -> None:
-    ours, theirs = getattr(reading, name), THEIRS[name]
-    assert ours.API_KEY == theirs.API_KEY
-    assert ours.valid_versions == theirs.valid_versions
-    if name not in CHANGED_BY_KAFKA_PYTHON:
-        assert ours.json == theirs.json
+def test_each_message_is_the_one_of_kafka_python() -> None:
+    for name in MESSAGES:
+        ours, theirs = getattr(reading, name), THEIRS[name]
+        assert (ours.API_KEY, ours.valid_versions) == (theirs.API_KEY, theirs.valid_versions)
+        assert name in CHANGED_BY_KAFKA_PYTHON or ours.json == theirs.json, name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,13 @@ def archive_of(kafka: Distribution, cache: Path) -> Path:
     return cache / f"kafka-4.3.1-{fingerprint(kafka.java, kafka.classpath)}.jsa"
 
 
-def test_an_archive_that_is_there_is_used(kafka: Distribution, tmp_path: Path) -> None:
-    archive = archive_of(kafka, tmp_path)
-    archive.write_bytes(b"classes")
-    assert prepared("4.3.1", tmp_path).node_options == (f"-XX:SharedArchiveFile={archive}",)
-
-
-def test_an_archive_stands_on_the_one_of_java_itself(kafka: Distribution, tmp_path: Path) -> None:
+def test_an_archive_stands_on_the_one_of_java_itself_if_there_is_one(
+    kafka: Distribution, tmp_path: Path
+) -> None:
     archive = archive_of(kafka, tmp_path)
     base = archive.with_suffix(".base.jsa")
     archive.write_bytes(b"classes")
+    assert prepared("4.3.1", tmp_path).node_options == (f"-XX:SharedArchiveFile={archive}",)
     base.write_bytes(b"java's")
     assert prepared("4.3.1", tmp_path).node_options == (f"-XX:SharedArchiveFile={base}:{archive}",)
 
@@ -47,15 +43,3 @@ def test_a_java_that_makes_no_archive_is_not_asked_twice(
 ) -> None:
     archive_of(kafka, tmp_path).touch()
     assert prepared("4.3.1", tmp_path) == kafka
-
-
-def test_another_java_or_other_jars_need_another_archive(
-    kafka: Distribution, tmp_path: Path
-) -> None:
-    other_jars = replace(kafka, jars=(tmp_path / "other.jar",))
-    other_java = replace(kafka, java=tmp_path / "java2")
-    other_java.java.touch()
-    archives = {
-        archive_of(distribution, tmp_path) for distribution in (kafka, other_jars, other_java)
-    }
-    assert len(archives) == 3

@@ -1,14 +1,38 @@
-"""Framing and headers."""
+"""Frames of another client's requests: their headers, and whether an answer comes."""
 
 from __future__ import annotations
+
+import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.protocol.producer import ProduceRequest
 
 from breakglass.services.errors import MalformedMessage
 from breakglass.services.kafka.wire.passing import expects_answer, parse_head
-from tests.unit.lab.proxy.conftest import encoded, request_frame
+
+
+def request_frame(
+    body: bytes = b"body",
+    *,
+    api_key: int = 3,
+    api_version: int = 0,
+    correlation_id: int = 1,
+    client_id: str | None = "test",
+) -> bytes:
+    """A request with any body."""
+    raw = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(raw)
+    return struct.pack(">hhih", api_key, api_version, correlation_id, length) + raw + body
+
+
+def encoded(request: Any, version: int) -> bytes:
+    """The frame of a real request."""
+    request.API_VERSION = version
+    request.with_header(correlation_id=1, client_id="test")
+    return bytes(request.encode(header=True))
 
 
 @given(
@@ -19,17 +43,17 @@ from tests.unit.lab.proxy.conftest import encoded, request_frame
     st.none() | st.text(max_size=20),
 )
 def test_a_header_is_read_back(
-    body: bytes, api_key: int, api_version: int, correlation_id: int, client_id: str | None
+    body: bytes, api_key: int, version: int, correlation_id: int, client_id: str | None
 ) -> None:
     frame = request_frame(
         body,
         api_key=api_key,
-        api_version=api_version,
+        api_version=version,
         correlation_id=correlation_id,
         client_id=client_id,
     )
     head = parse_head(frame)
-    assert (head.api_key, head.api_version) == (api_key, api_version)
+    assert (head.api_key, head.api_version) == (api_key, version)
     assert (head.correlation_id, head.client_id) == (correlation_id, client_id)
     assert frame[head.end :] == body
 
@@ -56,8 +80,6 @@ def test_what_is_no_header_is_malformed(frame: bytes) -> None:
 def test_only_records_sent_without_acks_are_not_answered(
     version: int, transactional_id: str | None, acks: int, answer_comes: bool
 ) -> None:
-    from kafka.protocol.producer import ProduceRequest
-
     request = ProduceRequest(
         transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=[]
     )

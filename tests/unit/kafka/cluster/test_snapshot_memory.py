@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +11,12 @@ import pytest
 from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.cached_answers import Unchanged
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from breakglass.services.model import Reassignment, TopicPartition
 from breakglass.services.snapshot import ClusterSnapshot
+from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster, partitions_of
 
-PATIENCE = 10.0
 PAGE = 5
 PARTITIONS = partitions_of("orders", 3 * PAGE)
 
@@ -31,12 +29,6 @@ def cluster() -> Iterator[FakeCluster]:
             cluster.story.offline(partition)
         cluster.story.page = PAGE
         yield cluster
-
-
-@pytest.fixture
-def client(cluster: FakeCluster) -> Iterator[ReadClient]:
-    with closing(cluster.client()) as client:
-        yield client
 
 
 @pytest.fixture
@@ -59,7 +51,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def taken(client: ReadClient, memory: SnapshotMemory) -> ClusterSnapshot:
-    return client.snapshot(Deadline.after(PATIENCE), memory=memory)
+    return client.snapshot(ample(), memory=memory)
 
 
 def test_while_nothing_changes_partitions_and_settings_are_the_same_objects(
@@ -122,13 +114,6 @@ def test_a_topic_that_goes_offline_has_its_settings_read(
     taken(client, memory)
     cluster.story.offline(TopicPartition("stock", 0))
     assert set(taken(client, memory).settings) == {"orders", "stock"}
-
-
-def test_sets_of_brokers_that_are_alike_are_held_once(
-    client: ReadClient, memory: SnapshotMemory
-) -> None:
-    page = taken(client, memory).partitions[:PAGE]
-    assert len({id(state.assignment) for state in page}) == 1
 
 
 def test_an_answer_that_cannot_be_converted_is_not_kept() -> None:

@@ -1,0 +1,253 @@
+"""ElectLeaders v0-3 and GetReplicaLogInfo v0 on the wire, and what is refused to go there."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.schemas.fields.codecs.types import UnsignedVarInt32
+
+from breakglass.services.errors import MalformedMessage, UnsupportedByCluster
+from breakglass.services.kafka.wire.messages.kip1275 import (
+    DEFAULT_API_KEY,
+    ElectionType,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    LogInfoSchema,
+    designated_election,
+    replica_log_info,
+)
+from breakglass.services.model import TopicPartition
+
+ORDERS_0 = TopicPartition("orders", 0)
+ORDERS_3 = TopicPartition("orders", 3)
+LEDGER_1 = TopicPartition("ledger", 1)
+TOPIC = UUID("00112233-4455-6677-8899-aabbccddeeff")
+TOPIC_HEX = TOPIC.hex
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
+LEADERS = st.dictionaries(PARTITIONS, st.integers(0, 2**31 - 1), min_size=1, max_size=20)
+UUIDS = st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number))
+QUESTIONS = st.dictionaries(UUIDS, st.lists(INT32, max_size=10), max_size=10)
+
+
+def election(
+    *partitions: int, type_: int = ElectionType.UNCLEAN, designees: list[int] | None = None
+) -> ElectLeadersRequest:
+    """An election of partitions of `orders`."""
+    topic = ElectLeadersRequest.TopicPartitions(
+        topic="orders", partitions=list(partitions), designated_leaders=designees
+    )
+    return ElectLeadersRequest(election_type=type_, topic_partitions=[topic], timeout_ms=1000)
+
+
+class TestElectLeaders:
+    def test_version_3_carries_the_designated_leaders_beside_the_partitions(self) -> None:
+        request = designated_election({ORDERS_0: 2, ORDERS_3: 1, LEDGER_1: 3}, timeout_ms=1000)
+        assert request.encode(version=3) == bytes.fromhex(
+            "02"  # election type: designated
+            "03"  # two topics
+            "07 6f7264657273"  # "orders"
+            "03 00000000 00000003"  # partitions 0 and 3
+            "03 00000002 00000001"  # led by 2 and 1
+            "00"
+            "07 6c6564676572"  # "ledger"
+            "02 00000001"
+            "02 00000003"
+            "00"
+            "000003e8"  # 1,000 ms
+            "00"
+        )
+
+    @pytest.mark.parametrize(
+        ("version", "sent"),
+        [
+            (1, "01 00000001 0006 6f7264657273 00000001 00000000 000003e8"),
+            (2, "01 02 07 6f7264657273 02 00000000 00 000003e8 00"),
+            (3, "01 02 07 6f7264657273 02 00000000 00 00 000003e8 00"),
+        ],
+    )
+    def test_an_election_without_designees_is_that_of_kafka_4_3(
+        self, version: int, sent: str
+    ) -> None:
+        assert election(0).encode(version=version) == bytes.fromhex(sent)
+
+    def test_the_answer_has_the_same_bytes_in_versions_2_and_3(self) -> None:
+        result = ElectLeadersResponse.ReplicaElectionResult
+        told = result.PartitionResult(partition_id=3, error_code=84, error_message="no")
+        answer = ElectLeadersResponse(
+            throttle_time_ms=7,
+            error_code=0,
+            replica_election_results=[result(topic="orders", partition_result=[told])],
+        )
+        expected = "00000007 0000 02 07 6f7264657273 02 00000003 0054 03 6e6f 00 00 00"
+        for version in (2, 3):
+            assert bytes(answer.encode(version=version)) == bytes.fromhex(expected)
+
+    @given(LEADERS, INT32, st.data())
+    def test_a_designated_election_comes_back_as_it_was_sent_or_cut_short_is_malformed(
+        self, leaders: dict[TopicPartition, int], timeout_ms: int, data: st.DataObject
+    ) -> None:
+        whole = designated_election(leaders, timeout_ms).encode(version=3)
+        read = ElectLeadersRequest.decode(whole, version=3)
+        assert read.timeout_ms == timeout_ms
+        assert leaders == {
+            TopicPartition(topic.topic, partition): designee
+            for topic in read.topic_partitions
+            for partition, designee in zip(topic.partitions, topic.designated_leaders, strict=True)
+        }
+        cut = data.draw(st.integers(0, len(whole) - 1))
+        for wrong in (whole[:cut], whole + b"\0"):
+            with pytest.raises(MalformedMessage):
+                ElectLeadersRequest.decode(wrong, version=3)
+
+    @pytest.mark.parametrize(
+        "topics",
+        [None, [], [ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[])]],
+        ids=["null", "no topic", "a topic without partitions"],
+    )
+    def test_r23_an_election_of_every_partition_cannot_be_encoded(
+        self, topics: list[Any] | None
+    ) -> None:
+        request = ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1000)
+        with pytest.raises(ValueError, match="partition"):
+            request.encode(version=2)
+
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    def test_a_designated_election_never_becomes_an_unclean_one(self, version: int) -> None:
+        with pytest.raises(UnsupportedByCluster):
+            designated_election({ORDERS_0: 2}, 1000).encode(version=version)
+
+    @pytest.mark.parametrize("designees", [None, [], [2], [2, 1, 3], [2, -1]])
+    def test_each_partition_needs_its_designated_leader(self, designees: list[int] | None) -> None:
+        request = election(0, 3, type_=ElectionType.DESIGNATED, designees=designees)
+        with pytest.raises(ValueError, match="designated leader"):
+            request.encode(version=3)
+
+
+def entry(form: LogInfoSchema, partition: int) -> dict[str, Any]:
+    """An entry of *form* that reads 150 at epoch 3, last written in epoch 1."""
+    shared = {"partition": partition, "log_end_offset": 150, "error_code": 0}
+    if form is LogInfoSchema.KIP:
+        return {**shared, "partition_leader_epoch": 3}
+    return {**shared, "last_written_leader_epoch": 1, "current_leader_epoch": 3}
+
+
+def head(form: LogInfoSchema) -> dict[str, Any]:
+    if form is LogInfoSchema.KIP966:
+        return {"broker_epoch": 42}
+    return {"throttle_time_ms": 5, "broker_epoch": 42, "has_more_data": True}
+
+
+def sample(form: LogInfoSchema) -> bytes:
+    """An answer of *form* about partitions 0 and 7 of TOPIC."""
+    response_class = replica_log_info(form).response_class
+    topic_class = response_class.TopicPartitionLogInfo
+    entries = [topic_class.PartitionLogInfo(**entry(form, number)) for number in (0, 7)]
+    topic = topic_class(topic_id=TOPIC, partition_log_info=entries)
+    answer = response_class(topic_partition_log_info_list=[topic], **head(form))
+    return bytes(answer.encode(version=0))
+
+
+ASKED = TOPIC_HEX + "03 00000000 00000007 00 00"
+REQUESTS = {
+    LogInfoSchema.KIP: "02" + ASKED,
+    LogInfoSchema.MERGED: "02" + ASKED,
+    # KIP-966 begins with the broker that asks.
+    LogInfoSchema.KIP966: "00000004 02" + ASKED,
+}
+BROKER_EPOCH = "000000000000002a"
+ANSWERS = {
+    # Throttled for 5 ms, the broker's epoch, more data; of each partition the leader epoch.
+    LogInfoSchema.KIP: "00000005" + BROKER_EPOCH + "01 02" + TOPIC_HEX + "03"
+    "00000000 00000003 0000000000000096 0000 00"
+    "00000007 00000003 0000000000000096 0000 00 00 00",
+    # The written epoch comes first.
+    LogInfoSchema.MERGED: "00000005" + BROKER_EPOCH + "01 02" + TOPIC_HEX + "03"
+    "00000000 00000001 00000003 0000000000000096 0000 00"
+    "00000007 00000001 00000003 0000000000000096 0000 00 00 00",
+    # Messages, and no throttle.
+    LogInfoSchema.KIP966: BROKER_EPOCH + "02" + TOPIC_HEX + "03"
+    "00000000 00000001 00000003 0000000000000096 0000 00 00"
+    "00000007 00000001 00000003 0000000000000096 0000 00 00 00 00",
+}
+
+
+@pytest.mark.parametrize("form", LogInfoSchema)
+class TestReplicaLogInfo:
+    def test_the_bytes_of_its_request_and_answer(self, form: LogInfoSchema) -> None:
+        request = replica_log_info(form).request({TOPIC: [0, 7]}, broker_id=4)
+        assert bytes(request.encode(version=0)) == bytes.fromhex(REQUESTS[form])
+        assert sample(form) == bytes.fromhex(ANSWERS[form])
+
+    def test_an_answer_is_read_in_its_own_form_only(self, form: LogInfoSchema) -> None:
+        body = sample(form)
+        readable = []
+        for candidate in LogInfoSchema:
+            try:
+                replica_log_info(candidate).response_class.decode(body, version=0)
+            except MalformedMessage:
+                continue
+            readable.append(candidate)
+        assert readable == [form]
+
+    @pytest.mark.parametrize("api_key", [DEFAULT_API_KEY, 94, 1020])
+    def test_header_and_answer_have_the_key_it_was_made_for(
+        self, form: LogInfoSchema, api_key: int
+    ) -> None:
+        messages = replica_log_info(form, api_key)
+        request = messages.request({TOPIC: [0]})
+        request.API_VERSION = 0
+        request.with_header(correlation_id=9, client_id="bg")
+        frame = bytes(request.encode(header=True, framed=True))
+        assert frame[:17] == struct.pack(">ihhih2sb", len(frame) - 4, api_key, 0, 9, 2, b"bg", 0)
+        answer = bytes.fromhex("00000009 00") + sample(form)
+        read = messages.response_class.decode(answer, version=0, header=True)
+        assert read.header.correlation_id == 9
+        assert replica_log_info(form).request_class.API_KEY == DEFAULT_API_KEY
+
+    def test_an_answer_cut_short_anywhere_is_malformed(self, form: LogInfoSchema) -> None:
+        body, response_class = sample(form), replica_log_info(form).response_class
+        for size in range(len(body)):
+            with pytest.raises(MalformedMessage):
+                response_class.decode(body[:size], version=0)
+
+    @pytest.mark.parametrize("count", [2**28, 2**32 - 1])
+    def test_an_absurd_count_is_malformed_at_once(self, form: LogInfoSchema, count: int) -> None:
+        response_class = replica_log_info(form).response_class
+        start = len(bytes(response_class(**head(form)).encode(version=0))) - 2
+        body = sample(form)
+        with pytest.raises(MalformedMessage):
+            response_class.decode(
+                body[:start] + bytes(UnsignedVarInt32.encode(count)) + body[start + 1 :], version=0
+            )
+
+
+@given(st.sampled_from(LogInfoSchema), QUESTIONS, INT32)
+def test_a_request_of_log_infos_comes_back_as_it_was_sent(
+    form: LogInfoSchema, partitions: dict[UUID, list[int]], broker_id: int
+) -> None:
+    messages = replica_log_info(form)
+    body = bytes(messages.request(partitions, broker_id).encode(version=0))
+    read = messages.request_class.decode(body, version=0)
+    assert {topic.topic_id: topic.partitions for topic in read.topic_partitions} == partitions
+    if form is LogInfoSchema.KIP966:
+        assert read.broker_id == broker_id
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_malformed(body: bytes) -> None:
+    readers = [(ElectLeadersRequest, 3, False), (ElectLeadersResponse, 1, False)]
+    for form in LogInfoSchema:
+        messages = replica_log_info(form)
+        readers += [(messages.request_class, 0, True), (messages.response_class, 0, True)]
+    for message_class, version, header in readers:
+        try:
+            message_class.decode(body, version=version, header=header)
+        except MalformedMessage:
+            continue
