@@ -26,7 +26,6 @@ from textual.widgets import Input, TextArea
 
 from tests.screens.turns import until
 
-THEMES = ("breakglass-dark", "breakglass-ansi-dark", "breakglass-monochrome")
 SIZES = ((80, 24), (120, 40))
 PLAIN = "."
 LETTERS = string.ascii_letters + string.digits + string.punctuation.replace(PLAIN, "")
@@ -43,10 +42,14 @@ class Look(NamedTuple):
 
 
 LOOKS = [
-    pytest.param(look, id=str(look))
-    for look in (Look(theme, size) for theme in THEMES for size in SIZES)
+    pytest.param(look, id=str(look)) for look in (Look("breakglass-dark", size) for size in SIZES)
 ]
 """Every screen is to be seen in each: `@pytest.mark.parametrize("look", LOOKS)`."""
+POOR_LOOKS = [
+    pytest.param(look, id=str(look))
+    for look in (Look(f"breakglass-{theme}", SIZES[0]) for theme in ("ansi-dark", "monochrome"))
+]
+"""Of terminals with few colours, or none: one rich screen is to be seen in each."""
 
 Drawn = Callable[[App[Any]], None]
 

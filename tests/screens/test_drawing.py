@@ -1,4 +1,4 @@
-"""What snapshots of screens say, and what every page looks like in each theme and size."""
+"""What snapshots of screens say, and what every page looks like in both sizes."""
 
 from __future__ import annotations
 

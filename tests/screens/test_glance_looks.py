@@ -1,4 +1,4 @@
-"""What the overview, the journal and the ledger look like in each theme and size."""
+"""What the overview, the journal and the ledger look like in both sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tree, records and two sides look like in each theme and size."""
+"""What the tree, records and two sides look like in both sizes."""
 
 from __future__ import annotations
 

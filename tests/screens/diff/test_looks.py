@@ -1,4 +1,4 @@
-"""What two replicas look like beside each other, in each theme and size."""
+"""What two replicas look like beside each other, in both sizes."""
 
 from __future__ import annotations
 

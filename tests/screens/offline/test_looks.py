@@ -1,4 +1,4 @@
-"""What the offline partitions look like in each theme and size."""
+"""What the offline partitions look like in both sizes."""
 
 from __future__ import annotations
 
