@@ -12,7 +12,6 @@ from textual.widgets import Input
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.plan import PlanScreen
-from breakglass.screens.plan.dialogs import LeaderDialog
 from breakglass.screens.plan.summary import PlanSummary
 from breakglass.screens.plan.view import PlanView
 from breakglass.screens.widgets.dialog import Dialog
@@ -148,12 +147,3 @@ async def planned(*readings: Any, **options: Any) -> AsyncIterator[PlanPage]:
     async with planning(*readings, **options) as page:
         await page.make()
         yield page
-
-
-async def edited_and_checked(page: PlanPage) -> None:
-    """Read again, elect another leader of ledger-3, leave it out, and mark the next row."""
-    await page.press("ctrl+r", says="read again and checked")
-    await page.at(LEDGER_3)
-    await page.choose("l", LeaderDialog, "down", "enter")
-    await page.press("space", "x", says="ledger-3: left out")
-    await page.shows("1 marked")
