@@ -27,9 +27,11 @@ from breakglass.screens.screenshot import self_contained
 from breakglass.screens.widgets.key_bar import KeyBar
 from breakglass.services.errors import TimedOut
 from breakglass.services.words.legend import LEGEND
+from tests.kit.clock import Clock
 from tests.kit.incidents import diverged_incident, every_verdict, nothing_offline
 from tests.screens.bare_page import BarePage
 from tests.screens.consoles import console_on, watch_of
+from tests.screens.drawing import stopped_clock
 from tests.screens.turns import hides, lines, opens, shows, text, until
 
 pytestmark = pytest.mark.usefixtures("bare_pages")
@@ -62,7 +64,7 @@ def asked_of(pilot: Pilot[Any]) -> list[bool]:
 async def test_two_lines_name_cluster_power_quorum_brokers_offline_age_and_what_helps_most() -> (
     None
 ):
-    async with page() as pilot:
+    async with page(clock=stopped_clock) as pilot:
         assert lines(pilot.app)[0].split("  ") == [
             " prod-eu-1",
             "READ-ONLY",
@@ -96,11 +98,10 @@ async def test_a_refresh_that_fails_keeps_the_last_truth_and_says_why_there_is_n
 
 
 async def test_what_is_too_old_is_called_stale_and_stays() -> None:
-    async with page(diverged_incident(), NO_ANSWER) as pilot:
-        known = known_of(pilot)
-        known.interval = 2.0
-        assert known.read_at is not None
-        known.read_at -= 14
+    clock = Clock()
+    async with page(diverged_incident(), NO_ANSWER, clock=clock) as pilot:
+        known_of(pilot).interval = 2.0
+        clock.advance(14)
         await until(pilot, lambda: "STALE 1" in lines(pilot.app)[0], "the mark")
         assert "1 offline" in lines(pilot.app)[0]
 
@@ -149,11 +150,11 @@ async def test_help_has_no_words_of_textuals() -> None:
             yield VerticalScroll(Static("much to read"))
 
     async with page() as pilot:
-        told = {line.does: line.keys for line in help_lines(pilot.app.screen)}  # type: ignore[arg-type]
+        told = {line.does: line.keys for line in help_lines(pilot.app.screen)}
         await pilot.app.push_screen(Scrolled(pilot.app.context))  # type: ignore[attr-defined]
         await pilot.press("tab")
         assert isinstance(pilot.app.screen.focused, VerticalScroll)
-        scrolled = [line.does for line in help_lines(pilot.app.screen)]  # type: ignore[arg-type]
+        scrolled = [line.does for line in help_lines(pilot.app.screen)]
     textuals = {
         words
         for owner in (App, Screen)

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from rich.segment import Segment
+from textual._context import visible_screen_stack
+from textual.app import App
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from tests.kit.waiting import DEADLINE_SECONDS
 
@@ -41,11 +44,21 @@ async def opens(pilot: Pilot[Any], kind: type[Any]) -> Any:
     return pilot.app.screen
 
 
+def strips(app: Any) -> list[Strip]:
+    """What the app's screen shows, and what shows through from the screens below a dialog.
+
+    Who draws a dialog first, be it the app or a test, sets what is kept of its background.
+    """
+    visible_screen_stack.set(app._background_screens)
+    drawn: list[Strip] = app.screen._compositor.render_strips()
+    return drawn
+
+
 def lines(app: Any) -> list[str]:
     """What the app's screen shows, line by line, without trailing spaces."""
-    strips = app.screen._compositor.render_strips()
     return [
-        "".join(segment.text for segment in Segment.simplify(strip)).rstrip() for strip in strips
+        "".join(segment.text for segment in Segment.simplify(strip)).rstrip()
+        for strip in strips(app)
     ]
 
 
@@ -85,10 +98,11 @@ async def _no_task_can_go_on(*_: float) -> None:
 
 @pytest.fixture
 def keys_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key is done with when no task can go on.
+    """A key is done with when no task can go on, and what a notice says stays.
 
     Textual's own pilot compares processor time with the time on the wall.
     """
+    monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", DEADLINE_SECONDS)
     for module in ("app", "pilot"):
         monkeypatch.setattr(f"textual.{module}.wait_for_idle", _no_task_can_go_on)
     monkeypatch.setattr(Pilot._wait_for_screen, "__defaults__", (DEADLINE_SECONDS,))

@@ -212,7 +212,7 @@ async def test_what_cannot_be_compared_says_why() -> None:
 
 async def test_damage_is_shown_in_its_place_and_the_rest_goes_on() -> None:
     damage = UnreadableRange(110, 120, "its CRC differs")
-    old = (*entries(100, 110, b"old", 1), damage, *entries(120, 150, b"old", 1))
+    old: list[Item] = [*entries(100, 110, b"old", 1), damage, *entries(120, 150, b"old", 1)]
     damaged: dict[int, Sequence[Item]] = {
         1: LEDGER_LOGS[1],
         2: [*entries(0, 100, b"shared", 0), *old],

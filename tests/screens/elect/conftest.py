@@ -29,7 +29,7 @@ from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Answer
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.consoles import console_on
-from tests.screens.turns import flat, text, until
+from tests.screens.turns import flat, shows, text, until
 from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session, session
 from tests.unit.topic_backup.batch_bytes import batch
@@ -250,7 +250,7 @@ class Screen:
     async def shows(self, *words: str) -> None:
         """Wait until all of these *words* are on the screen."""
         for one in words:
-            await self.until(lambda one=one: one in self.text, one)
+            await shows(self.pilot, one)
 
     async def elect(self) -> None:
         """Agree, and wait for the end."""

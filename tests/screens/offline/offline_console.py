@@ -26,7 +26,7 @@ class OfflinePage:
     console: BreakglassApp
 
     @property
-    def list(self) -> PartitionList:
+    def table(self) -> PartitionList:
         return self.console.screen.query_one(PartitionList)
 
     @property
@@ -90,7 +90,7 @@ async def opened(
     console = console_on(*readings, **options)
     async with console.run_test(size=size) as pilot:
         page = OfflinePage(pilot, console)
-        await page.until(lambda: page.list.rows, "the list")
-        least = min(len(page.list.rows) + 1, 6)
-        await page.until(lambda: page.list.size.height >= least, "its room")
+        await page.until(lambda: page.table.rows, "the list")
+        least = min(len(page.table.rows) + 1, 6)
+        await page.until(lambda: page.table.size.height >= least, "its room")
         yield page

@@ -86,7 +86,7 @@ class TestFilter:
             )
             await page.press("enter")
             await page.shows("loss:>0 (2 of 13)")
-            assert page.console.focused is page.list
+            assert page.console.focused is page.table
             await page.press("slash", "ctrl+u", *"ledger loss:lots")
             await page.shows("at 13: lots is no number")
             assert page.names == ["ledger-3"]
@@ -100,9 +100,9 @@ class TestFilter:
             await page.until(lambda: page.names == ["ledger-3"], "the filter")
             await page.press("escape")
             await page.until(lambda: len(page.names) > 1, "all again")
-            assert page.console.focused is not page.list
+            assert page.console.focused is not page.table
             await page.press("escape")
-            assert page.console.focused is page.list
+            assert page.console.focused is page.table
             await page.press("slash", *"ledger", "enter", "escape")
             await page.until(lambda: len(page.names) > 1, "all again")
 
@@ -175,9 +175,9 @@ class TestActs:
         async with opened(every_verdict()) as page:
             plans, elections = page.asked(PlanAsked), page.asked(ElectionAsked)
             await page.press("slash", *"loss:50", "enter", *keys[:1])
-            assert (plans.messages, len(page.list.marks)) == ([], 0)
+            assert (plans.messages, len(page.table.marks)) == ([], 0)
             let_go.set()
-            await page.until(lambda: len(page.list.rows) == 1, "the list")
+            await page.until(lambda: len(page.table.rows) == 1, "the list")
             await page.press(*keys[1:])
             both = plans.messages + elections.messages
             assert [message.partitions for message in both] == [(LEDGER_3,)]
@@ -191,9 +191,9 @@ class TestActs:
                 "__consumer_offsets-7",
             ]
             await page.press("tab")
-            assert page.console.focused is not page.list
+            assert page.console.focused is not page.table
             await page.press("down", "pagedown", "up", "pageup", "tab")
-            assert page.console.focused is page.list
+            assert page.console.focused is page.table
 
     async def test_help_has_every_key(self) -> None:
         async with opened(every_verdict(), size=(120, 60)) as page:
@@ -218,7 +218,7 @@ class TestBrokers:
             await page.press(*f"log:{tmp_path / 'gone'}", "enter")
             await page.shows("is no folder")
             await page.press("escape")
-            assert page.list.has_focus
+            assert page.table.has_focus
         assert folders_in(" log:/a b/logs ,/c,") == ("/a b/logs", "/c")
 
     async def test_b_declares_brokers_gone_and_an_empty_line_takes_it_back(self) -> None:
@@ -255,7 +255,7 @@ class TestForecast:
             await page.shows("10 nobody is elected", "4 start b3 with")
             assert max(map(len, page.lines)) <= 60
             await page.press("escape")
-            assert page.list.has_focus
+            assert page.table.has_focus
 
     async def test_it_is_of_what_is_marked(self) -> None:
         async with opened(incident_of(*map(waiting, range(4)), LEDGER)) as page:

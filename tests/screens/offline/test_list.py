@@ -112,7 +112,7 @@ async def test_sorting_goes_round_and_keeps_the_cursor_on_its_partition() -> Non
         seen = []
         for _ in RowOrder:
             await page.press("s")
-            seen.append(page.list.view.order)
+            seen.append(page.table.view.order)
             assert "payments-1" in page.under_cursor
         assert seen == [*list(RowOrder)[1:], RowOrder.URGENCY]
         assert page.names == GROUPS
@@ -223,29 +223,29 @@ async def test_a_change_after_a_reading_without_one_is_seen_in_a_long_list(
 
 async def test_nothing_moves_while_a_filter_is_typed_in_place_of_the_keys() -> None:
     async with opened(every_verdict()) as page:
-        height, keys = page.list.size.height, page.lines[-1]
+        height, keys = page.table.size.height, page.lines[-1]
         assert keys.endswith("? help")
         await page.press("slash", *"ledger")
         await page.until(lambda: page.names == ["ledger-3"], "what the filter keeps")
         assert page.lines[-1].rstrip() == "ledger"
-        assert page.list.size.height == height
+        assert page.table.size.height == height
         await page.press("enter")
-        await page.until(lambda: page.list.size.height < height, "room for replicas")
+        await page.until(lambda: page.table.size.height < height, "room for replicas")
         assert page.lines[-1] == keys
 
 
 async def test_a_hundred_thousand_partitions_are_listed_opened_and_walked_through() -> None:
     """Each layout paints the screen: a group is opened in one, and in one more for the bar."""
     async with opened(many_offline(100_000, topics=10), size=(120, 40)) as page:
-        await page.until(lambda: len(page.list.rows) == 40, "the groups")
+        await page.until(lambda: len(page.table.rows) == 40, "the groups")
         await page.press(*["down"] * 10)
         await page.pilot.pause()
         laid_out: list[object] = []
         screen = page.console.screen
         screen.screen_layout_refresh_signal.subscribe(screen, laid_out.append)
         await page.press("right")
-        await page.until(lambda: len(page.list.rows) > 9_000, "the group")
-        assert page.list.show_vertical_scrollbar
+        await page.until(lambda: len(page.table.rows) > 9_000, "the group")
+        assert page.table.show_vertical_scrollbar
         assert 1 <= len(laid_out) <= 2
         await page.press("end", "home", "pagedown", "down")
         await page.shows("leader epoch")

@@ -32,7 +32,6 @@ async def looks(look: Look, drawn: Drawn, keys: tuple[str, ...], *words: str) ->
     async with opened(every_verdict(), **how) as page:  # type: ignore[arg-type]
         await at_rest(page.pilot)
         await page.press(*keys)
-        for one in words:
-            await page.until(lambda one=one: one in page.text, one)
+        await page.shows(*words)
         await at_rest(page.pilot)
         drawn(page.console)

@@ -85,7 +85,7 @@ async def test_r_shows_what_would_be_saved_and_enter_saves_it(
         await page.press("y")
         assert "ledger-3: 50 records of b2" in asked.messages[0].text
         await page.press("escape")
-        assert page.list.has_focus
+        assert page.table.has_focus
 
 
 @pytest.mark.usefixtures("rescuer")
@@ -99,7 +99,7 @@ async def test_escape_stops_first_and_then_goes_back(tmp_path: Path) -> None:
         assert isinstance(page.console.screen, RescueScreen)
         await page.shows("stopped on request")
         await page.press("escape")
-        assert page.list.has_focus
+        assert page.table.has_focus
 
 
 @pytest.mark.usefixtures("rescuer")
