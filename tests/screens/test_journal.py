@@ -237,7 +237,8 @@ class TestKeys:
             (tmp_path / "timelines").unlink()
             await pilot.press("w")
             written = tmp_path / "timelines" / f"{path.stem}.txt"
-            await noticed(pilot, str(written))
+            await noticed(pilot, "Written")
+            assert str(written) in notices(pilot.app)
             assert pilot.app.clipboard == written.read_text()
         assert written.read_text().startswith("Recovery of 4 partitions")
         assert stat.S_IMODE(written.stat().st_mode) == 0o600
