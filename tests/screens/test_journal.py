@@ -239,7 +239,7 @@ class TestKeys:
             written = tmp_path / "timelines" / f"{path.stem}.txt"
             await noticed(pilot, "Written")
             assert str(written) in notices(pilot.app)
-            assert pilot.app.clipboard == written.read_text()
+            assert f"{pilot.app.clipboard}\n" == written.read_text()
         assert written.read_text().startswith("Recovery of 4 partitions")
         assert stat.S_IMODE(written.stat().st_mode) == 0o600
 
