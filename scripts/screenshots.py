@@ -19,14 +19,12 @@ from unittest.mock import patch
 from breakglass.console.app import BreakglassApp
 from breakglass.console.look import colors_left_to_the_theme
 from breakglass.screens.context import REFRESH_SECONDS
-from breakglass.screens.elect.state import Phase
 from breakglass.screens.guard.page import ActPage
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import Seen
 from breakglass.screens.plan.dialogs import LeaderDialog
 from breakglass.screens.screenshot import self_contained
 from breakglass.services.incident.incident import Incident
-from breakglass.services.recovery.acts.events import BatchBegun, OutcomesReported
 from breakglass.services.recovery.ledger.page import ledger_page
 from tests.kit.incidents import (
     LEDGER,
@@ -47,7 +45,6 @@ from tests.screens.diff import opened as replicas
 from tests.screens.diff.test_looks import logs
 from tests.screens.drawing import Look, at_rest, stopped_clock
 from tests.screens.elect import test_looks as elections
-from tests.screens.elect.conftest import Screen
 from tests.screens.metastore import canned as services
 from tests.screens.offline import offline_console
 from tests.screens.plan import plan_consoles
@@ -95,17 +92,13 @@ def _looked(console: BreakglassApp, times: int) -> bool:
 @asynccontextmanager
 async def offline(theme: str = DARK) -> AsyncIterator[BreakglassApp]:
     """The cursor on a partition whose election has a price."""
-    async with offline_console.opened(
-        every_verdict(), size=SIZE, theme=theme, clock=stopped_clock
-    ) as (
-        pilot,
-        console,
-    ):
-        while "ledger-3" not in offline_console.under_cursor(console):
-            await pilot.press("down")
-        await until(pilot, lambda: "50 past 100" in text(console), "the replicas")
-        await at_rest(pilot)
-        yield console
+    how = {"theme": theme, "clock": stopped_clock}
+    async with offline_console.opened(every_verdict(), size=SIZE, **how) as page:
+        while "ledger-3" not in page.under_cursor:
+            await page.press("down")
+        await page.shows("50 past 100")
+        await at_rest(page.pilot)
+        yield page.console
 
 
 @asynccontextmanager
@@ -125,18 +118,12 @@ async def bundle() -> AsyncIterator[BreakglassApp]:
 @asynccontextmanager
 async def plan() -> AsyncIterator[BreakglassApp]:
     """A plan with a leader chosen by hand."""
-    console = plan_consoles.plan_console(every_verdict(), clock=stopped_clock)
-    async with console.run_test(size=SIZE) as pilot:
-        await plan_consoles.made(pilot, console)
-        await pilot.press("ctrl+r")
-        await plan_consoles.told(pilot, console, "read again and checked")
-        await plan_consoles.at(pilot, console, plan_consoles.LEDGER_3)
-        await pilot.press("l")
-        await plan_consoles.dialog(pilot, console, LeaderDialog)
-        await pilot.press("down", "enter")
-        await plan_consoles.no_dialog(pilot, console)
-        await at_rest(pilot)
-        yield console
+    async with plan_consoles.planned(size=SIZE, clock=stopped_clock) as page:
+        await page.press("ctrl+r", says="read again and checked")
+        await page.at(plan_consoles.LEDGER_3)
+        await page.choose("l", LeaderDialog, "down", "enter")
+        await at_rest(page.pilot)
+        yield page.console
 
 
 def six_partitions() -> Incident:
@@ -158,19 +145,10 @@ async def elect() -> AsyncIterator[BreakglassApp]:
 async def electing() -> AsyncIterator[BreakglassApp]:
     """Some partitions are told, some are under way, some wait."""
     async with elections.opened(six_partitions(), Look(DARK, SIZE)) as screen:
-        _run_half(screen)
+        elections.run_half(screen)
         await screen.until(lambda: "[ Cancel ]" not in screen.text, "the layout of a run")
         await screen.settles()
         yield screen.console
-
-
-def _run_half(screen: Screen) -> None:
-    told = elections.outcomes(screen)
-    elections.agreed(screen, Phase.RUNNING)
-    progress = screen.page.state.progress
-    progress.take(OutcomesReported(tuple(told[:2])))
-    progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
-    screen.page._show()
 
 
 @asynccontextmanager

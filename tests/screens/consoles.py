@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+from textual.message import Message
 
 from breakglass.console.app import BreakglassApp
 from breakglass.console.checkpoint_text import CommandText
@@ -24,7 +26,7 @@ FAR_AWAY = 3_600.0
 
 @dataclass
 class CannedWatch:
-    """Tells the next of *readings* at each refresh, and the last one ever after."""
+    """Gives the next of *readings* at each refresh, and the last one ever after."""
 
     readings: Sequence[Incident | BreakglassError]
     asked: list[bool] = field(default_factory=list)
@@ -67,7 +69,7 @@ def console_on(
     state_folder: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> BreakglassApp:
-    """A console whose refreshes tell *readings*; it begins on the screen *start*.
+    """A console whose refreshes give *readings*; it begins on the screen *start*.
 
     Without *access* a screen that reads the cluster by itself cannot.
     """
@@ -82,6 +84,22 @@ def console_on(
         known=Known(interval=FAR_AWAY),
     )
     return BreakglassApp(context, theme=theme, start=start)
+
+
+class Asked:
+    """Messages of one kind that came to the console, which does nothing about them."""
+
+    def __init__(self, console: Any, kind: type[Message]) -> None:
+        self.messages: list[Any] = []
+        post = console.post_message
+
+        def keep(message: Message) -> bool:
+            if isinstance(message, kind):
+                self.messages.append(message)
+                return True
+            return bool(post(message))
+
+        console.post_message = keep
 
 
 def watch_of(console: BreakglassApp) -> CannedWatch:

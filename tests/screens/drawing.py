@@ -24,9 +24,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from tests.screens.turns import until
+from tests.screens.turns import strips, until
 
-THEMES = ("breakglass-dark", "breakglass-ansi-dark", "breakglass-monochrome")
 SIZES = ((80, 24), (120, 40))
 PLAIN = "."
 LETTERS = string.ascii_letters + string.digits + string.punctuation.replace(PLAIN, "")
@@ -43,10 +42,14 @@ class Look(NamedTuple):
 
 
 LOOKS = [
-    pytest.param(look, id=str(look))
-    for look in (Look(theme, size) for theme in THEMES for size in SIZES)
+    pytest.param(look, id=str(look)) for look in (Look("breakglass-dark", size) for size in SIZES)
 ]
 """Every screen is to be seen in each: `@pytest.mark.parametrize("look", LOOKS)`."""
+POOR_LOOKS = [
+    pytest.param(look, id=str(look))
+    for look in (Look(f"breakglass-{theme}", SIZES[0]) for theme in ("ansi-dark", "monochrome"))
+]
+"""Of terminals with few colours, or none: one rich screen is to be seen in each."""
 
 Drawn = Callable[[App[Any]], None]
 
@@ -97,30 +100,26 @@ def _owes(screen: Screen[Any]) -> bool:
 
 def drawing(app: App[Any]) -> str:
     """Return what *app* shows, line by line, then a letter for each cell's style, and a legend."""
-    strips = [_cells(strip) for strip in _strips(app)]
-    counted = Counter(style for strip in strips for _, style in strip)
-    letters = dict.fromkeys(style for strip in strips for _, style in strip)
+    drawn = [_cells(strip) for strip in strips(app)]
+    counted = Counter(style for strip in drawn for _, style in strip)
+    letters = dict.fromkeys(style for strip in drawn for _, style in strip)
     plain = counted.most_common(1)[0][0]
     del letters[plain]
     named = {plain: PLAIN} | dict(zip(letters, LETTERS, strict=False))
     return "\n".join(
         [
             f"{app.theme}, {app.size.width} x {app.size.height}",
-            *(f"|{''.join(text for text, _ in strip)}|" for strip in strips),
+            *(f"|{''.join(text for text, _ in strip)}|" for strip in drawn),
             "",
             *(
                 f"|{''.join(named[style] * cell_len(text) for text, style in strip)}|"
-                for strip in strips
+                for strip in drawn
             ),
             "",
             *(f"{letter} {style}" for style, letter in named.items()),
             "",
         ]
     )
-
-
-def _strips(app: App[Any]) -> list[Strip]:
-    return app.screen._compositor.render_strips()
 
 
 def _cells(strip: Strip) -> list[tuple[str, str]]:

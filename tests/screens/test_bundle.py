@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from breakglass.console.app import MODES
-from breakglass.console.bundle_console import ANSWER, SHOWN
+from breakglass.console.bundle_console import ANSWER, SHOWN, BundleConsole
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.messages import BrowseAsked, ElectionAsked, ResumeAsked
 from breakglass.screens.widgets.key_bar import KeyBar
@@ -20,11 +22,13 @@ from breakglass.services.bundle.documents import (
     BundledPlace,
     BundledRecords,
 )
+from breakglass.services.bundle.making import BundleMaker
 from breakglass.services.bundle.records import ContentRules, bundled
 from breakglass.services.divergence.address import SourceAddress, SourceKind
 from breakglass.services.divergence.source import Extent
 from breakglass.services.guard.journal import Journal
 from breakglass.services.health.backups import BackupGlance
+from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.plan.file import parse_plan
@@ -41,7 +45,7 @@ from tests.kit.incidents import (
 from tests.screens.bundle_consoles import bundle_console, console_of
 from tests.screens.every_key import keys_here, press_every_key
 from tests.screens.test_absent_power import powers
-from tests.screens.turns import lines, text, until
+from tests.screens.turns import is_inert, lines, shows, text, until
 from tests.unit.divergence.streams import entries
 
 LEDGER_3 = TopicPartition("ledger", 3)
@@ -72,11 +76,31 @@ def records() -> list[BundledRecords]:
     ]
 
 
+@asynccontextmanager
+async def opened(
+    incident: Incident, folder: Path, *start: str, size: tuple[int, int] = (80, 24), **parts: Any
+) -> AsyncIterator[tuple[Pilot[Any], BundleConsole]]:
+    """The console on a bundle of *incident*, once that is known."""
+    console = bundle_console(incident, folder, *start, **parts)
+    async with console.run_test(size=size) as pilot:
+        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+        yield pilot, console
+
+
+def enabled(console: BundleConsole) -> dict[str, bool]:
+    """Whether each action of the screen can be asked for."""
+    active = console.screen.active_bindings.values()
+    return {one.binding.action: one.enabled for one in active}
+
+
+async def says_what_to_do_instead(pilot: Pilot[Any]) -> None:
+    await until(pilot, lambda: ANSWER[0] in lines(pilot.app)[-1], "what to do instead")
+    pilot.app.screen.query_one(KeyBar).say(())
+
+
 async def test_the_list_is_that_of_the_capture_with_its_moment(tmp_path: Path) -> None:
     live = every_verdict()
-    console = bundle_console(live, tmp_path)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+    async with opened(live, tmp_path) as (_, console):
         incident = console.context.known.incident
         assert incident is not None
         assert [row.judged for row in incident.rows] == [row.judged for row in live.rows]
@@ -91,67 +115,53 @@ async def test_the_list_is_that_of_the_capture_with_its_moment(tmp_path: Path) -
 async def test_after_every_key_nothing_was_asked_and_no_power_exists(
     tmp_path: Path, mode: str
 ) -> None:
-    console = bundle_console(every_verdict(), tmp_path, records=records())
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+    async with opened(every_verdict(), tmp_path, records=records()) as (pilot, console):
         assert await press_every_key(pilot, mode)
         assert powers(console) == []
         assert console._exception is None
 
 
 async def test_what_is_live_is_greyed_and_says_what_to_do_instead(tmp_path: Path) -> None:
-    console = bundle_console(diverged_incident(), tmp_path)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
-        enabled = {
-            active.binding.action: active.enabled
-            for active in console.screen.active_bindings.values()
-        }
+    async with opened(diverged_incident(), tmp_path) as (pilot, console):
+        now = enabled(console)
         live = ("elect", "rescue", "hold", "forget", "ask_refresh", "show('browse')")
-        assert {action: enabled[action] for action in live} == dict.fromkeys(live, False)
-        assert {enabled[action] for action in ("plan", "diff", "forecast", "gone")} == {True}
+        assert {action: now[action] for action in live} == dict.fromkeys(live, False)
+        assert {now[action] for action in ("plan", "diff", "forecast", "gone")} == {True}
         assert "refresh" not in lines(console)[-1]
         assert "acknowledge" not in text(console)
         for key in ("e", "r", "6"):
             await pilot.press(key)
-            await until(pilot, lambda: ANSWER[0] in lines(console)[-1], "what to do instead")
-            console.screen.query_one(KeyBar).say(())
+            await says_what_to_do_instead(pilot)
         assert len(console.screen_stack) == 1
         assert console.current_mode == "offline"
 
 
-@pytest.mark.parametrize("mode", sorted(MODES.keys() - SHOWN))
-async def test_screens_that_a_bundle_has_nothing_for_do_not_open(tmp_path: Path, mode: str) -> None:
-    console = bundle_console(diverged_incident(), tmp_path)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await console.run_action(f"show('{mode}')")
-        await pilot.pause()
-        assert console.current_mode == "offline"
-        assert ANSWER[0] in lines(console)[-1]
+async def test_screens_that_a_bundle_has_nothing_for_do_not_open(tmp_path: Path) -> None:
+    async with opened(diverged_incident(), tmp_path) as (pilot, console):
+        for mode in MODES.keys() - SHOWN:
+            await console.run_action(f"show('{mode}')")
+            await says_what_to_do_instead(pilot)
+            assert console.current_mode == "offline"
 
 
 async def test_no_message_begins_an_act_or_opens_an_address(tmp_path: Path) -> None:
-    console = bundle_console(diverged_incident(), tmp_path)
     address = SourceAddress(SourceKind.BACKUP, "s3://elsewhere/x", "orders", 0)
-    async with console.run_test(size=(80, 24)) as pilot:
+    async with opened(diverged_incident(), tmp_path) as (pilot, console):
         for message in (
             ElectionAsked((LEDGER_3,)),
             ResumeAsked(tmp_path / "journal"),
             BrowseAsked(address),
         ):
             console.post_message(message)
-            await until(pilot, lambda: ANSWER[0] in lines(console)[-1], "what to do instead")
-            console.screen.query_one(KeyBar).say(())
+            await says_what_to_do_instead(pilot)
         assert len(console.screen_stack) == 1
 
 
 async def test_a_plan_made_on_a_bundle_is_a_file(tmp_path: Path) -> None:
-    console = bundle_console(diverged_incident(), tmp_path)
     path = tmp_path / "plan.json"
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+    async with opened(diverged_incident(), tmp_path) as (pilot, console):
         await pilot.press("p")
-        await until(pilot, lambda: "ledger-3" in text(console), "the plan")
+        await shows(pilot, "ledger-3")
         await until(pilot, lambda: console.current_mode == "plan", "the plan's screen")
         await pilot.press("s")
         await until(pilot, lambda: len(console.screen_stack) == 2, "the question for a name")
@@ -163,9 +173,11 @@ async def test_a_plan_made_on_a_bundle_is_a_file(tmp_path: Path) -> None:
 
 
 async def test_the_captured_records_of_two_replicas_are_compared(tmp_path: Path) -> None:
-    console = bundle_console(diverged_incident(), tmp_path, records=records())
-    async with console.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+    held = records()
+    async with opened(diverged_incident(), tmp_path, records=held, size=(100, 30)) as (
+        pilot,
+        console,
+    ):
         await pilot.press("d")
         await until(pilot, lambda: len(console.screen_stack) == 2, "the comparison")
         pairs = console.screen.query_one(PairList)
@@ -188,36 +200,31 @@ async def test_the_overview_shows_brokers_and_backups_as_captured(tmp_path: Path
     )
     topics = (BundledBackup("file:///b", "orders", 1, True, None, "no manifest"),)
     parts = {"backups": places, "backed_up": topics}
-    console = bundle_console(diverged_incident(), tmp_path, "overview", **parts)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "1 of 2 verified" in text(console), "the backups' line")
+    async with opened(diverged_incident(), tmp_path, "overview", **parts) as (pilot, console):  # type: ignore[arg-type]
+        await shows(pilot, "1 of 2 verified")
         assert "never: this is a bundle" in text(console)
         console.screen.query_one("#brokers").focus()
         await pilot.press("down", "enter")
-        await until(pilot, lambda: "log.dirs" in text(console), "a broker's settings")
+        await shows(pilot, "log.dirs")
         await pilot.press("escape", "5")
-        await until(pilot, lambda: "s3://hostile/b" in text(console), "the places")
+        await shows(pilot, "s3://hostile/b")
         assert "unreadable" in text(console)
 
 
 async def test_journals_of_the_bundle_are_read_and_none_is_resumed(tmp_path: Path) -> None:
     with Journal.open(CLUSTER, tmp_path / "theirs") as journal:
         journal.note("the night of the incident")
-    console = bundle_console(
-        diverged_incident(), tmp_path, "journal", journal=journal.path.read_bytes()
-    )
-    async with console.run_test(size=(80, 24)) as pilot:
+    raw = journal.path.read_bytes()
+    async with opened(diverged_incident(), tmp_path, "journal", journal=raw) as (pilot, console):
         screen: Any = console.screen
         await until(pilot, lambda: screen.journals.rows, "the journal")
         assert len(console.screen_stack) == 1
-        enabled = {a.binding.action: a.enabled for a in screen.active_bindings.values()}
-        assert (enabled["resume"], enabled["check"], enabled["ledger"]) == (False, False, False)
+        now = enabled(console)
+        assert {now["resume"], now["check"], now["ledger"]} == {False}
 
 
 async def test_brokers_can_be_declared_gone_on_a_bundle(tmp_path: Path) -> None:
-    console = bundle_console(every_verdict(), tmp_path)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+    async with opened(every_verdict(), tmp_path) as (pilot, console):
         await pilot.press("b")
         await until(pilot, lambda: len(console.screen_stack) == 2, "the question for brokers")
         await pilot.press("3", "enter")
@@ -229,27 +236,22 @@ async def test_brokers_can_be_declared_gone_on_a_bundle(tmp_path: Path) -> None:
 async def test_hostile_names_are_inert(tmp_path: Path) -> None:
     evidence = lossless(1, topic=HOSTILE_TOPIC)
     hostile = replace(evidence, unread_floor_source="\x1b]0;title\x07[bold]")
-    console = bundle_console(incident_of(hostile, dumb={3: "\x1b[2Jboom"}), tmp_path)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: console.context.known.incident is not None, "the incident")
+    async with opened(incident_of(hostile, dumb={3: "\x1b[2Jboom"}), tmp_path) as (pilot, console):
         await pilot.press("enter", "escape", "1", "3", "4", "5")
         for mode in SHOWN:
             await console.switch_mode(mode)
             await pilot.pause()
-            assert "\x1b" not in text(console)
-            assert "\u202e" not in text(console)
+            assert is_inert(console)
             assert list(keys_here(console))
 
 
 async def test_a_bundle_of_an_unreadable_cluster_says_so(tmp_path: Path) -> None:
-    from breakglass.services.bundle.making import BundleMaker
-
     maker = BundleMaker()
     maker.lacks("the cluster", "no broker answers")
     maker.write(tmp_path / "b.tar.gz")
     console = console_of(tmp_path / "b.tar.gz")
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "no broker answers" in text(console), "the reason")
+        await shows(pilot, "no broker answers")
         for mode in SHOWN:
             await console.switch_mode(mode)
             await pilot.pause()

@@ -16,7 +16,7 @@ from breakglass.services.model import TopicPartition
 from tests.kit.incidents import every_verdict, nothing_offline
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
-from tests.screens.turns import lines, text, until
+from tests.screens.turns import flat, hides, lines, shows, text, until
 
 EMPTY = ElectionSeen(
     TopicPartition("carts3", 0), "an-id", 1, 6, 82_971_000, 0, True, 2, 103, 103, False,
@@ -39,10 +39,6 @@ def gone_off(incident: Incident) -> Incident:
     return replace(incident, observations=seen)
 
 
-def flat(app: object) -> str:
-    return " ".join(text(app).split())
-
-
 @pytest.mark.parametrize("mode", MODES)
 async def test_r02_every_screen_says_that_an_empty_broker_was_elected(
     mode: str, tmp_path: Path
@@ -51,7 +47,7 @@ async def test_r02_every_screen_says_that_an_empty_broker_was_elected(
     told = gone_off(nothing_offline())
     console = console_on(told, start=mode, access=access, state_folder=tmp_path)
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: ALARM in flat(console), "the alarm")
+        await shows(pilot, ALARM)
         assert lines(console)[1].startswith(" b1 was elected EMPTY, seen at 23:02:51Z")
         assert "And 1 more: 4 shows all." in text(console)
         await until(pilot, lambda: "! acknowledge" in lines(console)[-1], "its key")
@@ -60,7 +56,7 @@ async def test_r02_every_screen_says_that_an_empty_broker_was_elected(
 async def test_it_stands_above_what_to_do_first_and_leaves_room_for_the_list() -> None:
     console = console_on(gone_off(every_verdict()))
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "FIRST stop b4 NOW" in text(console), "what comes first")
+        await shows(pilot, "FIRST stop b4 NOW")
         shown = lines(console)
         place = next(at for at, line in enumerate(shown) if "FIRST stop b4" in line)
         assert 1 < place < 6
@@ -70,7 +66,7 @@ async def test_it_stands_above_what_to_do_first_and_leaves_room_for_the_list() -
 async def test_a_small_terminal_shows_its_beginning_and_what_to_do_first() -> None:
     console = console_on(gone_off(every_verdict()))
     async with console.run_test(size=(40, 10)) as pilot:
-        await until(pilot, lambda: "FIRST stop b4 NOW" in text(console), "what comes first")
+        await shows(pilot, "FIRST stop b4 NOW")
         assert lines(console)[1] == " b1 was elected EMPTY, seen at"
         assert any(line.replace(" ", "").startswith(">BOMB") for line in lines(console))
 
@@ -78,18 +74,18 @@ async def test_a_small_terminal_shows_its_beginning_and_what_to_do_first() -> No
 async def test_it_stays_until_it_is_acknowledged() -> None:
     console = console_on(gone_off(nothing_offline()))
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: ALARM in flat(console), "the alarm")
+        await shows(pilot, ALARM)
         await pilot.press("ctrl+r", "2", "1")
-        await until(pilot, lambda: ALARM in flat(console), "the alarm after a refresh")
+        await shows(pilot, ALARM)
         await pilot.press("exclamation_mark")
-        await until(pilot, lambda: "EMPTY" not in text(console), "the alarm to go")
+        await hides(pilot, "EMPTY")
         await until(pilot, lambda: "! acknowledge" not in lines(console)[-1], "its key to go")
 
 
 async def test_without_an_alarm_its_key_is_not_there() -> None:
     console = console_on(every_verdict())
     async with console.run_test(size=(120, 24)) as pilot:
-        await until(pilot, lambda: "13 offline" in text(console), "what is known")
+        await shows(pilot, "13 offline")
         assert "! acknowledge" not in text(console)
 
 
@@ -99,25 +95,24 @@ async def test_the_journal_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     store.acknowledge([SHORTER.key])
     console = console_on(nothing_offline(), start="journal", state_folder=tmp_path)
     async with console.run_test(size=(100, 24)) as pilot:
-        await until(pilot, lambda: "SEEN" in text(console), "what was seen")
+        await shows(pilot, "SEEN")
         assert "acknowledged" in text(console)
         assert "orders-3 was elected by somebody else" in flat(console)
-        said = "by nobody yet: ! acknowledges it"
-        await until(pilot, lambda: said in flat(console), "what is to be done")
+        await shows(pilot, "! acknowledges it")
 
 
 async def test_what_could_not_be_written_down_is_said(tmp_path: Path) -> None:
     told = replace(gone_off(nothing_offline()), unwritten="no space left in /state")
     console = console_on(told)
     async with console.run_test(size=(120, 24)) as pilot:
-        await until(pilot, lambda: "not in the journal: no space left" in flat(console), "why")
+        await shows(pilot, "not in the journal: no space left")
 
 
 async def test_a_browser_shows_it_and_cannot_take_note(tmp_path: Path) -> None:
     canned = console_on(gone_off(nothing_offline()), state_folder=tmp_path)
     console = WebConsole(canned.context, theme="breakglass-dark")
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: ALARM in flat(console), "the alarm")
+        await shows(pilot, ALARM)
         await pilot.press("exclamation_mark")
         await pilot.pause()
         assert ALARM in flat(console)

@@ -1,24 +1,28 @@
-"""What the overview, the journal and the ledger look like in each theme and size."""
+"""What every page, the overview, the journal and the ledger look like in both sizes."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.overview.broker_details import BrokerDetails
+from breakglass.services.incident.incident import Incident
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.ledger.page import ledger_page
 from tests.kit.incidents import READ_AT_MS, diverged_incident, every_verdict, nothing_offline
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import console_on
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
-from tests.screens.turns import lines, text, until
+from tests.screens.turns import lines, opens, shows, text, until
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.timeline import journals
 
@@ -32,6 +36,29 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
+
+
+@asynccontextmanager
+async def glance(
+    look: Look, start: str, *readings: Incident, minutes: Clock | None = None, **options: Any
+) -> AsyncIterator[tuple[Pilot[Any], BreakglassApp]]:
+    """A console of that look on the screen *start*."""
+    told = readings or (nothing_offline(),)
+    console = console_on(*told, theme=look.theme, start=start, clock=stopped_clock, **options)
+    console.context.health.now_ms = minutes or Clock()
+    async with console.run_test(size=look.size) as pilot:
+        yield pilot, console
+
+
+@pytest.mark.usefixtures("bare_pages")
+@pytest.mark.parametrize("look", LOOKS)
+async def test_a_page_and_its_help_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with glance(look, "offline", diverged_incident()) as (pilot, console):
+        await shows(pilot, "1 offline")
+        await pilot.press("?")
+        await shows(pilot, "every page has")
+        await at_rest(pilot)
+        drawn_as_before(console)
 
 
 def counted(console: BreakglassApp, partitions: int) -> bool:
@@ -56,18 +83,17 @@ async def test_the_overview_looks_as_before(look: Look, drawn_as_before: Drawn) 
         snapshot=replace(every_verdict().snapshot, quorum=Unknown("the answer is late")),
     )
     readings = [nothing_offline(), diverged_incident(), every_verdict(), untold]
-    console = console_on(
-        *readings, access=access.as_access, theme=look.theme, start="overview", clock=stopped_clock
-    )
-    clock = Clock()
-    console.context.health.now_ms = clock
-    async with console.run_test(size=look.size) as pilot:
+    clock, brokers = Clock(), access.as_access
+    async with glance(look, "overview", *readings, minutes=clock, access=brokers) as (
+        pilot,
+        console,
+    ):
         for total in (3, 1, 23):
             await until(pilot, partial(counted, console, total), "a look")
             clock.now += MINUTE
             await pilot.press("ctrl+r")
-        await until(pilot, lambda: "since then: the answer" in text(console), "the mark")
-        await until(pilot, lambda: "FENCED, connection refused" in text(console), "brokers")
+        await shows(pilot, "since then: the answer")
+        await shows(pilot, "FENCED, connection refused")
         await until(pilot, lambda: told_now(console, "Brokers "), "the brokers' last word")
         await pilot.press("tab")
         await until(pilot, lambda: "\n>b" in text(console), "the cursor")
@@ -79,19 +105,11 @@ async def test_the_overview_looks_as_before(look: Look, drawn_as_before: Drawn) 
 async def test_a_broker_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
     settings: dict[str, str | None] = {"advertised.listeners": "PLAINTEXT://kafka-2:9092"}
     access = CannedAccess(broken_dirs={2: ("/mnt/b",)}, silent={}, settings=settings)
-    console = console_on(
-        nothing_offline(),
-        access=access.as_access,
-        theme=look.theme,
-        start="overview",
-        clock=stopped_clock,
-    )
-    console.context.health.now_ms = Clock()
-    async with console.run_test(size=look.size) as pilot:
-        await until(pilot, lambda: "LOG DIR OFFLINE" in text(console), "the broken one")
+    async with glance(look, "overview", access=access.as_access) as (pilot, console):
+        await shows(pilot, "LOG DIR OFFLINE")
         await pilot.press("tab", "home", "enter")
-        await until(pilot, lambda: isinstance(console.screen, BrokerDetails), "the broker")
-        await until(pilot, lambda: "kafka-2:9092" in text(console), "its settings")
+        await opens(pilot, BrokerDetails)
+        await shows(pilot, "kafka-2:9092")
         await at_rest(pilot)
         drawn_as_before(console)
 
@@ -104,16 +122,9 @@ async def test_the_journal_looks_as_before(
     made = (journals.group_reset, journals.hostile, journals.interrupted, journals.recovery)
     for number, make in enumerate(made):
         journals.timed(make(tmp_path), begin_ms=journals.BEGIN_MS + number * MINUTE)
-    console = console_on(
-        nothing_offline(),
-        theme=look.theme,
-        start="journal",
-        state_folder=tmp_path,
-        clock=stopped_clock,
-    )
-    async with console.run_test(size=look.size) as pilot:
-        await until(pilot, lambda: "ledger-3" in text(console), "the partitions")
-        await until(pilot, lambda: "u asks the cluster again" in text(console), "what comes next")
+    async with glance(look, "journal", state_folder=tmp_path) as (pilot, console):
+        await shows(pilot, "ledger-3")
+        await shows(pilot, "u asks the cluster again")
         await at_rest(pilot)
         drawn_as_before(console)
 
@@ -124,15 +135,8 @@ async def test_the_ledger_looks_as_before(
 ) -> None:
     monkeypatch.setattr("breakglass.services.guard.journal.operator", lambda: "ops@bastion")
     page = ledger_page(incidents.shown_ledger(tmp_path / "made"))
-    console = console_on(
-        nothing_offline(),
-        theme=look.theme,
-        start="journal",
-        state_folder=tmp_path,
-        clock=stopped_clock,
-    )
-    async with console.run_test(size=look.size) as pilot:
+    async with glance(look, "journal", state_folder=tmp_path) as (pilot, console):
         await console.push_screen(LedgerScreen(page, lambda: None))
-        await until(pilot, lambda: "The sums add up" in text(console), "the ledger")
+        await shows(pilot, "The sums add up")
         await at_rest(pilot)
         drawn_as_before(console)

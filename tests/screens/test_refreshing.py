@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from breakglass.screens.messages import ClusterRead
+from tests.kit.clock import Clock
 from tests.kit.incidents import bomb, incident_of
 from tests.screens.consoles import console_on
 from tests.screens.turns import until
@@ -15,35 +14,16 @@ SLOW_SECONDS = 8.0
 """What brokers take to tell their replicas after the metadata was read."""
 
 
-@dataclass
-class Clock:
-    """Goes on when it is told to."""
-
-    now: float = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-async def test_evidence_told_late_is_as_old_as_the_metadata_it_belongs_to() -> None:
+async def test_late_evidence_is_as_old_as_its_metadata_and_the_next_refresh_is_of_now() -> None:
     clock, incident, later = Clock(), incident_of(bomb(0)), incident_of(bomb(0))
     console = console_on(incident, clock=clock)
     known = console.context.known
     async with console.run_test() as pilot:
         await until(pilot, lambda: known.incident is incident and not known.reading, "the cluster")
-        clock.now += SLOW_SECONDS
+        clock.advance(SLOW_SECONDS)
         console.post_message(ClusterRead(FIRST, later))
         await until(pilot, lambda: known.incident is later, "the evidence")
         assert known.age(clock()) == SLOW_SECONDS
-
-
-async def test_the_next_refresh_is_of_now() -> None:
-    clock = Clock()
-    console = console_on(incident_of(bomb(0)), clock=clock)
-    known = console.context.known
-    async with console.run_test() as pilot:
-        await until(pilot, lambda: known.incident and not known.reading, "the cluster")
-        clock.now += SLOW_SECONDS
         await pilot.press("ctrl+r")
         await until(pilot, lambda: known.read_at == clock.now, "the next")
 

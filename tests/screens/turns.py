@@ -1,37 +1,108 @@
-"""Waiting on a screen: turns of its loop until something is so, with a deadline."""
+"""Waiting on a screen: turns of its loop until something is so, whatever time they take."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from rich.segment import Segment
+from textual._context import visible_screen_stack
+from textual.app import App
 from textual.pilot import Pilot
+from textual.strip import Strip
 
-from tests.kit.waiting import within
+from tests.kit.waiting import DEADLINE_SECONDS
 
-DEADLINE_SECONDS = 10.0
+QUIET_TURNS = 3
 
 
 async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
     """Give the app turns until *so*; fails saying that *what* did not come."""
-    seconds = within(DEADLINE_SECONDS)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + DEADLINE_SECONDS
     while not so():
-        assert time.monotonic() < end, f"waited {seconds:.0f} s in vain: {what}"
+        assert time.monotonic() < end, f"waited {DEADLINE_SECONDS:.0f} s in vain: {what}"
         await pilot.pause(0.01)
+
+
+async def shows(pilot: Pilot[Any], words: str) -> None:
+    """Wait until *words* are on the screen, wherever its lines are broken."""
+    await until(pilot, lambda: words in text(pilot.app) or words in flat(pilot.app), words)
+
+
+async def hides(pilot: Pilot[Any], words: str) -> None:
+    """Wait until *words* are not on the screen."""
+    await until(pilot, lambda: words not in text(pilot.app), f"no {words}")
+
+
+async def opens(pilot: Pilot[Any], kind: type[Any]) -> Any:
+    """Wait until a screen of that *kind* is on top, and return it."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
+    await pilot.pause()
+    return pilot.app.screen
+
+
+def strips(app: Any) -> list[Strip]:
+    """What the app's screen shows, and what shows through from the screens below a dialog.
+
+    Who draws a dialog first, be it the app or a test, sets what is kept of its background.
+    """
+    visible_screen_stack.set(app._background_screens)
+    drawn: list[Strip] = app.screen._compositor.render_strips()
+    return drawn
 
 
 def lines(app: Any) -> list[str]:
     """What the app's screen shows, line by line, without trailing spaces."""
-    from rich.segment import Segment
-
-    strips = app.screen._compositor.render_strips()
     return [
-        "".join(segment.text for segment in Segment.simplify(strip)).rstrip() for strip in strips
+        "".join(segment.text for segment in Segment.simplify(strip)).rstrip()
+        for strip in strips(app)
     ]
+
+
+def line_with(app: Any, words: str) -> str:
+    """The first line that has these *words*, or nothing."""
+    return next((line for line in lines(app) if words in line), "")
 
 
 def text(app: Any) -> str:
     """What the app's screen shows."""
     return "\n".join(lines(app))
+
+
+def flat(app: Any) -> str:
+    """The same on one line, for sentences that are wrapped."""
+    return " ".join(text(app).split())
+
+
+def notices(app: Any) -> str:
+    """What notifications say."""
+    return " ".join(notification.message for notification in app._notifications)
+
+
+def is_inert(app: Any) -> bool:
+    """Whether no character on the screen would do something to a terminal."""
+    return all(line.isprintable() for line in lines(app))
+
+
+async def _no_task_can_go_on(*_: float) -> None:
+    """Wait until every task waits for a timer, a thread or a key."""
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+    quiet = 0
+    while quiet < QUIET_TURNS:
+        await asyncio.sleep(0)
+        quiet = 0 if ready else quiet + 1
+
+
+@pytest.fixture
+def keys_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is done with when no task can go on, and what a notice says stays.
+
+    Textual's own pilot compares processor time with the time on the wall.
+    """
+    monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", DEADLINE_SECONDS)
+    for module in ("app", "pilot"):
+        monkeypatch.setattr(f"textual.{module}.wait_for_idle", _no_task_can_go_on)
+    monkeypatch.setattr(Pilot._wait_for_screen, "__defaults__", (DEADLINE_SECONDS,))

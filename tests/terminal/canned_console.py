@@ -1,6 +1,6 @@
-"""The console on a canned incident, as a program for a terminal: canned_console FOLDER [real].
+"""The console on a canned incident, as a program for a terminal: canned_console FOLDER [SCREEN].
 
-Its screens are all the canned page, or with `real` its own.
+It begins on its own *SCREEN*; without one, all its screens are the canned page.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from tests.screens.consoles import console_on
 
 def main() -> None:
     """Run it; the folder is the state folder."""
-    folder = Path(sys.argv[1])
-    terminal = Terminal.detect()
+    folder, own, terminal = Path(sys.argv[1]), sys.argv[2:], Terminal.detect()
     if "BREAKGLASS_TEST_DEAF" in os.environ:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
-    if "real" not in sys.argv:
+    if not own:
         console_app.MODES = dict.fromkeys(
             console_app.MODES, "tests.terminal.canned_page:CannedPage"
         )
     with colors_left_to_the_theme():
         app = console_on(
-            every_verdict(), theme=terminal.theme, terminal=terminal, state_folder=folder
+            every_verdict(),
+            theme=terminal.theme,
+            terminal=terminal,
+            start=own[0] if own else "offline",
+            state_folder=folder,
         )
     leave(run_on_terminal(app, mouse=terminal.mouse, state_folder=folder))
 

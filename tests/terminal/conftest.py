@@ -30,7 +30,7 @@ def state(tmp_path: Path) -> Path:
 def canned_console(state: Path) -> Iterator[OpenConsole]:
     """Opens the console on a canned incident; keywords are the environment, and the size.
 
-    With `real` it has its own screens, else one made for these tests.
+    Named one of its own screens it begins there; else it has one made for these tests.
     """
     with ExitStack() as opened:
 

@@ -23,9 +23,12 @@ from typing import Self
 
 import pyte
 
-from tests.kit.waiting import within
+from tests.kit.waiting import DEADLINE_SECONDS
 
-DEADLINE_SECONDS, LONGEST_SECONDS = 20.0, 90.0
+SPLIT_SECONDS = 0.25
+"""Longer than Textual waits for the rest of an escape sequence."""
+FRAME_SECONDS = 0.02
+"""A little longer than Textual waits between two frames."""
 KEYS = {
     "enter": b"\r",
     "escape": b"\x1b",
@@ -57,6 +60,7 @@ PRIVATE_MODES = {
     2004: "bracketed paste",
     2048: "resize reports",
 }
+MANY_FRAMES = [KEYS["end"], KEYS["home"]] * 40
 AT_REST = {"line wrap": True, "cursor": True}
 """The modes of a terminal at a shell's prompt; all others are off."""
 TAKE_TERMINAL = """
@@ -70,11 +74,6 @@ _KITTY = re.compile(rb"\x1b\[([<>])\d*u")
 UNDRAWN = re.compile(rb"\x1b\[[<>=?][\d;]*(?:\$p|u)")
 """Queries and the kitty keyboard protocol, which pyte would draw a part of."""
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
-
-
-def patience() -> float:
-    """How long a program is waited for, with what else the machine does."""
-    return min(within(DEADLINE_SECONDS), LONGEST_SECONDS)
 
 
 class PtyTerminal:
@@ -224,17 +223,16 @@ class PtyTerminal:
             os.close(descriptor)
         self._master = self._slave = -1
 
-    def wait_for(self, text: str, seconds: float | None = None) -> None:
+    def wait_for(self, text: str, seconds: float = DEADLINE_SECONDS) -> None:
         """Wait until *text* is on the screen."""
         self.until(lambda: text in self.text, f"{text!r} on the screen", seconds)
 
-    def wait_gone(self, text: str, seconds: float | None = None) -> None:
+    def wait_gone(self, text: str) -> None:
         """Wait until *text* is not on the screen."""
-        self.until(lambda: text not in self.text, f"no {text!r} on the screen", seconds)
+        self.until(lambda: text not in self.text, f"no {text!r} on the screen")
 
-    def until(self, so: Callable[[], object], what: str, seconds: float | None = None) -> None:
+    def until(self, so: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
         """Wait until *so*, looked at whenever the program has written; fails with the screen."""
-        seconds = patience() if seconds is None else seconds
         end = time.monotonic() + seconds
         while not so():
             left = end - time.monotonic()
@@ -242,9 +240,8 @@ class PtyTerminal:
             with self._changed:
                 self._changed.wait(min(left, 0.05))
 
-    def exit_code(self, seconds: float | None = None) -> int:
+    def exit_code(self, seconds: float = DEADLINE_SECONDS) -> int:
         """Wait for the end; a negative number is the signal that killed the program."""
-        seconds = patience() if seconds is None else seconds
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -102,7 +102,7 @@ def test_a_stop_that_was_not_announced_leaves_one_reader_of_keys(
 
 def test_a_console_that_is_continued_amid_its_frames_goes_on(canned_console: OpenConsole) -> None:
     terminal = canned_console()
-    for number in range(2, 32):
+    for number in range(2, 12):
         terminal.press("down")
         terminal.signal(signal.SIGCONT)
         terminal.until(

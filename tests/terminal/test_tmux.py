@@ -6,14 +6,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.kit.waiting import wait_until
 from tests.terminal.conftest import CANNED, ROOT, environment
-from tests.terminal.pty_terminal import patience
 
 PANE = "%0"
 
@@ -49,9 +48,7 @@ class Tmux:
 
     def until(self, so: Callable[[], object]) -> None:
         """Look again and again until *so*."""
-        end = time.monotonic() + patience()
-        while not so():
-            assert time.monotonic() < end, "\n".join(self.lines)
+        wait_until(so, "what tmux is to show", instead=lambda: "\n".join(self.lines))
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse
 
-from tests.kit.waiting import within
+from tests.kit.waiting import DEADLINE_SECONDS
 
-DEADLINE_SECONDS = 15.0
+LOOK_SECONDS = 0.05
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--no-first-run"),
@@ -60,7 +59,7 @@ class Page:
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
         while True:
-            answer = await self._socket.receive_json(timeout=within(DEADLINE_SECONDS))
+            answer = await self._socket.receive_json(timeout=DEADLINE_SECONDS)
             if answer.get("id") == number:
                 assert "error" not in answer, answer
                 return answer["result"]
@@ -83,26 +82,22 @@ class Page:
 
     async def until(self, so: Callable[[list[str]], object], what: str) -> list[str]:
         """Wait until *so* is true of the lines that are shown; returns them."""
-        end = time.monotonic() + within(DEADLINE_SECONDS)
-        while not so(lines := await self.lines()):
-            assert time.monotonic() < end, f"waited in vain: {what}\n" + "\n".join(lines)
-            await asyncio.sleep(0.05)
-        return lines
+        shown: list[str] = []
+
+        async def look() -> object:
+            shown[:] = await self.lines()
+            return so(shown)
+
+        await _until(look, lambda: f"{what}\n" + "\n".join(shown))
+        return shown
 
     async def until_true(self, script: str, what: str) -> None:
         """Wait until *script* is true on the page."""
-        end = time.monotonic() + within(DEADLINE_SECONDS)
-        while not await self.evaluate(script):
-            assert time.monotonic() < end, f"waited in vain: {what}"
-            await asyncio.sleep(0.05)
+        await _until(lambda: self.evaluate(script), lambda: what)
 
     async def wait_for(self, text: str) -> list[str]:
         """Wait until *text* is shown."""
         return await self.until(lambda lines: text in "\n".join(lines), repr(text))
-
-    async def wait_gone(self, text: str) -> list[str]:
-        """Wait until *text* is not shown."""
-        return await self.until(lambda lines: text not in "\n".join(lines), f"no {text!r}")
 
     async def press(self, *keys: str) -> None:
         """Press *keys*: single characters, ``ctrl+r``, or the browser's own names."""
@@ -122,10 +117,6 @@ class Page:
         typed = {} if control or not text else {"text": text}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **event, **typed)
         await self.call("Input.dispatchKeyEvent", type="keyUp", **event)
-
-    async def picture(self) -> bytes:
-        """A PNG of the page."""
-        return base64.b64decode((await self.call("Page.captureScreenshot"))["data"])
 
 
 def chromium() -> str:
@@ -164,8 +155,15 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
 
 
 async def _port(file: Path) -> int:
-    end = time.monotonic() + within(DEADLINE_SECONDS)
-    while not (file.exists() and len(lines := file.read_text().splitlines()) == 2):
-        assert time.monotonic() < end, "Chromium does not start"
-        await asyncio.sleep(0.05)
-    return int(lines[0])
+    async def written() -> bool:
+        return file.exists() and len(file.read_text().splitlines()) == 2
+
+    await _until(written, lambda: "the port of Chromium")
+    return int(file.read_text().splitlines()[0])
+
+
+async def _until(so: Callable[[], Awaitable[object]], what: Callable[[], str]) -> None:
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not await so():
+        assert time.monotonic() < end, f"waited {DEADLINE_SECONDS:.0f} s in vain: {what()}"
+        await asyncio.sleep(LOOK_SECONDS)

@@ -12,7 +12,10 @@ import pytest
 
 from breakglass.console.web.access import Access
 from breakglass.console.web.server import Dashboard, serve
+from tests.screens.turns import keys_without_clocks
 from tests.web.browser import Page, browser
+
+__all__ = ["keys_without_clocks"]
 
 ROOT = Path(__file__).parents[2]
 CANNED = (sys.executable, "-m", "tests.web.full_console")

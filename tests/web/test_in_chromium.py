@@ -8,22 +8,12 @@ from breakglass.console.web.access import Access
 from breakglass.console.web.listener import HttpListener
 from tests.web.browser import Page
 from tests.web.conftest import ServeDashboard
+from tests.web.test_session import SHOWN
 
 HERE = Access(HttpListener("127.0.0.1", 0), "a-token-of-the-operators")
 ENDED = "This session has ended."
 TOUCHING = ("e", "h", "ctrl+s")
 """One of each kind; `test_session` presses all of them."""
-EIGHT = {
-    "1": "Log dirs",
-    "2": "payments-1",
-    "3": "No plan yet",
-    "4": "recovery of 4 partitions",
-    "5": "unverified",
-    "6": "Note",
-    "7": "no command topic",
-    "8": "completed",
-}
-"""What each screen shows."""
 
 
 def shows(*words: str) -> Callable[[list[str]], bool]:
@@ -81,7 +71,7 @@ async def test_a_browser_shows_all_eight_screens_and_changes_nothing_on_them(
     await page.open(HERE.url(await serve_dashboard(HERE)))
     await page.wait_for("13 offline")
 
-    for key, words in EIGHT.items():
+    for key, words in SHOWN.items():
         await page.press(key)
         await page.wait_for(words)
     for key in ("t", "R", "x"):

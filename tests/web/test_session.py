@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from breakglass.console.app import MODES
 from breakglass.console.web.session import (
@@ -26,12 +25,24 @@ from breakglass.screens.browse import RecordsScreen
 from breakglass.services.connection.sources import ConnectionOptions
 from tests.screens.consoles import watch_of
 from tests.screens.every_key import press_every_key
-from tests.screens.turns import text, until
+from tests.screens.turns import shows, until
 from tests.web.full_console import BACKUPS, full_console, furnish
+
+pytestmark = pytest.mark.usefixtures("keys_without_clocks")
 
 FILES = ("save", "open", "write", "edit_text", "approve", "rescue", "resume", "screenshot")
 CHANGES = ("elect", "rescue", "plan", "resume", "check", "suspend_process", "undo", "take")
 SIZE = (120, 40)
+SHOWN = {
+    "1": "Log dirs",
+    "3": "No plan yet",
+    "4": "recovery of 4 partitions",
+    "5": "unverified",
+    "6": "orders",
+    "7": "no command topic",
+    "8": "completed",
+}
+"""What each screen shows by its key."""
 
 
 @pytest.fixture
@@ -50,16 +61,12 @@ def said(console: WebConsole, words: str = ANSWER) -> int:
     return sum(notification.message == words for notification in console._notifications)
 
 
-async def shown(pilot: Pilot[Any], words: str) -> None:
-    await until(pilot, lambda: words in text(pilot.app), words)
-
-
 @pytest.mark.parametrize("start", MODES)
 async def test_every_key_of_its_screens_looks_or_is_answered(start: str, folder: Path) -> None:
     before = content(folder)
     console = full_console(folder, start=start)
     async with console.run_test(size=SIZE) as pilot:
-        await shown(pilot, "13 offline")
+        await shows(pilot, "13 offline")
         screen = console.screen
         answered: list[str] = []
         for key, active in screen.active_bindings.items():
@@ -80,7 +87,7 @@ async def test_whatever_is_pressed_nothing_changes(mode: str, folder: Path) -> N
     console = full_console(folder, records=True)
     opened: set[str] = set()
     async with console.run_test(size=SIZE) as pilot:
-        await shown(pilot, "13 offline")
+        await shows(pilot, "13 offline")
         pressed = await press_every_key(pilot, mode)
         opened |= pressed.keys()
         watch = watch_of(console)
@@ -90,32 +97,23 @@ async def test_whatever_is_pressed_nothing_changes(mode: str, folder: Path) -> N
     assert content(folder) == before
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("1", "Log dirs"),
-        ("3", "No plan yet"),
-        ("4", "recovery of 4 partitions"),
-        ("5", "unverified"),
-        ("6", "orders"),
-        ("7", "no command topic"),
-        ("8", "completed"),
-    ],
-)
-async def test_each_screen_is_there(key: str, words: str, folder: Path) -> None:
+async def test_each_screen_is_there_and_no_election_that_stopped_is_offered(folder: Path) -> None:
     console = full_console(folder)
     async with console.run_test(size=SIZE) as pilot:
-        await shown(pilot, "13 offline")
-        await pilot.press(key)
-        await shown(pilot, words)
+        await shows(pilot, "13 offline")
+        for key, words in SHOWN.items():
+            await pilot.press(key)
+            await shows(pilot, words)
+        assert len(console.screen_stack) == 1
+        assert said(console) == 0
 
 
 async def test_a_plan_can_be_made_to_be_looked_at(folder: Path) -> None:
     console = full_console(folder, start="plan")
     async with console.run_test(size=SIZE) as pilot:
-        await shown(pilot, "13 offline")
+        await shows(pilot, "13 offline")
         await pilot.press("p")
-        await shown(pilot, "ledger-3")
+        await shows(pilot, "ledger-3")
         await pilot.press("enter")
         await until(pilot, lambda: said(console) == 1, "the answer to a choice of leader")
         await pilot.press("e")
@@ -128,9 +126,9 @@ async def test_what_records_hold_is_shown_where_the_operator_says_so(
 ) -> None:
     console = full_console(folder, start="browse", records=records)
     async with console.run_test(size=SIZE) as pilot:
-        await shown(pilot, "orders")
+        await shows(pilot, "orders")
         await pilot.press("down", "right")
-        await shown(pilot, "partition 0")
+        await shows(pilot, "partition 0")
         await pilot.press("down", "r")
         if not records:
             await until(pilot, lambda: said(console, NO_RECORDS) == 1, "the answer")
@@ -141,31 +139,18 @@ async def test_what_records_hold_is_shown_where_the_operator_says_so(
         await until(pilot, lambda: said(console) == 1, "the answer to an export")
 
 
-@pytest.mark.parametrize("action", [*FILES, *CHANGES])
-async def test_what_touches_files_or_the_cluster_is_answered(action: str, folder: Path) -> None:
+async def test_what_touches_files_or_the_cluster_is_answered(folder: Path) -> None:
     console = full_console(folder)
     async with console.run_test() as pilot:
-        await shown(pilot, "13 offline")
+        await shows(pilot, "13 offline")
         screen = console.screen
-
-        assert await console.run_action(action, screen)
-
-        await until(pilot, lambda: said(console) == 1, "the answer")
-        assert console.screen is screen
-
-
-async def test_an_election_that_stopped_is_not_offered_to_a_viewer(folder: Path) -> None:
-    console = full_console(folder)
-    async with console.run_test(size=SIZE) as pilot:
-        await shown(pilot, "13 offline")
-        await pilot.pause()
-        assert len(console.screen_stack) == 1
-        assert said(console) == 0
+        for number, action in enumerate((*FILES, *CHANGES), 1):
+            assert await console.run_action(action, screen)
+            await until(pilot, lambda number=number: said(console) == number, action)  # type: ignore[misc]
+            assert console.screen is screen
 
 
 def test_the_lists_name_what_exists() -> None:
-    from importlib import import_module
-
     for place in ABOVE | ABOVE_OF_RECORDS:
         module, _, name = place.partition(":")
         assert hasattr(import_module(f"breakglass.screens.{module}"), name)

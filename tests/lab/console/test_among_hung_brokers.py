@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.terminal.conftest import environment
-from tests.terminal.pace import promptly
 from tests.terminal.pty_terminal import PtyTerminal
 from tests.web.browser import browser
 
@@ -54,20 +54,23 @@ def at_work(broken: Cluster, request: pytest.FixtureRequest) -> Iterator[PtyTerm
         yield terminal
 
 
-def test_quitting_takes_a_second_while_no_broker_answers(at_work: PtyTerminal) -> None:
+# The brokers hang until these tests have ended: a console that waited for them would not leave.
+
+
+def test_quitting_waits_for_no_broker_that_does_not_answer(at_work: PtyTerminal) -> None:
     at_work.press("q")
 
-    assert at_work.exit_code(promptly()) == 0
+    assert at_work.exit_code() == 0
     assert at_work.left_over == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_in_a_second_while_no_broker_answers(
+def test_a_signal_ends_it_while_no_broker_answers(
     at_work: PtyTerminal, number: signal.Signals
 ) -> None:
     at_work.signal(number)
 
-    assert at_work.exit_code(promptly()) == INTERRUPTED
+    assert at_work.exit_code() == INTERRUPTED
     assert at_work.left_over == []
 
 
@@ -76,7 +79,7 @@ def test_the_last_truth_stays_and_its_age_is_told_while_no_broker_answers(
 ) -> None:
     with console(broken) as terminal:
         request.getfixturevalue("nobody_answers")
-        terminal.wait_for("STALE", 60)
+        terminal.wait_for("STALE")
         assert SEEN in terminal.text
         terminal.press("down")
         terminal.press("?")
@@ -98,5 +101,5 @@ async def test_the_dashboard_shows_a_real_cluster_in_a_browser(
             await page.press("e")
             await page.wait_for("read-only:")
             server.send_signal(signal.SIGTERM)
-            assert server.wait(10) == 0
+            assert server.wait(DEADLINE_SECONDS) == 0
         assert server.stderr.read() == "The dashboard has ended.\n"

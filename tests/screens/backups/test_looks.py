@@ -1,4 +1,4 @@
-"""What the backups look like in each theme and size."""
+"""What the backups look like in both sizes."""
 
 from __future__ import annotations
 

@@ -1,18 +1,11 @@
-"""What the tree, records and two sides look like in each theme and size."""
+"""What the tree, records and two sides look like in both sizes."""
 
 from __future__ import annotations
 
 import pytest
 
-from breakglass.themes.palettes import PALETTES
 from tests.screens.browse.opened import at_records, at_segments, at_sides
-from tests.screens.drawing import Drawn, Look
-
-SIZES = ((80, 24), (160, 48))
-LOOKS = [
-    pytest.param(look, id=str(look))
-    for look in (Look(theme.name, size) for theme in PALETTES for size in SIZES)
-]
+from tests.screens.drawing import LOOKS, Drawn, Look
 
 
 @pytest.mark.parametrize("look", LOOKS)

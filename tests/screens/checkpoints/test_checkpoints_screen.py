@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from breakglass.screens.messages import CopyAsked
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -22,9 +26,9 @@ from tests.screens.checkpoints.held import (
     taken,
     unread,
 )
+from tests.screens.consoles import Asked
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
-from tests.screens.test_journal import heard
-from tests.screens.turns import lines, text, until
+from tests.screens.turns import hides, lines, shows, text
 
 SIZE = (120, 40)
 
@@ -39,11 +43,21 @@ def watch(store: BackupStore) -> Canned:
     return canned(seen(store), unread())
 
 
-async def test_the_newest_comes_first_with_its_state_and_level(watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        shown = [line.split() for line in lines(console) if line.lstrip().startswith("▸")]
+@asynccontextmanager
+async def opened(
+    watch: CheckpointWatch, words: str = "ongoing", size: tuple[int, int] = SIZE, **options: Any
+) -> AsyncIterator[Pilot[Any]]:
+    """The screen, once it shows *words*."""
+    async with checkpoints_of(watch, **options).run_test(size=size) as pilot:
+        await shows(pilot, words)
+        yield pilot
+
+
+async def test_the_newest_comes_first_and_each_line_says_what_has_become_of_it(
+    watch: Canned,
+) -> None:
+    async with opened(watch) as pilot:
+        shown = [line.split() for line in lines(pilot.app) if line.lstrip().startswith("▸")]
         assert [group[:4] for group in shown] == [
             ["▸5", "ongoing", "coordinated", "1/3"],
             ["▸4", "failed", "coordinated", "1/3"],
@@ -51,110 +65,65 @@ async def test_the_newest_comes_first_with_its_state_and_level(watch: Canned) ->
             ["▸2", "failed", "verified", "0/3"],
             ["▸1", "completed", "coordinated", "3/3"],
         ]
-
-
-async def test_a_store_that_does_not_answer_keeps_no_other_from_being_seen(watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "s3://far/bank" in text(console), "the other store")
-        assert BANK in text(console)
+        await pilot.press("down")
+        for words in ("retention was faster", "nothing is promised", "not drained in time"):
+            await pilot.press("down")
+            await shows(pilot, words)
+        assert BANK in text(pilot.app)
+        assert "s3://far/bank" in text(pilot.app)
         await pilot.press("end")
-        await until(pilot, lambda: "no answer" in text(console), "the reason")
+        await shows(pilot, "no answer")
 
 
-async def test_a_checkpoint_opens_to_its_partitions_and_closes(watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        await pilot.press("down", "enter", "down", "down")
-        await until(pilot, lambda: "bank-2" in text(console), "the partitions")
-        await until(pilot, lambda: "tellers resumes at 102" in text(console), "the group")
+async def test_a_checkpoint_opens_to_its_partitions_closes_and_is_copied(watch: Canned) -> None:
+    async with opened(watch) as pilot:
+        asked = Asked(pilot.app, CopyAsked)
+        await pilot.press("down", "y", "enter", "down", "down")
+        await shows(pilot, "tellers resumes at 102")
         await pilot.press("left")
-        await until(pilot, lambda: "bank-2" not in text(console), "them closed")
+        await hides(pilot, "bank-2")
         await pilot.press("right")
-        await until(pilot, lambda: "bank-2" in text(console), "them open again")
-
-
-async def test_why_one_has_failed_is_told(watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        await pilot.press("down", "down")
-        await until(pilot, lambda: "retention was faster" in text(console), "a copy's reason")
-        await pilot.press("down", "down")
-        await until(pilot, lambda: "not drained in time" in text(console), "the reason of all")
-
-
-async def test_a_vector_says_that_it_promises_nothing(watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        await pilot.press("down", "down", "down")
-        await until(pilot, lambda: "nothing is promised" in text(console), "the label")
+        await shows(pilot, "bank-2")
+        assert json.loads(asked.messages[0].text)["backupId"] == 5
 
 
 @pytest.mark.parametrize("size", [SIZE, (80, 24)], ids=["wide", "80x24"])
-async def test_what_was_verified_is_in_a_column_of_its_own(
+async def test_what_was_verified_is_in_a_column_of_its_own_and_a_new_one_appears(
     store: BackupStore, watch: Canned, size: tuple[int, int]
 ) -> None:
-    taken(store, 6, Level.COORDINATED)
-    copied(store, 6, 1, 2, 3)
-    watch.stores[0] = seen(store)
-    console = checkpoints_of(watch)
-    async with console.run_test(size=size) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        shown = {line.split()[0]: line for line in lines(console) if line.lstrip().startswith("▸")}
-        assert " 5 min" in shown["▸1"]
-        assert "damaged" in shown["▸3"]
-        assert "never" in shown["▸6"]
-        assert not any(word in shown["▸5"] for word in ("never", "damaged"))
-        await pilot.press("down")
-        await until(pilot, lambda: "checkpoint verify 6" in text(console), "how to verify it")
-        await pilot.press("down", "down", "down", "enter", "down", "down")
-        await until(pilot, lambda: "records is missing" in text(console), "what is damaged")
-
-
-async def test_it_is_live(store: BackupStore, watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "1/3" in text(console), "the checkpoints")
+    async with opened(watch, size=size) as pilot:
         taken(store, 6, Level.COORDINATED)
         copied(store, 6, 1, 2, 3)
         watch.stores[0] = seen(store)
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: "▸6" in text(console), "the new one")
+        await shows(pilot, "▸6")
+        shown = {line.split()[0]: line for line in lines(pilot.app) if line.lstrip()[:1] == "▸"}
+        assert " 5 min" in shown["▸1"]
+        assert "damaged" in shown["▸3"]
+        assert "never" in shown["▸6"]
+        assert not any(word in shown["▸5"] for word in ("never", "damaged"))
+        await pilot.press("home", "down")
+        await shows(pilot, "checkpoint verify 6")
+        await pilot.press("down", "down", "down", "enter", "down", "down")
+        await shows(pilot, "records is missing")
 
 
-async def test_a_real_folder_is_looked_at(store: BackupStore) -> None:
-    console = checkpoints_of(CheckpointWatch((store.address,)))
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "5 checkpoints" in text(console), "the store")
-
-
-async def test_a_checkpoint_is_copied_as_json(watch: Canned) -> None:
-    console = checkpoints_of(watch)
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
-        with heard(console, CopyAsked) as asked:
-            await pilot.press("down", "y")
-            await until(pilot, lambda: asked, "the copy")
-        assert json.loads(asked[0].text)["backupId"] == 5
-
-
-async def test_without_a_store_it_says_how_to_name_one() -> None:
-    console = checkpoints_of(canned())
-    async with console.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "--store checkpoint:URL" in text(console), "how")
+async def test_a_real_folder_is_looked_at_and_without_one_it_says_how_to_name_it(
+    store: BackupStore,
+) -> None:
+    async with opened(CheckpointWatch((store.address,)), "5 checkpoints"):
+        pass
+    async with opened(canned(), "--store checkpoint:URL"):
+        pass
 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_the_checkpoints_look_as_before(
     look: Look, watch: Canned, drawn_as_before: Drawn
 ) -> None:
-    console = checkpoints_of(watch, theme=look.theme, clock=stopped_clock)
-    async with console.run_test(size=look.size) as pilot:
-        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
+    how = {"theme": look.theme, "clock": stopped_clock}
+    async with opened(watch, size=look.size, **how) as pilot:  # type: ignore[arg-type]
         await pilot.press("down", "right", "down", "down")
-        await until(pilot, lambda: "tellers resumes at" in text(console), "the partition")
+        await shows(pilot, "tellers resumes at")
         await at_rest(pilot)
-        drawn_as_before(console)
+        drawn_as_before(pilot.app)

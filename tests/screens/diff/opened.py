@@ -22,7 +22,7 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
 from tests.kit.incidents import diverged_incident
 from tests.screens.consoles import console_on
-from tests.screens.turns import text, until
+from tests.screens.turns import flat, text, until
 from tests.unit.divergence.streams import ListSource, entries
 
 LEDGER_LOGS: dict[int, Sequence[Item]] = {
@@ -108,13 +108,24 @@ class Opened:
     @property
     def told(self) -> str:
         """All words of the screen, wherever lines are broken."""
-        return " ".join(text(self.app).split())
+        return flat(self.app)
 
     async def until(self, so: Any, what: str) -> None:
         await until(self.pilot, so, what)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+
+    async def says(self, *words: str) -> None:
+        """Wait until all of these *words* are on the screen."""
+        for one in words:
+            await self.until(lambda one=one: one in self.told, one)
+
+    async def is_left(self) -> None:
+        await self.until(lambda: self.app.screen is not self.screen, "the screen before")
+
+    async def is_back(self) -> None:
+        await self.until(lambda: self.app.screen is self.screen, "the list")
 
     async def settled(self) -> None:
         """Wait until nothing has changed on the screen for some turns."""

@@ -1,4 +1,4 @@
-"""What two replicas look like beside each other, in each theme and size."""
+"""What two replicas look like beside each other, in both sizes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from tests.unit.divergence.streams import entry
 
 pytestmark = pytest.mark.usefixtures("bare_pages")
 
-NARROW = [pytest.param(Look("breakglass-dark", (60, 20)), id="dark-60x20")]
-
 
 def payment(offset: int, account: str, epoch: int) -> RecordEntry:
     """A record as a ledger has them."""
@@ -47,7 +45,7 @@ def logs() -> dict[int, Sequence[Item]]:
     return {1: [*shared, *ours], 2: [*shared, *theirs]}
 
 
-@pytest.mark.parametrize("look", [*LOOKS, *NARROW])
+@pytest.mark.parametrize("look", LOOKS)
 async def test_two_replicas_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
     async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
         await shown.at_offset(100)
@@ -56,7 +54,7 @@ async def test_two_replicas_look_as_before(look: Look, drawn_as_before: Drawn) -
         drawn_as_before(shown.app)
 
 
-@pytest.mark.parametrize("look", [*LOOKS, *NARROW])
+@pytest.mark.parametrize("look", LOOKS)
 async def test_a_record_of_two_replicas_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
     async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
         await shown.press("down", "v", "enter")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from kafka.protocol.consumer import FetchRequest
 from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
@@ -19,16 +21,40 @@ from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import ElectionAsked, ResumeAsked
 from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.incident.incident import Incident
+from breakglass.services.kafka.election_client import ElectionClient
+from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.triage import triage
+from tests.kit.fake_broker import Reply
+from tests.kit.fake_controller import Answer
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.consoles import console_on
-from tests.screens.turns import text, until
+from tests.screens.turns import flat, shows, text, until
+from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.guarded.conftest import Session, session
+from tests.unit.topic_backup.batch_bytes import batch
+from tests.unit.topic_backup.shapes import run
 
 __all__ = ["session"]
 
 SIZE = (80, 24)
 TURNS_ALIKE = 10
+
+
+class Killed(BaseException):
+    """Ends a session as kill -9 would, as far as its files are concerned."""
+
+
+class Gate:
+    """Holds an election up until it is opened; for looking at the screen meanwhile."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def act(self, request: Any, answer: Answer) -> Reply:
+        self.reached.set()
+        assert self.opened.wait(DEADLINE_SECONDS)
+        return answer(request)
 
 
 @dataclass
@@ -68,6 +94,57 @@ class Electing:
     def results(self) -> list[str | None]:
         """How each journal ended, the newest first."""
         return [journal.result for journal in self.session.journals()]
+
+    @property
+    def sent_nothing(self) -> bool:
+        """Nothing was asked of the controller, and no journal was begun that says otherwise."""
+        return not self.steps and set(self.results) <= {"nothing done"}
+
+    def gate(self) -> Gate:
+        """What the next election waits for."""
+        gate = Gate()
+        self.session.controller.next(ElectLeadersRequest, gate.act)
+        return gate
+
+    def fork(self, topic: str = "orders", *, committed: bool = False) -> TopicPartition:
+        """A partition whose logs part at 100: b1 has 25 records after it, b2 50."""
+        (partition,) = self.session.offline(topic)
+        for broker, tail in ((1, (2, 25)), (2, (1, 50))):
+            log = self.cluster.hold(broker, partition, (0, 100), tail)
+            if not committed:
+                log.high_watermark = 100
+        return partition
+
+    def serve_records(self, broker: int, partition: TopicPartition, end: int) -> HeldLog:
+        """Let *broker* give its records too: epoch 0 up to offset 100, then epoch 1."""
+        fake, told = self.cluster.brokers[broker], self.cluster.apis(broker)[FetchRequest]
+        epochs = ((n, 0 if n < 100 else 1) for n in range(0, end, 10))
+        held = HeldLog(partition, [batch(run(n, n + 10), epoch=epoch) for n, epoch in epochs])
+
+        def fetch(request: Any) -> Any:
+            asks_for_epochs = request.topics[0].partitions[0].last_fetched_epoch >= 0
+            return told(request) if asks_for_epochs else held.fetch(request)
+
+        fake.serve(FetchRequest, fetch)
+        return held
+
+    def killed(self, after: int = 0) -> Path:
+        """The journal of an election of two partitions that was killed *after* so many requests."""
+        self.session.offline(count=2)
+        wanted, real, left = self.session.wanted(), ElectionClient.elect, [after]
+
+        def die(*given: Any, **more: Any) -> Any:
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+            return real(*given, **more)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(ElectionClient, "elect", die)
+            with pytest.raises(Killed):
+                self.session.election(wanted).run(["2 partitions lose 0 and abandon b3"])
+        (journal,) = self.session.journals()
+        return journal.path
 
     @asynccontextmanager
     async def asked(
@@ -126,7 +203,7 @@ class Screen:
     @property
     def text(self) -> str:
         """All on one line, for sentences that are wrapped."""
-        return " ".join(text(self.console).split())
+        return flat(self.console)
 
     @property
     def phrase(self) -> str:
@@ -170,12 +247,21 @@ class Screen:
     async def comes_to(self, phase: Phase) -> None:
         await self.until(lambda: self.phase is phase, f"{phase}, not {self.phase}")
 
-    async def shows(self, words: str) -> None:
-        """Wait until *words* are on the screen."""
-        try:
-            await self.until(lambda: words in self.text, words)
-        except AssertionError as error:
-            raise AssertionError(f"{error}; the screen shows {self.text}") from None
+    async def shows(self, *words: str) -> None:
+        """Wait until all of these *words* are on the screen."""
+        for one in words:
+            await shows(self.pilot, one)
+
+    async def elect(self) -> None:
+        """Agree, and wait for the end."""
+        await self.agree()
+        await self.comes_to(Phase.DONE)
+
+    async def is_left(self) -> None:
+        await self.until(lambda: self.phase is None, "the screen before")
+
+    async def ends(self) -> None:
+        await self.until(lambda: not self.console.is_running, "the end of the console")
 
 
 @pytest.fixture

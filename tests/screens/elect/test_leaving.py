@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.messages import Interrupted
+from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning
 from breakglass.services.guard.lock import ClusterLock
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.screens.elect.conftest import Electing, Screen
-from tests.screens.elect.test_run import Gate, gated
+from tests.kit.waiting import wait_until
+from tests.screens.elect.conftest import Electing, Gate, Screen
 
-PROMPTLY = 3.0
-"""Seconds; reading the metadata may take 10."""
 INTERRUPTED = 130
+FOR_EVER = 1e6
+
+
+@pytest.fixture
+def hung(electing: Electing, monkeypatch: pytest.MonkeyPatch) -> Electing:
+    """Its brokers are waited for without end: who waits for them never leaves."""
+    for question in ("SNAPSHOT", "REQUEST", "LOGS", "CONNECT"):
+        monkeypatch.setattr(patience, question, FOR_EVER)
+    electing.session.offline()
+    return electing
 
 
 async def read_again_in_vain(electing: Electing, screen: Screen) -> None:
@@ -28,82 +35,72 @@ async def read_again_in_vain(electing: Electing, screen: Screen) -> None:
     await screen.comes_to(Phase.REREADING)
 
 
-async def ended(screen: Screen) -> float:
-    """Seconds until the console is gone."""
-    began = time.monotonic()
-    await screen.until(lambda: not screen.console.is_running, "the end")
-    return time.monotonic() - began
-
-
-async def test_quitting_ends_the_look_before_an_election_at_once(electing: Electing) -> None:
-    electing.session.offline()
-    async with electing.asked() as screen:
-        await read_again_in_vain(electing, screen)
+async def test_quitting_does_not_wait_for_the_look_before_an_election(hung: Electing) -> None:
+    async with hung.asked() as screen:
+        await read_again_in_vain(hung, screen)
         await screen.press("q")
-        assert await ended(screen) < PROMPTLY
-    assert (electing.steps, electing.results) == ([], ["nothing done"])
+        await screen.ends()
+    assert hung.sent_nothing
+
+
+async def test_a_signal_does_not_wait_for_it_either(hung: Electing) -> None:
+    async with hung.asked() as screen:
+        await read_again_in_vain(hung, screen)
+        screen.console.post_message(Interrupted(INTERRUPTED))
+        await screen.ends()
+    assert screen.console.return_code == INTERRUPTED
+    assert hung.sent_nothing
+
+
+async def test_escape_gives_up_while_it_is_read_again(hung: Electing) -> None:
+    async with hung.asked() as screen:
+        await read_again_in_vain(hung, screen)
+        await screen.press("escape")
+        await screen.shows("nothing was sent")
+        assert screen.phase is Phase.REVIEW
+    assert hung.sent_nothing
 
 
 async def test_who_leaves_an_election_under_way_hears_where_its_outcome_is(
     electing: Electing,
 ) -> None:
-    electing.session.offline()
-    gate = gated(electing)
+    electing.session.offline(count=3)
+    gate = electing.gate()
     async with electing.asked() as screen:
         await screen.agree()
-        await screen.until(gate.reached.is_set, "the election")
+        await screen.until(gate.reached.is_set, "the canary")
         await screen.press("q")
+        await screen.until(screen.console.context.stopping.is_set, "the wish")
+        assert screen.console.is_running
         gate.opened.set()
-        await ended(screen)
+        await screen.ends()
     assert "breakglass journal list" in screen.console.parting
+    (journal,) = electing.session.journals()
+    assert (journal.unsettled, journal.result) == ((), None)
+    led = [state.leader for state in electing.cluster.story.states.values()]
+    assert sorted(led, key=str) == [1, None, None], "nothing new began"
 
 
 async def test_who_leaves_without_one_hears_nothing(electing: Electing) -> None:
     electing.session.offline()
     async with electing.asked() as screen:
         await screen.press("escape")
-        await screen.until(lambda: screen.phase is None, "the list")
+        await screen.is_left()
         await screen.press("q")
-        await ended(screen)
+        await screen.ends()
     assert screen.console.parting == ""
-
-
-async def test_a_signal_ends_the_look_at_once_too(electing: Electing) -> None:
-    electing.session.offline()
-    async with electing.asked() as screen:
-        await read_again_in_vain(electing, screen)
-        screen.console.post_message(Interrupted(INTERRUPTED))
-        assert await ended(screen) < PROMPTLY
-    assert screen.console.return_code == INTERRUPTED
-    assert (electing.steps, electing.results) == ([], ["nothing done"])
-
-
-async def test_giving_up_takes_no_longer(electing: Electing) -> None:
-    electing.session.offline()
-    async with electing.asked() as screen:
-        await read_again_in_vain(electing, screen)
-        began = time.monotonic()
-        await screen.press("escape")
-        await screen.shows("Cancelled: nothing was sent.")
-        assert time.monotonic() - began < PROMPTLY
-        assert screen.phase is Phase.REVIEW
-    assert (electing.steps, electing.results) == ([], ["nothing done"])
 
 
 async def test_a_console_that_fails_finishes_the_request_and_writes_it_down(
     electing: Electing,
 ) -> None:
     electing.session.offline(count=3)
-    gate = gated(electing)
+    gate = electing.gate()
     with pytest.raises(ZeroDivisionError):
         await fail_at_the_canary(electing, gate)
     electing.consoles[0].context.close()
     gate.opened.set()
-    lock = electing.session.state / "locks"
-    end = time.monotonic() + 10
-    while not free(lock):
-        assert time.monotonic() < end, "the thread has not ended"
-        await asyncio.sleep(0.01)
+    wait_until(lambda: is_free(electing.session.state / "locks"), "the end of the thread")
     (journal,) = electing.session.journals()
     assert (journal.unsettled, journal.result) == ((), None)
     assert electing.steps.count("elect") == 1, "nothing new began"
@@ -114,11 +111,11 @@ async def fail_at_the_canary(electing: Electing, gate: Gate) -> None:
         await screen.agree()
         await screen.until(gate.reached.is_set, "the canary")
         screen.console.call_later(lambda: 1 / 0)
-        await screen.until(lambda: not screen.console.is_running, "the end")
+        await screen.ends()
 
 
-def free(locks: Path) -> bool:
-    """Whether nobody changes the cluster any more."""
+def is_free(locks: Path) -> bool:
+    """Whether nothing changes the cluster any more."""
     try:
         ClusterLock.acquire(CLUSTER_ID, locks).release()
     except AlreadyRunning:

@@ -1,4 +1,4 @@
-"""What the guarded screens look like in each theme and size."""
+"""What the guarded screens look like in both sizes."""
 
 from __future__ import annotations
 
@@ -71,15 +71,12 @@ def outcomes(screen: Screen) -> Sequence[PartitionOutcome]:
     """One of each kind, as far as there are partitions."""
     subject = screen.page.state.subject
     assert subject is not None
+    fenced = "b1 is fenced: start it, wait until it is unfenced, then continue"
     kinds = [
         (RecoveryResult.ELECTED, Rung.REDUNDANT, ""),
         (RecoveryResult.ELECTED, Rung.READABLE, ""),
         (RecoveryResult.UNKNOWN, Rung.ELECTED, "b1 was elected but does not answer (timed out)"),
-        (
-            RecoveryResult.REFUSED,
-            None,
-            "b1 is fenced: start it, wait until it is unfenced, then continue",
-        ),
+        (RecoveryResult.REFUSED, None, fenced),
         (RecoveryResult.ALREADY_ONLINE, None, "led by b3"),
         (RecoveryResult.NOT_ATTEMPTED, None, "stopped because the outcome of orders-1 is unknown"),
     ]
@@ -106,15 +103,20 @@ async def test_a_read_only_session_looks_as_before(look: Look, drawn_as_before: 
         drawn_as_before(screen.console)
 
 
+def run_half(screen: Screen) -> None:
+    """Some partitions are told, some are under way, some wait."""
+    told = outcomes(screen)
+    agreed(screen, Phase.RUNNING)
+    progress = screen.page.state.progress
+    progress.take(OutcomesReported(tuple(told[:2])))
+    progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
+    screen.page._show()
+
+
 @pytest.mark.parametrize("look", LOOKS)
 async def test_what_runs_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
     async with opened(every_verdict(), look) as screen:
-        told = outcomes(screen)
-        agreed(screen, Phase.RUNNING)
-        progress = screen.page.state.progress
-        progress.take(OutcomesReported(tuple(told[:2])))
-        progress.take(BatchBegun(tuple(outcome.partition for outcome in told[2:4])))
-        screen.page._show()
+        run_half(screen)
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of a run")
         await screen.settles()
         drawn_as_before(screen.console)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from breakglass.console.app import BreakglassApp
 from breakglass.screens.elect.screen import ResumeScreen
 from breakglass.screens.elect.state import Phase
 from breakglass.screens.elect.unfinished import UnfinishedScreen, unfinished
@@ -16,55 +14,40 @@ from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
 from tests.kit.fake_broker import Reply
 from tests.kit.fake_controller import Answer, unanswered
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.screens.elect.conftest import Electing, Screen
-from tests.screens.elect.test_resume import killed
-from tests.screens.turns import text, until
+from tests.screens.elect.conftest import SIZE, Electing, Screen
+from tests.screens.turns import hides, opens, shows, until
 
 
-@pytest.fixture
-def left(electing: Electing, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The journal of an election that was killed after the canary."""
-    return killed(electing, monkeypatch, "elect", skip=1)
-
-
-def offered(console: BreakglassApp) -> bool:
-    return isinstance(console.screen, UnfinishedScreen)
-
-
-async def test_it_says_who_began_what_and_how_far_it_came(electing: Electing, left: Path) -> None:
+async def test_it_is_offered_and_enter_shows_what_is_left_and_sends_nothing(
+    electing: Electing,
+) -> None:
+    electing.killed(after=1)
     console = electing.console()
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "An election was interrupted." in text(console), "the offer")
-        shown = " ".join(text(console).replace("│", " ").split())
-        assert "recovery of 2 partitions." in shown
-        assert "It came this far: 1 elected, 1 unknown." in shown
-        assert electing.steps.count("elect") == 1, "nothing was sent"
-
-
-async def test_enter_shows_what_is_left_and_sends_nothing(electing: Electing, left: Path) -> None:
-    console = electing.console()
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: offered(console), "the offer")
+    async with console.run_test(size=SIZE) as pilot:
+        await shows(pilot, "An election was interrupted.")
+        await shows(pilot, "1 elected, 1 unknown")
         sent = list(electing.steps)
+        assert sent.count("elect") == 1
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(console.screen, ResumeScreen), "the resume")
+        await opens(pilot, ResumeScreen)
         screen = Screen(console, pilot)
         await screen.comes_to(Phase.REVIEW)
         await screen.press("enter")
-        await screen.until(lambda: screen.phase is None, "the screen before")
+        await screen.is_left()
         assert electing.steps == sent
 
 
 @pytest.mark.parametrize("key", ["escape", "q"])
-async def test_it_can_wait(electing: Electing, left: Path, key: str) -> None:
+async def test_it_is_offered_once_and_can_wait(electing: Electing, key: str) -> None:
+    electing.killed(after=1)
     console = electing.console()
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: offered(console), "the offer")
+    async with console.run_test(size=SIZE) as pilot:
+        await opens(pilot, UnfinishedScreen)
         await pilot.press(key)
-        await until(pilot, lambda: not offered(console), "the list")
+        await hides(pilot, "An election was")
         await pilot.press("ctrl+r")
         await until(pilot, lambda: not console.context.known.reading, "another refresh")
-        assert not offered(console), "it is offered once"
+        assert not isinstance(console.screen, UnfinishedScreen)
         assert console.is_running
 
 
@@ -80,8 +63,8 @@ async def test_what_ended_without_being_known_is_offered_too(electing: Electing)
     assert len(unfinished(CLUSTER_ID, session.state)) == 1
     electing.cluster.brokers[1].hung = False
     console = electing.console()
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "some outcomes are unknown" in text(console), "the offer")
+    async with console.run_test(size=SIZE) as pilot:
+        await shows(pilot, "outcomes are unknown")
 
 
 async def test_what_runs_or_is_done_is_not_offered(electing: Electing) -> None:

@@ -20,7 +20,7 @@ from tests.kit.incidents import incident_of, online_partition
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest, stopped_clock
-from tests.screens.turns import text, until
+from tests.screens.turns import shows
 
 TOPIC = "_confluent-ksql-default__command_topic"
 FILE = Path("/backups") / f"{TOPIC}_1593540976.bak"
@@ -140,18 +140,12 @@ async def at_view(
     theme: str = "breakglass-dark",
 ) -> AsyncIterator[Pilot[None]]:
     """The screen once these *keys* were pressed and *words* are there."""
-    with (
-        patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look)),
-    ):
+    with patch("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look)):
         console = console_seeing(theme=theme, clock=stopped_clock)
         async with console.run_test(size=size) as pilot:
-            await _shown(pilot, "Backup")
-            await _shown(pilot, "commands")
+            await shows(pilot, "Backup")
+            await shows(pilot, "commands")
             await pilot.press(*keys)
-            await _shown(pilot, words)
+            await shows(pilot, words)
             await at_rest(pilot)
             yield pilot
-
-
-async def _shown(pilot: Pilot[Any], words: str) -> None:
-    await until(pilot, lambda: words in text(pilot.app), words)

@@ -1,4 +1,4 @@
-"""What a ksqlDB service looks like in each theme and size: its four views, and the restore."""
+"""What a ksqlDB service looks like in both sizes: its four views, and the restore."""
 
 from __future__ import annotations
 

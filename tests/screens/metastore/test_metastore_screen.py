@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.console.app import BreakglassApp
 from breakglass.screens.metastore.restore import RestoreScreen
 from breakglass.screens.widgets.consent import ConsentField
 from breakglass.services.errors import ClusterError
@@ -20,10 +20,10 @@ from breakglass.services.model import Unknown
 from tests.kit.incidents import incident_of
 from tests.screens.consoles import console_on
 from tests.screens.metastore.canned import FILE, TOPIC, console_seeing, look_of, watch_that
-from tests.screens.turns import text, until
+from tests.screens.turns import is_inert, shows, text, until
 from tests.unit.metastore.generating import Generator
 
-Looks = Callable[[], ServiceLook]
+Opened = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
 
 @pytest.fixture
@@ -32,107 +32,84 @@ def records() -> list[CommandRecord]:
 
 
 @pytest.fixture
-def seeing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Looks], BreakglassApp]:
-    """A console on the screen, whose service looks as it is told."""
+def seeing(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """Opens the screen of a service that looks so."""
 
-    def made(look: Looks) -> BreakglassApp:
+    @asynccontextmanager
+    async def opened(look: Callable[[], ServiceLook]) -> AsyncIterator[Pilot[Any]]:
         monkeypatch.setattr("breakglass.screens.metastore.screen.ServiceWatch", watch_that(look))
-        return console_seeing()
+        async with console_seeing().run_test(size=(100, 30), notifications=True) as pilot:
+            yield pilot
 
-    return made
-
-
-async def shown(pilot: Pilot[Any], words: str) -> None:
-    await until(pilot, lambda: words in text(pilot.app), words)
+    return opened
 
 
-async def test_the_views_follow_each_other(
-    seeing: Callable[[Looks], BreakglassApp], records: list[CommandRecord]
-) -> None:
-    console = seeing(lambda: look_of(records))
-    async with console.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "the same as the topic")
-        assert "12 commands" in text(console)
-        assert "Kind" in text(console)
-        await pilot.press("v")
-        await shown(pilot, "Reads")
-        await pilot.press("v")
-        await shown(pilot, "Statement")
-        await pilot.press("v")
-        await shown(pilot, "Line")
+async def test_the_views_follow_each_other(seeing: Opened, records: list[CommandRecord]) -> None:
+    async with seeing(lambda: look_of(records)) as pilot:
+        for words in ("the same as the topic", "12 commands", "Kind"):
+            await shows(pilot, words)
+        for words in ("Reads", "Statement", "Line"):
+            await pilot.press("v")
+            await shows(pilot, words)
         await pilot.press("V", "V", "V")
-        await shown(pilot, "Kind")
+        await shows(pilot, "Kind")
 
 
-async def test_a_difference_is_found_and_told(
-    seeing: Callable[[Looks], BreakglassApp], records: list[CommandRecord]
-) -> None:
+async def test_a_difference_is_found(seeing: Opened, records: list[CommandRecord]) -> None:
     other = [*records[:5], records[6], *records[6:]]
-    console = seeing(lambda: look_of(records, other))
-    async with console.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "differ, the first")
+    async with seeing(lambda: look_of(records, other)) as pilot:
+        await shows(pilot, "differ, the first")
         await pilot.press("n")
-        await shown(pilot, "Offset")
-        await until(pilot, lambda: ">!" in text(console).replace(" ", ""), "the cursor on it")
+        await shows(pilot, "Offset")
+        await until(pilot, lambda: ">!" in text(pilot.app).replace(" ", ""), "the cursor on it")
 
 
 async def test_what_endangers_the_service_comes_first(
-    seeing: Callable[[Looks], BreakglassApp], records: list[CommandRecord]
+    seeing: Opened, records: list[CommandRecord]
 ) -> None:
     bad = CommandRecord(99, b'"stream/`B`/create"', b'{"statement":"x","version":99}')
     name = next(iter(look_of(records).metastore.sources))
-    console = seeing(
-        lambda: look_of(
-            [*records, bad],
-            records,
-            alarms=("topic has retention.ms=0",),
-            wrong={name: "its topic t does not exist"},
-        )
-    )
-    async with console.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "retention.ms=0")
-        for words in (Degradation.INCOMPATIBLE_COMMAND.value, "1 behind", "wrong"):
-            await shown(pilot, words)
+    danger = {"alarms": ("topic has retention.ms=0",), "wrong": {name: "no topic"}}
+    async with seeing(lambda: look_of([*records, bad], records, **danger)) as pilot:
+        for words in (
+            "retention.ms=0",
+            Degradation.INCOMPATIBLE_COMMAND.value,
+            "1 behind",
+            "wrong",
+        ):
+            await shows(pilot, words)
 
 
-async def test_a_look_that_fails_is_told(seeing: Callable[[Looks], BreakglassApp]) -> None:
+async def test_a_look_that_fails_and_a_cluster_without_a_service_are_told(seeing: Opened) -> None:
     def fail() -> ServiceLook:
-        raise ClusterError("nobody answers: try again")
+        raise ClusterError("no answer: try again")
 
-    console = seeing(fail)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "nobody answers")
-
-
-async def test_a_cluster_without_a_service_says_so() -> None:
-    console = console_on(incident_of(), start="metastore")
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "This cluster has no command topic")
+    async with seeing(fail) as pilot:
+        await shows(pilot, "no answer: try again")
+    async with console_on(incident_of(), start="metastore").run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "has no command topic")
 
 
 async def test_without_a_backup_there_is_nothing_to_restore(
-    seeing: Callable[[Looks], BreakglassApp], records: list[CommandRecord]
+    seeing: Opened, records: list[CommandRecord]
 ) -> None:
-    console = seeing(lambda: look_of(records, [], backup=Unknown("there is none")))
-    async with console.run_test(size=(80, 24), notifications=True) as pilot:
-        await shown(pilot, "there is none")
+    async with seeing(lambda: look_of(records, [], backup=Unknown("there is none"))) as pilot:
+        await shows(pilot, "there is none")
         await pilot.press("R")
-        await shown(pilot, "no backup to restore")
+        await shows(pilot, "no backup to restore")
 
 
-async def test_hostile_commands_act_on_no_screen(
-    seeing: Callable[[Looks], BreakglassApp],
-) -> None:
+async def test_hostile_commands_act_on_no_screen(seeing: Opened) -> None:
     statement = "CREATE STREAM `\\u001b]0;x\\u0007[bold]` (I INT) WITH (KAFKA_TOPIC='t');"
     value = f'{{"statement":"{statement}"}}'.encode()
     record = CommandRecord(0, b'"stream/`\\u001b[2J[red]`/create"', value, 5)
-    console = seeing(lambda: look_of([record], [record._replace(value=b"\x1b[2J{}")]))
-    async with console.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "1 differ")
+    other = [record._replace(value=b"\x1b[2J{}")]
+    async with seeing(lambda: look_of([record], other)) as pilot:
+        await shows(pilot, "1 differ")
         for _ in range(4):
             await pilot.press("v")
             await pilot.pause()
-            assert "\x1b" not in text(console)
+            assert is_inert(pilot.app)
 
 
 def test_command_topics_are_found_by_their_names() -> None:
@@ -141,19 +118,14 @@ def test_command_topics_are_found_by_their_names() -> None:
 
 
 async def test_without_write_the_command_is_copied_and_nothing_opens(
-    seeing: Callable[[Looks], BreakglassApp],
-    records: list[CommandRecord],
-    monkeypatch: pytest.MonkeyPatch,
+    seeing: Opened, records: list[CommandRecord]
 ) -> None:
-    console = seeing(lambda: look_of(records))
-    copied: list[str] = []
-    monkeypatch.setattr(console, "copy_to_clipboard", copied.append)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, "the same as the topic")
+    async with seeing(lambda: look_of(records)) as pilot:
+        await shows(pilot, "the same as the topic")
         await pilot.press("R")
-        await until(pilot, lambda: copied, "the command")
-        assert copied == [f"breakglass metastore restore '{FILE}' --write"]
-        assert not isinstance(console.screen, RestoreScreen)
+        await until(pilot, lambda: pilot.app.clipboard, "the command")
+        assert pilot.app.clipboard == f"breakglass metastore restore '{FILE}' --write"
+        assert not isinstance(pilot.app.screen, RestoreScreen)
 
 
 async def test_a_backup_that_cannot_be_read_is_told_before_anything_is_asked() -> None:
@@ -161,7 +133,7 @@ async def test_a_backup_that_cannot_be_read_is_told_before_anything_is_asked() -
     async with console.run_test(size=(80, 24)) as pilot:
         screen = RestoreScreen(console.context, "default_", Path("/nowhere/a.bak"))
         await console.push_screen(screen)
-        await shown(pilot, "Nothing was done")
+        await shows(pilot, "Nothing was done")
         assert screen.query_one(ConsentField).disabled
         await pilot.press("enter")
         await until(pilot, lambda: console.screen is not screen, "the way back")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from textual.message import Message
@@ -13,61 +14,83 @@ from breakglass.console.app import BreakglassApp
 from breakglass.screens.offline.partition_list import PartitionList
 from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
-from tests.screens.consoles import console_on
-from tests.screens.turns import lines, until
+from tests.screens.consoles import Asked, console_on
+from tests.screens.turns import hides, lines, opens, shows, text, until
 
-Opened = tuple[Pilot[Any], BreakglassApp]
+
+@dataclass
+class OfflinePage:
+    """The list of offline partitions, and what is opened from it."""
+
+    pilot: Pilot[Any]
+    console: BreakglassApp
+
+    @property
+    def table(self) -> PartitionList:
+        return self.console.screen.query_one(PartitionList)
+
+    @property
+    def text(self) -> str:
+        return text(self.console)
+
+    @property
+    def lines(self) -> list[str]:
+        return lines(self.console)
+
+    @property
+    def under_cursor(self) -> str:
+        """The line the cursor is on."""
+        return next(line for line in self.lines if line.startswith(">"))
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the list, from top to bottom, as far as they are in sight."""
+        return [line.strip().split("  ")[0] for line in self.rows()]
+
+    def rows(self) -> Iterator[str]:
+        """From where the names begin, each line of the list."""
+        shown = self.lines
+        header = next(place for place, line in enumerate(shown) if " Topic-partition" in line)
+        begin = shown[header].index(" Topic-partition")
+        for line in shown[header + 1 :]:
+            if line.startswith("─") or not line.strip():
+                return
+            yield line[begin:]
+
+    def asked(self, kind: type[Message]) -> Asked:
+        return Asked(self.console, kind)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def until(self, so: Callable[[], object], what: str) -> None:
+        await until(self.pilot, so, what)
+
+    async def lists(self, *names: str) -> None:
+        """Wait until the list begins with these."""
+        await self.until(lambda: self.names[: len(names)] == [*names], f"{names}")
+
+    async def shows(self, *words: str) -> None:
+        for one in words:
+            await shows(self.pilot, one)
+
+    async def hides(self, words: str) -> None:
+        await hides(self.pilot, words)
+
+    async def opens(self, key: str, kind: type[Any]) -> Any:
+        await self.press(key)
+        return await opens(self.pilot, kind)
 
 
 @asynccontextmanager
-async def opened(  # type: ignore[no-untyped-def]
+async def opened(
     *readings: Incident | BreakglassError, size: tuple[int, int] = (80, 24), **options: Any
-):
+) -> AsyncIterator[OfflinePage]:
     """The console on its list of offline partitions, once it shows something."""
     console = console_on(*readings, **options)
     async with console.run_test(size=size) as pilot:
-        await until(pilot, lambda: shown_list(console).rows, "the list")
-        least = min(len(shown_list(console).rows) + 1, 6)
-        await until(pilot, lambda: shown_list(console).size.height >= least, "its room")
-        yield pilot, console
-
-
-def shown_list(console: BreakglassApp) -> PartitionList:
-    return console.screen.query_one(PartitionList)
-
-
-def listed(console: BreakglassApp) -> list[str]:
-    """The names in the list, from top to bottom, as far as they are in sight."""
-    return [line.strip().split("  ")[0] for line in names(console)]
-
-
-def names(console: BreakglassApp) -> Iterator[str]:
-    """From where the names begin, each line of the list."""
-    shown = lines(console)
-    header = next(place for place, line in enumerate(shown) if " Topic-partition" in line)
-    begin = shown[header].index(" Topic-partition")
-    for line in shown[header + 1 :]:
-        if line.startswith("─") or not line.strip():
-            return
-        yield line[begin:]
-
-
-def under_cursor(console: BreakglassApp) -> str:
-    """The line the cursor is on."""
-    return next(line for line in lines(console) if line.startswith(">"))
-
-
-class Asked:
-    """Messages of one kind that came to the console, which does nothing about them."""
-
-    def __init__(self, console: BreakglassApp, kind: type[Message]) -> None:
-        self.messages: list[Any] = []
-        post = console.post_message
-
-        def keep(message: Message) -> bool:
-            if isinstance(message, kind):
-                self.messages.append(message)
-                return True
-            return post(message)
-
-        console.post_message = keep  # type: ignore[method-assign]
+        page = OfflinePage(pilot, console)
+        await page.until(lambda: page.table.rows, "the list")
+        least = min(len(page.table.rows) + 1, 6)
+        await page.until(lambda: page.table.size.height >= least, "its room")
+        yield page

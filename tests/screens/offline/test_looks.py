@@ -1,47 +1,37 @@
-"""What the offline partitions look like in each theme and size."""
+"""What the offline partitions look like in both sizes, and on poor terminals."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.kit.incidents import every_verdict
-from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
+from tests.screens.drawing import LOOKS, POOR_LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.offline.offline_console import opened
-from tests.screens.turns import text, until
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", [*LOOKS, *POOR_LOOKS])
 async def test_the_list_and_the_replicas_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(every_verdict(), size=look.size, theme=look.theme, clock=stopped_clock) as (
-        pilot,
-        console,
-    ):
-        await pilot.press("down", "down", "down", "right", "down", "space", "slash", *"loss:<1,x")
-        await until(pilot, lambda: "1,x is no number" in text(console), "the fault")
-        await until(pilot, lambda: "> 1       stale" in text(console), "the replicas")
-        await at_rest(pilot)
-        drawn_as_before(console)
+    keys = ("down", "down", "down", "right", "down", "space", "slash", *"loss:<1,x")
+    await looks(look, drawn_as_before, keys, "1,x is no number", "> 1       stale")
 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_partition_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(every_verdict(), size=look.size, theme=look.theme, clock=stopped_clock) as (
-        pilot,
-        console,
-    ):
-        await pilot.press("slash", *"ledger", "enter", "enter")
-        await until(pilot, lambda: "Each choice" in text(console), "the partition")
-        await at_rest(pilot)
-        drawn_as_before(console)
+    keys = ("slash", *"ledger", "enter", "enter")
+    await looks(look, drawn_as_before, keys, "Each choice")
 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_forecast_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(every_verdict(), size=look.size, theme=look.theme, clock=stopped_clock) as (
-        pilot,
-        console,
-    ):
-        await pilot.press("f")
-        await until(pilot, lambda: "start b3 with" in text(console), "the forecast")
-        await at_rest(pilot)
-        drawn_as_before(console)
+    await looks(look, drawn_as_before, ("f",), "start b3 with")
+
+
+async def looks(look: Look, drawn: Drawn, keys: tuple[str, ...], *words: str) -> None:
+    """Compare what is drawn once *words* are there."""
+    how = {"size": look.size, "theme": look.theme, "clock": stopped_clock}
+    async with opened(every_verdict(), **how) as page:  # type: ignore[arg-type]
+        await at_rest(page.pilot)
+        await page.press(*keys)
+        await page.shows(*words)
+        await at_rest(page.pilot)
+        drawn(page.console)

@@ -15,10 +15,13 @@ from breakglass.services.recovery.guarded import rescuing
 from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
 from breakglass.services.recovery.rescue.spans import AtRisk, Span
 from tests.kit.incidents import LEDGER, every_verdict, incident_of, lossless, waiting
-from tests.screens.offline.offline_console import Asked, opened, shown_list
-from tests.screens.turns import text, until
+from tests.screens.offline.offline_console import opened
 
-PATIENCE = 10.0
+LOOK_SECONDS = 0.01
+
+
+def stopped(one: AtRisk) -> RescuedPartition:
+    return RescuedPartition(one.partition, one.designee, reason="stopped on request")
 
 
 @dataclass
@@ -28,20 +31,20 @@ class HeldRescuer:
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[RescueProgress], None] = lambda _: None
     release: threading.Event = field(default_factory=threading.Event)
-    fails: bool = False
 
     def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[RescuedPartition, ...]:
         self.progress(RescueProgress(folder, len(at_risk), 20, 50))
-        for _ in range(1_000):
-            if self.release.wait(PATIENCE / 1_000):
-                break
+        while not self.release.wait(LOOK_SECONDS):
             if self.stop():
+                reason = "stopped on request"
                 return tuple(
-                    RescuedPartition(risk.partition, risk.designee, reason="stopped on request")
-                    for risk in at_risk
+                    [
+                        RescuedPartition(one.partition, one.designee, reason=reason)
+                        for one in at_risk
+                    ]
                 )
         saved = Saved(2, (Span(100, 150),), 50, 4_000, folder / "b2" / "ledger" / "3")
-        return tuple(RescuedPartition(risk.partition, risk.designee, (saved,)) for risk in at_risk)
+        return tuple([RescuedPartition(one.partition, one.designee, (saved,)) for one in at_risk])
 
 
 @pytest.fixture
@@ -67,51 +70,43 @@ def test_what_is_saved_is_what_the_recommended_replicas_lack(tmp_path: Path) -> 
     assert (prepared.brokers, prepared.offsets >= 490) == ((2,), True)
 
 
-async def test_r_says_what_would_be_saved_and_enter_saves_it(
+async def test_r_shows_what_would_be_saved_and_enter_saves_it(
     rescuer: HeldRescuer, tmp_path: Path
 ) -> None:
-    async with opened(incident_of(LEDGER), state_folder=tmp_path, size=(120, 40)) as (
-        pilot,
-        console,
-    ):
-        await pilot.press("r")
-        await until(pilot, lambda: "Enter begins" in text(console), "what is to be saved")
-        assert "To be saved: 1 partition, 50 offsets at most, from b2" in text(console)
-        assert str(tmp_path / "rescue")[:40] in text(console)
-        await pilot.press("enter")
-        await until(pilot, lambda: "Copying: 20 of 50" in text(console), "the progress")
+    async with opened(incident_of(LEDGER), state_folder=tmp_path, size=(120, 40)) as page:
+        await page.press("r")
+        await page.shows("Enter begins", "50 offsets at most", str(tmp_path / "rescue")[:40])
+        await page.press("enter")
+        await page.shows("Copying: 20 of 50")
         rescuer.release.set()
-        await until(pilot, lambda: "Saved 50 records" in text(console), "the end")
-        assert "whole: 1 of 1 partitions" in text(console)
-        assert "ledger-3: 50 records of b2 in" in text(console)
-        await pilot.press("enter")
-        assert "Saved 50 records" in text(console)
-        asked = Asked(console, CopyAsked)
-        await pilot.press("y")
-        assert "ledger-3: 50 records of b2 in" in asked.messages[0].text
-        await pilot.press("escape")
-        assert shown_list(console).has_focus
+        await page.shows("Saved 50 records", "1 of 1 partitions", "ledger-3: 50 records of b2")
+        await page.press("enter")
+        asked = page.asked(CopyAsked)
+        await page.press("y")
+        assert "ledger-3: 50 records of b2" in asked.messages[0].text
+        await page.press("escape")
+        assert page.table.has_focus
 
 
 @pytest.mark.usefixtures("rescuer")
 async def test_escape_stops_first_and_then_goes_back(tmp_path: Path) -> None:
-    async with opened(incident_of(LEDGER), state_folder=tmp_path) as (pilot, console):
-        await pilot.press("r")
-        await until(pilot, lambda: "Enter begins" in text(console), "what is to be saved")
-        await pilot.press("enter")
-        await until(pilot, lambda: "Copying" in text(console), "the beginning")
-        await pilot.press("escape")
-        assert isinstance(console.screen, RescueScreen)
-        await until(pilot, lambda: "stopped on request" in text(console), "the end")
-        await pilot.press("escape")
-        assert shown_list(console).has_focus
+    async with opened(incident_of(LEDGER), state_folder=tmp_path) as page:
+        await page.press("r")
+        await page.shows("Enter begins")
+        await page.press("enter")
+        await page.shows("Copying")
+        await page.press("escape")
+        assert isinstance(page.console.screen, RescueScreen)
+        await page.shows("stopped on request")
+        await page.press("escape")
+        assert page.table.has_focus
 
 
 @pytest.mark.usefixtures("rescuer")
 async def test_where_nothing_is_cut_off_there_is_nothing_to_begin(tmp_path: Path) -> None:
     incident = incident_of(lossless(1), waiting(2))
-    async with opened(incident, state_folder=tmp_path) as (pilot, console):
-        await pilot.press("asterisk", "r")
-        await until(pilot, lambda: "cuts off no records" in text(console), "the good news")
-        await pilot.press("enter")
-        assert "Copying" not in text(console)
+    async with opened(incident, state_folder=tmp_path) as page:
+        await page.press("asterisk", "r")
+        await page.shows("cuts off no records")
+        await page.press("enter")
+        assert "Copying" not in page.text

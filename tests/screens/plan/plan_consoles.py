@@ -1,7 +1,10 @@
-"""The Plan screen on canned incidents, as the tests work with it."""
+"""The Plan screen on canned incidents, as an operator works with it."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from textual.pilot import Pilot
@@ -13,10 +16,10 @@ from breakglass.screens.plan.summary import PlanSummary
 from breakglass.screens.plan.view import PlanView
 from breakglass.screens.widgets.dialog import Dialog
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.services.incident.incident import Incident
 from breakglass.services.model import TopicPartition
+from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
-from tests.screens.turns import text, until
+from tests.screens.turns import hides, opens, shows, text, until
 
 OFFSETS, FORK, BOMB, LEDGER_3 = (
     TopicPartition("__consumer_offsets", 7),
@@ -27,84 +30,120 @@ OFFSETS, FORK, BOMB, LEDGER_3 = (
 """Of `every_verdict`; all are in its plan, `LEDGER_3` as the sixth row."""
 
 
-def plan_console(*readings: Incident | Any, **options: Any) -> BreakglassApp:
-    """A console on the Plan screen."""
-    return console_on(*readings, start="plan", **options)
-
-
-def screen_of(console: BreakglassApp) -> PlanScreen:
+@dataclass
+class PlanPage:
     """The Plan screen, be a dialog over it or not."""
-    return next(screen for screen in console.screen_stack if isinstance(screen, PlanScreen))
+
+    pilot: Pilot[Any]
+
+    @property
+    def console(self) -> BreakglassApp:
+        app = self.pilot.app
+        assert isinstance(app, BreakglassApp)
+        return app
+
+    @property
+    def screen(self) -> PlanScreen:
+        shown = self.console.screen_stack
+        return next(screen for screen in shown if isinstance(screen, PlanScreen))
+
+    @property
+    def view(self) -> PlanView:
+        assert self.screen.view is not None, "there is a plan"
+        return self.screen.view
+
+    @property
+    def leaders(self) -> dict[str, int]:
+        """The plan's elections."""
+        return {str(one): leader for one, leader in self.view.draft.plan.leaders.items()}
+
+    @property
+    def said(self) -> str:
+        """What the screen says was done last."""
+        return self.screen.query_one(PlanSummary).said
+
+    async def press(self, *keys: str, says: str = "") -> None:
+        """Press *keys*; wait until the screen *says* that something was done."""
+        await self.pilot.press(*keys)
+        if says:
+            await until(self.pilot, lambda: says in self.said, f"{says!r}, not {self.said!r}")
+
+    async def idle(self) -> None:
+        """Wait until everything asked of the plan is done."""
+        await self.pilot.pause()
+        await until(self.pilot, lambda: not self.screen.desk.busy, "the plan to be done with")
+
+    async def known(self) -> None:
+        """Wait until the cluster has been read."""
+        state = self.console.context.known
+        await until(self.pilot, lambda: state.incident and not state.reading, "the cluster")
+
+    async def make(self) -> None:
+        """Make a plan of all that is offline."""
+        await self.known()
+        await self.press("p")
+        await until(self.pilot, lambda: self.screen.view is not None, "a plan")
+        await self.idle()
+
+    async def at(self, partition: TopicPartition) -> None:
+        """Put the cursor on the row of *partition*."""
+        assert self.screen.query_one(LineTable).move_to(partition), text(self.console)
+        await self.pilot.pause()
+
+    async def ask(self, key: str, kind: type[Dialog[Any]]) -> Any:
+        """Open a dialog of that *kind* by its *key*."""
+        await self.press(key)
+        return await opens(self.pilot, kind)
+
+    async def closes(self) -> None:
+        """Wait until the Plan screen is on top, and all is done."""
+        await opens(self.pilot, PlanScreen)
+        await self.idle()
+
+    async def choose(self, key: str, kind: type[Dialog[Any]], *keys: str, says: str = "") -> None:
+        """Answer the dialog behind *key* by *keys*."""
+        await self.ask(key, kind)
+        await self.press(*keys)
+        await self.closes()
+        await self.press(says=says)
+
+    async def fill(self, given: str, field: str = "Input") -> None:
+        """Fill the field of the dialog on top, and press Enter there."""
+        entry = self.console.screen.query_one(field, Input)
+        entry.focus()
+        entry.value = given
+        await self.press("enter")
+
+    async def write(self, key: str, kind: type[Dialog[Any]], given: str, says: str = "") -> None:
+        """Fill the one field of the dialog behind *key*."""
+        await self.ask(key, kind)
+        await self.fill(given)
+        await self.closes()
+        await self.press(says=says)
+
+    async def shows(self, *words: str) -> None:
+        for one in words:
+            await shows(self.pilot, one)
+
+    async def hides(self, words: str) -> None:
+        await hides(self.pilot, words)
 
 
-def view_of(console: BreakglassApp) -> PlanView:
-    view = screen_of(console).view
-    assert view is not None, "there is a plan"
-    return view
+@asynccontextmanager
+async def planning(
+    *readings: Any, size: tuple[int, int] = (80, 24), hook: Any = None, **options: Any
+) -> AsyncIterator[PlanPage]:
+    """The Plan screen, once the cluster is known; *hook* hears every message."""
+    console = console_on(*(readings or (every_verdict(),)), start="plan", **options)
+    async with console.run_test(size=size, message_hook=hook, notifications=True) as pilot:
+        page = PlanPage(pilot)
+        await page.known()
+        yield page
 
 
-def said(console: BreakglassApp) -> str:
-    """What the screen says was done last."""
-    return screen_of(console).query_one(PlanSummary).said
-
-
-def leaders(console: BreakglassApp) -> dict[str, int]:
-    """The plan's elections."""
-    return {str(one): leader for one, leader in view_of(console).draft.plan.leaders.items()}
-
-
-async def idle(pilot: Pilot[Any], console: BreakglassApp) -> None:
-    """Wait until everything asked of the plan is done."""
-    await pilot.pause()
-    await until(pilot, lambda: not screen_of(console).desk.busy, "the plan to be done with")
-
-
-async def known(pilot: Pilot[Any], console: BreakglassApp) -> None:
-    """Wait until the cluster has been read."""
-    state = console.context.known
-    await until(pilot, lambda: state.incident is not None and not state.reading, "the cluster")
-
-
-async def made(pilot: Pilot[Any], console: BreakglassApp) -> None:
-    """Make a plan of all that is offline."""
-    await known(pilot, console)
-    await pilot.press("p")
-    await until(pilot, lambda: screen_of(console).view is not None, "a plan")
-    await idle(pilot, console)
-
-
-async def at(pilot: Pilot[Any], console: BreakglassApp, partition: TopicPartition) -> None:
-    """Put the cursor on the row of *partition*."""
-    assert screen_of(console).query_one(LineTable).move_to(partition), text(console)
-    await pilot.pause()
-
-
-async def dialog(pilot: Pilot[Any], console: BreakglassApp, kind: type[Dialog[Any]]) -> Any:
-    """Wait for a dialog of that kind."""
-    await until(pilot, lambda: isinstance(console.screen, kind), kind.__name__)
-    await pilot.pause()
-    return console.screen
-
-
-async def no_dialog(pilot: Pilot[Any], console: BreakglassApp) -> None:
-    """Wait until the Plan screen is on top, and all is done."""
-    await until(pilot, lambda: isinstance(console.screen, PlanScreen), "the plan itself")
-    await idle(pilot, console)
-
-
-async def typed(pilot: Pilot[Any], console: BreakglassApp, given: str, field: str = "") -> None:
-    """Fill the field of the dialog on top with *given*, and press Enter there."""
-    entry = console.screen.query_one(field or "Input", Input)
-    entry.focus()
-    entry.value = given
-    await pilot.press("enter")
-
-
-async def shows(pilot: Pilot[Any], console: BreakglassApp, words: str) -> None:
-    """Wait until *words* can be read."""
-    await until(pilot, lambda: words in text(console), f"{words!r} on\n{text(console)}")
-
-
-async def told(pilot: Pilot[Any], console: BreakglassApp, words: str) -> None:
-    """Wait until the screen says that something was done."""
-    await until(pilot, lambda: words in said(console), f"{words!r}, not {said(console)!r}")
+@asynccontextmanager
+async def planned(*readings: Any, **options: Any) -> AsyncIterator[PlanPage]:
+    """The Plan screen with a plan of all that is offline."""
+    async with planning(*readings, **options) as page:
+        await page.make()
+        yield page

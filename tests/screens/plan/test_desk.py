@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,64 +14,57 @@ from breakglass.screens.messages import ElectionAsked
 from breakglass.screens.plan.files import editor_command
 from breakglass.services.errors import UsageError
 from tests.kit.incidents import diverged_incident
-from tests.screens.offline.offline_console import Asked
-from tests.screens.plan.plan_consoles import idle, made, plan_console, screen_of, told, view_of
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.screens.consoles import Asked
+from tests.screens.plan.plan_consoles import planned
+
+ROOT = Path(__file__).parents[3]
 
 
-def failing(_: object) -> Message:
-    raise ZeroDivisionError("nobody expected this")
+def test_the_screen_is_imported_without_the_plan() -> None:
+    probe = "import breakglass.screens.plan, sys; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr
 
 
-async def test_what_fails_without_being_expected_is_told_and_the_next_is_done() -> None:
-    console = plan_console(diverged_incident())
-    async with console.run_test(size=(80, 24)) as pilot:
-        await made(pilot, console)
-        before = view_of(console)
-        screen_of(console).desk.ask(failing)
-        await told(pilot, console, "This could not be done (ZeroDivisionError: nobody expected")
-        assert view_of(console) is before
-        await pilot.press("x")
-        await idle(pilot, console)
-        await told(pilot, console, "ledger-3: left out")
+async def test_what_fails_unexpectedly_is_shown_and_the_next_is_done() -> None:
+    def failing(_: object) -> Message:
+        raise ZeroDivisionError("odd")
+
+    async with planned(diverged_incident()) as page:
+        before = page.view
+        page.screen.desk.ask(failing)
+        await page.press(says="ZeroDivisionError: odd")
+        assert page.view is before
+        await page.press("x", says="ledger-3: left out")
 
 
 async def test_e_elects_the_plan_with_the_edits_that_were_asked_for_before() -> None:
     """The key comes while the edit before it is still being worked out."""
-    console = plan_console(diverged_incident())
-    async with console.run_test(size=(80, 24)) as pilot:
-        await made(pilot, console)
-        asked, opened = Asked(console, ElectionAsked), threading.Event()
-        screen_of(console).desk.change(lambda draft: (draft, str(opened.wait(10))))
-        await pilot.press("x", "e")
+    async with planned(diverged_incident()) as page:
+        asked, opened = Asked(page.console, ElectionAsked), threading.Event()
+        page.screen.desk.change(lambda draft: (draft, str(opened.wait(DEADLINE_SECONDS))))
+        await page.press("x", "e")
         assert asked.messages == [], "not with what is left out"
         opened.set()
-        await told(pilot, console, "Cannot be elected: it elects nobody.")
+        await page.press(says="elects nobody")
         assert asked.messages == []
 
 
 async def test_e_elects_nothing_where_an_edit_before_it_could_not_be_made() -> None:
-    console = plan_console(diverged_incident())
-    async with console.run_test(size=(80, 24)) as pilot:
-        await made(pilot, console)
-        asked, opened = Asked(console, ElectionAsked), threading.Event()
+    async with planned(diverged_incident()) as page:
+        asked, opened = Asked(page.console, ElectionAsked), threading.Event()
 
         def refused(_: object) -> Message:
-            opened.wait(10)
+            opened.wait(DEADLINE_SECONDS)
             raise UsageError("not this one")
 
-        screen_of(console).desk.ask(refused)
-        await pilot.press("e")
+        page.screen.desk.ask(refused)
+        await page.press("e")
         opened.set()
-        await told(pilot, console, "not this one")
-        await idle(pilot, console)
+        await page.press(says="not this one")
+        await page.idle()
         assert asked.messages == []
-
-
-def program(folder: Path, name: str) -> Path:
-    path = folder / name
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -85,14 +80,9 @@ def program(folder: Path, name: str) -> Path:
 def test_the_operators_editor_is_taken_and_vi_where_none_is_named(
     named: dict[str, str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path, "vi")
     monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError):
+        editor_command(named)
+    (tmp_path / "vi").write_text("#!/bin/sh\n")
+    (tmp_path / "vi").chmod(0o755)
     assert editor_command(named) == words
-
-
-def test_without_any_editor_it_is_said_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="No editor was found: set EDITOR"):
-        editor_command({})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from textual import on
@@ -12,7 +13,7 @@ from textual.events import Paste
 from textual.pilot import Pilot
 
 from breakglass.screens.widgets.consent import LONGEST, ConsentField
-from tests.screens.turns import text, until
+from tests.screens.turns import shows, text, until
 
 PHRASE = "orders-3 lose 50"
 
@@ -56,95 +57,70 @@ class Form(App[None]):
         self.refused += 1
 
 
-async def paste(pilot: Pilot[Any], pasted: str) -> None:
-    pilot.app.post_message(Paste(pasted))
-    await pilot.pause()
-
-
-async def test_every_printable_key_is_typed_whatever_it_means_elsewhere() -> None:
-    form = Form()
+@asynccontextmanager
+async def typing(*keys: str, wanted: str = PHRASE) -> AsyncIterator[tuple[Pilot[None], Form]]:
+    """A form after *keys*."""
+    form = Form(wanted)
     async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press("q", "1", "question_mark", "colon", "space", "left_square_bracket", "ä")
+        await pilot.press(*keys)
+        yield pilot, form
+
+
+async def test_every_printable_key_is_typed_and_others_take_it_back() -> None:
+    keys = ("q", "1", "question_mark", "colon", "space", "left_square_bracket", "ä")
+    async with typing(*keys) as (pilot, form):
         assert form.field.typed == "q1?: [ä"
-        assert form.noted == []
-
-
-async def test_enter_gives_what_was_typed_and_says_if_it_is_the_phrase() -> None:
-    form = Form()
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press(*PHRASE, "enter")
-        await pilot.press("x", "enter")
-        await until(pilot, lambda: len(form.given) == 2, "both")
-    assert [(given.typed, given.exact) for given in form.given] == [
-        (PHRASE, True),
-        (f"{PHRASE}x", False),
-    ]
-
-
-async def test_pasting_is_refused_and_takes_nothing() -> None:
-    form = Form()
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press("o")
-        await paste(pilot, PHRASE[1:])
-        await until(pilot, lambda: form.refused == 1, "the refusal")
-        assert form.field.typed == "o"
-        await pilot.press("ctrl+v")
-        assert form.field.typed == "o"
-
-
-async def test_escape_empties_it_first_and_means_something_else_only_then() -> None:
-    form = Form()
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press(*"orders", "escape")
+        await pilot.press("backspace")
+        assert form.field.typed == "q1?: ["
+        await pilot.press("ctrl+u", *"orders", "escape")
         assert (form.field.typed, form.noted) == ("", [])
         await pilot.press("escape")
         await until(pilot, lambda: form.noted == ["escape"], "the page's own")
 
 
+async def test_enter_gives_what_was_typed_and_says_if_it_is_the_phrase() -> None:
+    async with typing(*PHRASE, "enter", "x", "enter") as (pilot, form):
+        await until(pilot, lambda: len(form.given) == 2, "both")
+    given = [(given.typed, given.exact) for given in form.given]
+    assert given == [(PHRASE, True), (f"{PHRASE}x", False)]
+
+
+async def test_pasting_is_refused_and_takes_nothing() -> None:
+    async with typing("o") as (pilot, form):
+        form.post_message(Paste(PHRASE[1:]))
+        await until(pilot, lambda: form.refused == 1, "the refusal")
+        await pilot.press("ctrl+v")
+        assert form.field.typed == "o"
+
+
 @pytest.mark.parametrize("letter", "ABCD")
 async def test_an_arrow_that_a_slow_link_split_gives_no_consent(letter: str) -> None:
-    form = Form()
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press(*PHRASE)
-        await pilot.press("escape", "left_square_bracket", letter, "enter")
+    async with typing(*PHRASE, "escape", "left_square_bracket", letter, "enter") as (pilot, form):
         await until(pilot, lambda: form.given, "what was given")
     (given,) = form.given
     assert (given.typed, given.exact) == (f"[{letter}", False)
 
 
-async def test_backspace_takes_one_character_and_ctrl_u_all() -> None:
-    form = Form()
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press(*"abc", "backspace")
-        assert form.field.typed == "ab"
-        await pilot.press("ctrl+u")
-        assert form.field.typed == ""
-
-
 async def test_what_is_not_the_phrase_is_said_in_words_while_it_is_typed() -> None:
-    form = Form()
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press(*"orders-3 lose 5")
+    async with typing(*"orders-3 lose 5") as (pilot, form):
         assert "not the phrase" not in text(form)
         await pilot.press("1")
         assert form.field.wrong_from == len("orders-3 lose 5")
-        await until(pilot, lambda: "not the phrase" in text(form), "the words")
+        await shows(pilot, "not the phrase")
 
 
 async def test_a_phrase_that_cannot_be_typed_is_typed_as_it_is_shown() -> None:
-    form = Form("orders\x1b[2J-0 lose 0")
-    async with form.run_test(size=(60, 10)) as pilot:
-        await pilot.press(*"orders\\x1b[2J-0 lose 0", "enter")
+    keys = "orders\\x1b[2J-0 lose 0"
+    async with typing(*keys, "enter", wanted="orders\x1b[2J-0 lose 0") as (pilot, form):
         await until(pilot, lambda: form.given, "what was given")
     assert form.given[0].exact
 
 
 async def test_a_long_phrase_is_seen_whole_and_too_many_keys_are_dropped() -> None:
     phrase = f"{'t' * 249}-0 lose 0"
-    form = Form(phrase)
-    async with form.run_test(size=(60, 10)) as pilot:
+    async with typing(wanted=phrase) as (pilot, form):
         form.field.typed = phrase
-        await until(pilot, lambda: "lose 0" in text(form), "its end")
+        await shows(pilot, "lose 0")
         form.field.typed = "x" * LONGEST
         await pilot.press("y")
         assert len(form.field.typed) == LONGEST

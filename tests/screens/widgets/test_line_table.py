@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.themes.palettes import DARK
 from breakglass.themes.roles import Role, theme_role_style
-from tests.screens.turns import lines, text
+from tests.kit.work import calls_of
+from tests.screens.turns import is_inert, lines, text
 
 HUNDRED_THOUSAND = 100_000
-
+LEO = LineColumn[int]("LEO", lambda row: Cell(f"{row * 10:,}"), right=True)
 COLUMNS = (
     LineColumn[int]("Partition", lambda row: Cell(f"orders-{row}"), shrinks=True),
-    LineColumn[int]("LEO", lambda row: Cell(f"{row * 10:,}"), right=True),
+    LEO,
     LineColumn[int]("Newest", lambda row: Cell("10:45:12"), least_width=60),
 )
 
@@ -45,74 +47,64 @@ class Tables(App[None]):
         self.told.append(("chosen", message.row))
 
 
-@pytest.fixture
-def ten_rows() -> Tables:
-    return Tables(range(10))
+@asynccontextmanager
+async def shown(
+    rows: Iterable[int] = range(10),
+    *columns: LineColumn[int],
+    size: tuple[int, int] = (80, 8),
+) -> AsyncIterator[tuple[Pilot[None], Tables]]:
+    """A table of ten rows, unless *rows* says otherwise."""
+    app = Tables(rows, columns or COLUMNS)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield pilot, app
 
 
-async def test_the_cursor_moves_by_arrows_pages_and_to_both_ends(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
-        for key, row in (("down", 1), ("j", 2), ("k", 1), ("end", 9), ("home", 0), ("pagedown", 6)):
+async def test_the_cursor_moves_by_keys_stays_within_the_rows_and_enter_opens() -> None:
+    async with shown() as (pilot, app):
+        assert lines(app)[1].startswith(">orders-0"), "no column is wasted on marks"
+        for key, row in (
+            ("down", 1), ("j", 2), ("k", 1), ("end", 9), ("down", 9), ("pagedown", 9),
+            ("home", 0), ("up", 0), ("pagedown", 6),
+        ):  # fmt: skip
             await pilot.press(key)
-            assert ten_rows.table.current == row
-        assert ("moved", 6) in ten_rows.told
-
-
-async def test_the_cursor_stays_within_the_rows(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
-        await pilot.press("up", "end", "down", "pagedown")
-        assert ten_rows.table.current == 9
-
-
-async def test_enter_opens_the_row_under_the_cursor(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
-        await pilot.press("down", "enter")
+            assert app.table.current == row
+        assert ("moved", 6) in app.told
+        await pilot.press("enter")
         await pilot.pause()
-        assert ten_rows.told[-1] == ("chosen", 1)
+        assert app.told[-1] == ("chosen", 6)
 
 
-async def test_the_cursor_follows_its_row_when_rows_come_before_it(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
+async def test_the_cursor_follows_its_row_and_keeps_its_place_when_that_is_gone() -> None:
+    async with shown() as (pilot, app):
         await pilot.press("down", "down", "down")
-        ten_rows.table.set_rows([50, 51, 52, *reversed(range(10))])
-        await pilot.pause()
-        assert ten_rows.table.current == 3
+        for rows, current in (
+            ([50, 51, 52, *reversed(range(10))], 3),
+            (range(10), 3),
+            ([0, 1, 2, 4, 5], 4),
+        ):
+            app.table.set_rows(rows)
+            await pilot.pause()
+            assert app.table.current == current
+        assert app.told[-1] == ("moved", 4)
 
 
-async def test_the_cursor_keeps_its_place_when_its_row_is_gone(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
-        await pilot.press("down", "down", "down")
-        ten_rows.table.set_rows([0, 1, 2, 4, 5])
-        await pilot.pause()
-        assert ten_rows.table.current == 4
-        assert ten_rows.told[-1] == ("moved", 4)
-
-
-async def test_the_row_under_the_cursor_is_in_sight_after_every_key() -> None:
-    app = Tables(range(200))
-    async with app.run_test(size=(80, 10)) as pilot:
-        for key in ("end", "home", "pagedown", "pagedown", "up", "pageup", "down"):
-            await pilot.press(key)
+async def test_the_row_under_the_cursor_is_in_sight_after_every_key_and_size() -> None:
+    async with shown(range(200), size=(80, 30)) as (pilot, app):
+        for key in ("end", "home", "pagedown", "pagedown", "up", "pageup", "down", ""):
+            if key:
+                await pilot.press(key)
+            else:
+                await pilot.resize_terminal(80, 6)
             await pilot.pause()
             assert any(line.startswith(f">orders-{app.table.current} ") for line in lines(app))
 
 
-async def test_the_row_under_the_cursor_is_in_sight_in_a_smaller_terminal() -> None:
-    app = Tables(range(200))
-    async with app.run_test(size=(80, 30)) as pilot:
-        await pilot.press("pagedown")
-        await pilot.resize_terminal(80, 6)
-        await pilot.pause()
-        assert any(line.startswith(f">orders-{app.table.current} ") for line in lines(app))
-
-
 async def test_the_cursor_and_a_mark_are_both_seen_on_one_row() -> None:
-    app = Tables(range(5))
-    async with app.run_test(size=(80, 10)) as pilot:
+    async with shown(range(5)) as (pilot, app):
         app.table.set_marked({0, 3})
         await pilot.pause()
-        signs = [line[:2] for line in lines(app)[1:6]]
-        assert signs == [">*", "  ", "  ", " *", "  "]
+        assert [line[:2] for line in lines(app)[1:6]] == [">*", "  ", "  ", " *", "  "]
 
 
 async def test_dark_text_keeps_its_own_background_under_the_cursor() -> None:
@@ -131,46 +123,28 @@ async def test_dark_text_keeps_its_own_background_under_the_cursor() -> None:
     assert sign.style.bgcolor == cursor.bgcolor
 
 
-async def test_numbers_stand_to_the_right_of_their_column(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
+async def test_numbers_stand_to_the_right_and_a_column_gives_way_in_a_narrow_terminal() -> None:
+    async with shown() as (pilot, app):
+        assert len({line.index("10:45:12") for line in lines(app)[1:4]}) == 1
+        assert "LEO  Newest" in lines(app)[0]
+        await pilot.resize_terminal(50, 8)
         await pilot.pause()
-        ends = {line.index("10:45:12") for line in lines(ten_rows)[1:4]}
-        assert len(ends) == 1
-        assert "LEO  Newest" in lines(ten_rows)[0]
-
-
-async def test_a_column_gives_way_in_a_narrow_terminal(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(50, 8)) as pilot:
-        await pilot.pause()
-        assert "Newest" not in text(ten_rows)
-        assert "orders-1 " in text(ten_rows)
+        assert "Newest" not in text(app)
+        assert "orders-1 " in text(app)
 
 
 async def test_a_column_grows_with_cells_that_say_more_of_the_same_rows() -> None:
     said = {1: "next"}
-    columns = (
-        LineColumn[int]("State", lambda row: Cell(said[row])),
-        LineColumn[int]("LEO", lambda row: Cell("10")),
-    )
-    tables = Tables([1], columns)
-    async with tables.run_test(size=(40, 4)) as pilot:
+    state = LineColumn[int]("State", lambda row: Cell(said[row]))
+    async with shown([1], state, LEO, size=(40, 4)) as (pilot, app):
         said[1] = "waits for its turn"
-        tables.table.set_rows(tables.first)
+        app.table.set_rows(app.first)
         await pilot.pause()
-        assert "waits for its turn" in text(tables)
-
-
-async def test_what_does_not_fit_is_cut_with_a_sign() -> None:
-    long_name = LineColumn[int]("Partition", lambda row: Cell("o" * 38), shrinks=True)
-    app = Tables([1], (long_name, *COLUMNS[1:2]))
-    async with app.run_test(size=(30, 5)) as pilot:
-        await pilot.pause()
-        assert "o…" in lines(app)[1]
-        assert lines(app)[1].endswith("10")
+        assert "waits for its turn" in text(app)
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "cut"),
     [
         ("payments.transactions.settled-117", "payments.transact…-117"),
         ("payments.transactions-* (9,999)", "payments.tr…-* (9,999)"),
@@ -178,60 +152,33 @@ async def test_what_does_not_fit_is_cut_with_a_sign() -> None:
         ("a-name.without.a.partition.number", "a-name.without.a.part…"),
     ],
 )
-async def test_the_number_of_a_partition_stays_where_its_topic_is_cut(
-    name: str, shown: str
-) -> None:
+async def test_the_number_of_a_partition_stays_where_its_topic_is_cut(name: str, cut: str) -> None:
     column = LineColumn[int]("Partition", lambda row: Cell(name), shrinks=True, tail="-")
-    app = Tables([1], (column, *COLUMNS[1:2]))
-    async with app.run_test(size=(30, 5)) as pilot:
-        await pilot.pause()
-        assert shown in lines(app)[1]
+    async with shown([1], column, LEO, size=(30, 5)) as (_, app):
+        assert cut in lines(app)[1]
+        assert lines(app)[1].endswith("10")
 
 
 @pytest.mark.parametrize("hostile", ["[red]x[/]", "\x1b[31mred", "a‮b", "tab\there", "日本-語"])
 async def test_a_hostile_cell_is_shown_as_it_is(hostile: str) -> None:
-    app = Tables([1], (LineColumn[int]("Name", lambda row: Cell(hostile)), *COLUMNS[1:2]))
-    async with app.run_test(size=(80, 5)) as pilot:
-        await pilot.pause()
-        shown = lines(app)[1]
-        assert "\x1b" not in shown
-        assert "‮" not in shown
-        assert shown.endswith("10")
-        if hostile.isprintable():
-            assert hostile in shown
-
-
-async def test_an_empty_table_says_why(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
-        ten_rows.table.set_rows([])
-        await pilot.pause()
-        assert "Nothing is offline." in text(ten_rows)
-        await pilot.press("enter", "down")
-        assert ten_rows.table.current is None
-
-
-async def test_a_hundred_thousand_rows_are_taken_and_walked_without_a_pause() -> None:
-    app = Tables(range(HUNDRED_THOUSAND))
-    async with app.run_test(size=(80, 24)) as pilot:
-        began = time.process_time()
-        app.table.set_rows(range(HUNDRED_THOUSAND))
-        app.table.render_line(1)
-        assert time.process_time() - began < 0.05
-        await pilot.press("end")
-        assert app.table.current == HUNDRED_THOUSAND - 1
+    async with shown([1], LineColumn[int]("Name", lambda row: Cell(hostile)), LEO) as (_, app):
+        assert is_inert(app)
+        assert lines(app)[1].endswith("10")
+        assert hostile in lines(app)[1] or not hostile.isprintable()
 
 
 async def test_why_a_table_is_empty_is_folded_and_not_cut() -> None:
-    app = Tables([])
-    async with app.run_test(size=(14, 6)) as pilot:
-        await pilot.pause()
+    async with shown([], size=(14, 6)) as (pilot, app):
         assert lines(app)[1:3] == [" Nothing is", " offline."]
+        await pilot.press("enter", "down")
+        assert app.table.current is None
 
 
-async def test_a_table_that_marks_nothing_wastes_no_column_on_marks(ten_rows: Tables) -> None:
-    async with ten_rows.run_test(size=(80, 8)) as pilot:
-        await pilot.pause()
-        assert lines(ten_rows)[1].startswith(">orders-0")
+async def test_of_a_hundred_thousand_rows_only_those_in_sight_are_drawn() -> None:
+    async with shown(range(HUNDRED_THOUSAND)) as (pilot, app):
+        assert calls_of(lambda: app.table.render_line(1)) < 1_000
+        await pilot.press("end")
+        assert app.table.current == HUNDRED_THOUSAND - 1
 
 
 @pytest.mark.parametrize(("width", "seen"), [(60, "Partition LEO Newest"), (32, "Partition LEO")])
@@ -240,8 +187,7 @@ async def test_a_column_that_yields_is_left_out_before_another_is_cut(
 ) -> None:
     yields = LineColumn[int]("Newest", lambda row: Cell("10:45:12"), yields=1)
     name = LineColumn[int]("Partition", lambda row: Cell(f"orders-{row}-of-many"), shrinks=True)
-    app = Tables(range(10), (name, yields, LineColumn[int]("LEO", lambda row: Cell("1" * 12))))
-    async with app.run_test(size=(width, 8)) as pilot:
-        await pilot.pause()
+    end = LineColumn[int]("LEO", lambda row: Cell("1" * 12))
+    async with shown(range(10), name, yields, end, size=(width, 8)) as (_, app):
         assert sorted(lines(app)[0].split()) == sorted(seen.split())
         assert "1" * 12 in lines(app)[1]
