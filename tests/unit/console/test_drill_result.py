@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from breakglass.console.drill_result import replay_lines
 from tests.kit.program import Ended
+from tests.unit.bookkeeping.test_score import SCENE
 from tests.unit.console.conftest import Golden
-from tests.unit.lab.incidents.test_replay import SAID, SCENE, commands
+from tests.unit.lab.incidents.test_replay import SAID, commands
 
 
 def test_the_replay_is_printed_as_steps_that_can_be_typed(golden: Golden) -> None:

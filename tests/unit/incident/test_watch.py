@@ -133,6 +133,7 @@ class TestWhatIsTold:
                 for told in watched.read(before):
                     clock.advance(watch.READING_SECONDS)
                     before = told
+                assert before is not None
                 judged.append(before.judged)
         assert judged == [1, 2, 3, 4, 4]
 

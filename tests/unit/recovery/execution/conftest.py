@@ -108,8 +108,11 @@ class Bench:
             stop=self.stop,
             pause=self.pauses.append,
         )
-        recovery.observer = Observer(self.read, lambda _: self.between_looks(), self._passed)
+        recovery.observer = Observer(self.read, self._between, self._passed)
         return recovery
+
+    def _between(self, _: float) -> None:
+        self.between_looks()
 
     def _passed(self, deadline: Deadline) -> bool:
         self._looks[deadline] += 1
