@@ -26,9 +26,9 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Denied, Silent, TopicPartition, Unknown
 from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.clock import Clock
+from tests.kit.deadlines import HOUR, MOMENT, endless
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
-from tests.kit.patience import HOURS, MOMENT, endless
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.health.clusters import QUORUM, SECOND, minimum, snapshot, state
 
@@ -69,7 +69,7 @@ def monitor(clock: Clock) -> Monitor:
 
 
 def read(client: ReadClient) -> ClusterSnapshot:
-    return client.snapshot(Deadline.after(HOURS))
+    return client.snapshot(Deadline.after(HOUR))
 
 
 def broker(health: Health, number: int) -> BrokerHealth:
@@ -124,7 +124,7 @@ def test_brokers_tell_their_directories_and_topics_their_minimum(
         DescribeLogDirsRequest, lambda _: log_dirs(("/b", STORAGE_ERROR), ("/a", 0))
     )
     monitor.seen(read(client))
-    health = monitor.ask(client, HOURS)
+    health = monitor.ask(client, HOUR)
     assert (counts(health).under_min_isr, counts(health).unjudged) == (1, 0)
     two = broker(health, 2)
     assert two.voice.log_dirs.value == (
@@ -141,9 +141,9 @@ def test_a_silent_broker_says_why_and_keeps_its_directories_with_their_age(
     cluster: FakeCluster, client: ReadClient, monitor: Monitor
 ) -> None:
     monitor.seen(read(client))
-    monitor.ask(client, HOURS)
+    monitor.ask(client, HOUR)
     cluster.brokers[3].serve(DescribeLogDirsRequest, hang_up)
-    three = broker(monitor.ask(client, HOURS), 3)
+    three = broker(monitor.ask(client, HOUR), 3)
     assert three.voice.silent
     assert not three.sound
     assert three.offline_dirs == 0
@@ -156,7 +156,7 @@ def test_a_broker_that_may_not_tell_has_answered(
 ) -> None:
     cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
     monitor.seen(read(client))
-    one = broker(monitor.ask(client, HOURS), 1)
+    one = broker(monitor.ask(client, HOUR), 1)
     assert not one.voice.silent
     assert isinstance(one.voice.log_dirs.value, Denied)
     assert one.voice.log_dirs.value.needs == "DESCRIBE on CLUSTER"
@@ -166,7 +166,7 @@ def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
     cluster: FakeCluster, client: ReadClient, monitor: Monitor
 ) -> None:
     monitor.seen(read(client))
-    monitor.ask(client, HOURS)
+    monitor.ask(client, HOUR)
     cluster.brokers[3].serve(DescribeLogDirsRequest, lambda _: None)
     health = monitor.ask(client, seconds=MOMENT)
     assert broker(health, 3).voice.silent
@@ -195,8 +195,8 @@ def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
     for fake in cluster.brokers.values():
         fake.serve(DescribeConfigsRequest, denied)
     monitor.seen(read(client))
-    health = monitor.ask(client, HOURS)
-    monitor.ask(client, HOURS)
+    health = monitor.ask(client, HOUR)
+    monitor.ask(client, HOUR)
     assert counts(health).why_unjudged == "not allowed: needs DESCRIBE_CONFIGS on topic orders"
     assert asked == 1
 
@@ -220,7 +220,7 @@ def test_what_brokers_tell_meanwhile_does_not_make_the_counts_younger(
     monitor.seen(read(client))
     clock.advance(LATER - SECOND)
     monitor.missed("no broker answers")
-    health = monitor.ask(client, HOURS)
+    health = monitor.ask(client, HOUR)
     assert (health.counts.read_at_ms, health.counts.failed is None) == (SECOND, False)
     assert broker(health, 1).voice.log_dirs.read_at_ms == LATER
 
@@ -242,8 +242,8 @@ def test_settings_that_were_read_for_the_evidence_are_not_read_again(
 ) -> None:
     health = monitor.seen(snapshot(state(isr=(1,)), settings={"orders": minimum(2)}))
     assert counts(health).under_min_isr == 1
-    client.describe(Deadline.after(HOURS))
-    monitor.ask(client, HOURS)
+    client.describe(Deadline.after(HOUR))
+    monitor.ask(client, HOUR)
     assert cluster.brokers[1].requests(DescribeConfigsRequest) == []
 
 
@@ -259,11 +259,11 @@ def test_nobody_is_asked_twice_at_a_time(
 
     cluster.brokers[1].serve(DescribeLogDirsRequest, wait)
     monitor.seen(read(client))
-    first = threading.Thread(target=monitor.ask, args=(client, HOURS))
+    first = threading.Thread(target=monitor.ask, args=(client, HOUR))
     first.start()
     try:
         assert asked.wait(DEADLINE_SECONDS)
-        assert broker(monitor.ask(client, HOURS), 1).voice.asked_at_ms == 0
+        assert broker(monitor.ask(client, HOUR), 1).voice.asked_at_ms == 0
     finally:
         answer.set()
         first.join(DEADLINE_SECONDS)
@@ -288,8 +288,8 @@ def test_backups_that_are_in_use_tell_of_themselves_and_keep_what_they_told(
     backups = Backups()
     monitor = Monitor([backups], now_ms=lambda: SECOND)
     monitor.seen(read(client))
-    assert monitor.ask(client, HOURS).backups["topics"].value == BackupGlance("complete", 4_000)
+    assert monitor.ask(client, HOUR).backups["topics"].value == BackupGlance("complete", 4_000)
     backups.error = "the folder is gone: mount it"
-    figure = monitor.ask(client, HOURS).backups["topics"]
+    figure = monitor.ask(client, HOUR).backups["topics"]
     assert figure.value == BackupGlance("complete", 4_000)
     assert figure.failed == Unknown("the folder is gone: mount it")

@@ -16,8 +16,8 @@ from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import Forfeited, TopicPartition
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.session import Effort, ReadAccess
+from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
-from tests.kit.patience import endless
 
 CARTS = TopicPartition("carts", 0)
 

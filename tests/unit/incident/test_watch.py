@@ -28,9 +28,9 @@ from breakglass.services.recovery.evidence.contents import OFF
 from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.clock import Clock
+from tests.kit.deadlines import MOMENT, endless
 from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster, partitions_of
-from tests.kit.patience import MOMENT, endless
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.unit.recovery.evidence.conftest import AfterAnswers
 

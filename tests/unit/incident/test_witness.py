@@ -17,8 +17,8 @@ from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
+from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
-from tests.kit.patience import endless
 
 ORDERS = TopicPartition("orders", 0)
 

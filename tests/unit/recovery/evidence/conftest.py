@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from breakglass.services.kafka.wire.deadline import Deadline
-from tests.kit.patience import HOURS, endless
+from tests.kit.deadlines import HOUR, endless
 from tests.kit.waiting import DEADLINE_SECONDS
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def endless_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def soon() -> Deadline:
     """A deadline that no test reaches."""
-    return Deadline.after(HOURS)
+    return Deadline.after(HOUR)
 
 
 class AfterAnswers:

@@ -31,8 +31,8 @@ from breakglass.services.model import (
 from breakglass.services.recovery.evidence.contents import OFF, ContentsReading, carried
 from breakglass.services.recovery.triage import Triage, recommended, triage
 from breakglass.services.session import Effort
+from tests.kit.deadlines import HOUR, MOMENT
 from tests.kit.fake_cluster import FakeCluster
-from tests.kit.patience import HOURS, MOMENT
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline
 
@@ -62,7 +62,7 @@ def client(cluster: FakeCluster) -> Iterator[ReadClient]:
 
 
 def judged(client: ReadClient, contents: Effort = Effort.FULL) -> Triage:
-    *_, found = triage(client, HOURS, gone=[1], contents=contents)
+    *_, found = triage(client, HOUR, gone=[1], contents=contents)
     return found
 
 
@@ -253,7 +253,7 @@ def test_a_throttled_user_reads_no_contents_and_is_told_so(
 def test_time_and_bytes_are_shared_by_all_brokers(cluster: FakeCluster, client: ReadClient) -> None:
     found = judged(client, Effort.OFF)
     unread = [_unread(partition) for partition in found.evidence.partitions]
-    for limits in (ReadingLimits(0.0, 2**30, 2**30), ReadingLimits(HOURS, 0, 2**30)):
+    for limits in (ReadingLimits(0.0, 2**30, 2**30), ReadingLimits(HOUR, 0, 2**30)):
         before = len(fetched(cluster, 2))
         evidence = ContentsReading(client, Effort.BUDGET, allowance=Allowance(limits)).read(unread)
         assert all(isinstance(_contents(one, 2), Unknown) for one in evidence)
@@ -273,7 +273,7 @@ def test_while_others_are_awaited_nothing_is_elected_before_its_contents_are_rea
     cluster.story.offline(LEDGER, (1, 2))
     cluster.brokers[3].serve(ListOffsetsRequest, late)
     monkeypatch.setattr(patience, "SETTLE", MOMENT)
-    told = triage(client, HOURS, gone=[1], contents=Effort.FULL)
+    told = triage(client, HOUR, gone=[1], contents=Effort.FULL)
     first = next(one for one in told if one.evidence.silent.keys() == {1, 3})
     assert first.contents_due == {LEDGER}
     assert [target.partition for target in recommended(first).targets] == []

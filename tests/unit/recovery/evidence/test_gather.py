@@ -19,9 +19,9 @@ from breakglass.services.model import EpochHistory, ReplicaLog, Role, TopicParti
 from breakglass.services.recovery.evidence.gather import Evidence, gather
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 from tests.kit.clock import Clock
+from tests.kit.deadlines import HOUR, DeadlineByHand
 from tests.kit.fake_broker import Body, HangUp
 from tests.kit.fake_cluster import FakeCluster
-from tests.kit.patience import HOURS, DeadlineByHand
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.unit.recovery.evidence.conftest import AfterAnswers, soon
 
@@ -131,7 +131,7 @@ class TestSilence:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[2].hung = True
-        deadline = DeadlineByHand.after(HOURS)
+        deadline = DeadlineByHand.after(HOUR)
         assert isinstance(deadline, DeadlineByHand)
         evidence = gathering(client, deadline, wait=AfterAnswers(2))
         first = next(evidence)
@@ -185,7 +185,7 @@ class TestSilence:
             raise HangUp
 
         cluster.brokers[3].serve(ListOffsetsRequest, hang_up)
-        deadline = DeadlineByHand.after(HOURS)
+        deadline = DeadlineByHand.after(HOUR)
         assert isinstance(deadline, DeadlineByHand)
         evidence = gathering(client, deadline, wait=AfterAnswers(2))
         assert next(evidence).awaited == {3}
@@ -243,7 +243,7 @@ class TestSilence:
         evidence = gathering(client, wait=one_more, clock=clock, groups=groups)
         assert next(evidence).silent.keys() == {1, 2, 3}
         settled = True
-        clock.advance(HOURS)
+        clock.advance(HOUR)
         (last,) = evidence
         assert last.silent == {}
 

@@ -27,10 +27,10 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
+from tests.kit.deadlines import HOUR, MOMENT, endless
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_controller import FakeController
 from tests.kit.fake_metadata import CLUSTER_ID
-from tests.kit.patience import HOURS, MOMENT, endless
 from tests.unit.recovery.execution.targets import target
 
 LAST_LEADER = 3
@@ -39,7 +39,7 @@ RECORDS = {1: 100, 2: 70}
 """By broker, what its replicas hold: b1 is the one to elect."""
 LOOKS = 5
 """After so many, a wait for leaders is over."""
-UNHURRIED = ExecutionLimits(read=HOURS, election=HOURS, confirmation=HOURS)
+UNHURRIED = ExecutionLimits(read=HOUR, election=HOUR, confirmation=HOUR)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Bench:
     def revive(self, broker: int) -> None:
         """*broker* answers again, and is waited for however long that takes."""
         self.cluster.brokers[broker].hung = False
-        self.allow(LEADER=HOURS)
+        self.allow(LEADER=HOUR)
 
     def recovery(self, rescue: Rescue | None = None) -> Recovery:
         recovery = Recovery(
@@ -162,7 +162,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         cluster.story.fenced = {LAST_LEADER}
         read = stack.enter_context(closing(cluster.client(2, 1)))
         armed = stack.enter_context(closing(cluster.sender(api_keys.READ | api_keys.ELECT, 1, 2)))
-        ReadClient(armed).describe(Deadline.after(HOURS))
+        ReadClient(armed).describe(Deadline.after(HOUR))
         journal = stack.enter_context(Journal.open(CLUSTER_ID, tmp_path / "state"))
         client = ElectionClient(armed)
         yield Bench(cluster, controller, read, client, journal, stack, monkeypatch)

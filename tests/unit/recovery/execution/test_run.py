@@ -34,9 +34,9 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
+from tests.kit.deadlines import HOUR, MOMENT
 from tests.kit.fake_broker import Body
 from tests.kit.fake_controller import FakeController, after, failing, unanswered, unheard
-from tests.kit.patience import HOURS, MOMENT
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.recovery.execution.conftest import Bench
 
@@ -359,7 +359,7 @@ class TestConfirmation:
             bench.hang(2, "LOOK")
             bench.allow(KNOWN_BROKER=MOMENT, CONTROLLER=MOMENT)
 
-        bench.between_looks = lambda: bench.allow(LOOK=HOURS)
+        bench.between_looks = lambda: bench.allow(LOOK=HOUR)
         bench.controller.next(ELECT, after(fall_silent))
         assert bench.one(bench.offline()).result is RecoveryResult.ELECTED
 
@@ -429,7 +429,7 @@ class TestLookingAgain:
 
     def test_r20_while_the_controllers_are_silent_nothing_is_sent(self, bench: Bench) -> None:
         bench.read.snapshot(
-            Deadline.after(HOURS)
+            Deadline.after(HOUR)
         )  # Its connection is there before they fall silent.
         bench.allow(CONTROLLER=MOMENT, ROLL_CALL=MOMENT)
         for broker in bench.cluster.brokers.values():
