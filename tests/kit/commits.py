@@ -10,7 +10,6 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
-SECONDS = 60.0
 PASSING = {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"}
 """What a commit ends with while `__consumer_offsets` is being made or moves."""
 
@@ -32,4 +31,4 @@ def commit_offsets(consumer: Consumer, positions: Sequence[TopicPartition]) -> N
             return False
         return True
 
-    wait_until(committed, "a coordinator to take offsets", SECONDS, instead=lambda: last)
+    wait_until(committed, "a coordinator to take offsets", instead=lambda: last)

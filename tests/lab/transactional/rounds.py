@@ -22,21 +22,19 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.waiting import wait_until
+from tests.lab.checkpoint.taking import Taking
 from tests.lab.transactional.kit import (
     CYCLE,
-    LOOK_SECONDS,
     SECONDS,
     Victim,
-    checkpoints_on,
     delete,
     found_in,
     lowered,
-    restored,
     stored,
+    taking_on,
     wait_for_the_end,
 )
 from tests.lab.transactional.workloads import WORKLOADS, Faults, Killable, Workload
-from tests.pipeline.checkpoint_restores import Checkpoints
 
 TRIES = 5
 
@@ -99,11 +97,11 @@ class Playing:
     name: str
     seed: int
     work: Workload
-    checkpoints: Checkpoints
+    taking: Taking
 
     def play(self) -> Round:
         """Run the application, take, restore, and have it continue."""
-        work, client, store = self.work, self.checkpoints.client, self.checkpoints.store
+        work, client, store = self.work, self.taking.client, self.taking.store
         steps, chance = _Steps(), random.Random(self.seed)
         victim, refused = CYCLE[self.seed % len(CYCLE)], list[str]()
         ids: tuple[int, int] | None = None
@@ -122,7 +120,7 @@ class Playing:
         wrong, raw = (work.faults_in(*stored(store, id, work.group)) for id in ids)
         steps.done("judged")
         delete(client, work.cluster, *work.topics)
-        restored(self.checkpoints, ids[0])
+        self.taking.restored(ids[0], {})
         steps.done("restored")
         continued = self._continued()
         steps.done("continued")
@@ -140,10 +138,10 @@ class Playing:
 
     def _taken(self, victim: Victim, instance: Killable, chance: random.Random) -> tuple[int, int]:
         """A transactional checkpoint and a vector, of the same moment."""
-        work, checkpoints = self.work, self.checkpoints
+        work, taking = self.work, self.taking
         groups = {work.group: GroupPolicy.EXACTLY_ONCE}
         wanted = [
-            WantedCheckpoint(level, work.topics, groups, checkpoints.control)
+            WantedCheckpoint(level, work.topics, groups, taking.control)
             for level in (Level.TRANSACTIONAL, Level.VECTOR)
         ]
         broker = chance.choice(work.cluster.brokers)
@@ -151,7 +149,7 @@ class Playing:
         with self._held(), ExitStack() as later:
             if victim in (Victim.INSTANCE, Victim.BOTH) and first:
                 _again(instance, later)
-            own, raw = (checkpoints.started(one) for one in wanted)
+            own, raw = (taking.started(one) for one in wanted)
             if victim in (Victim.INSTANCE, Victim.BOTH) and not first:
                 _again(instance, later)
             if victim in (Victim.BROKER, Victim.BOTH):
@@ -159,18 +157,18 @@ class Playing:
                 later.callback(work.cluster.wait_ready)
                 later.callback(broker.start)
             for id in (own, raw):
-                found = checkpoints.finished(id)
+                found = taking.finisher().finish(id)
                 assert found.status is Status.COMPLETED, found
             return own, raw
 
     @contextmanager
     def _held(self) -> Iterator[None]:
         """No record is compacted away in the meantime, as with --hold-retention."""
-        checkpoints = self.checkpoints
-        cluster_id = checkpoints.client.describe(Deadline.after(SECONDS)).cluster_id
-        with checkpoints.power.markers(cluster_id, holding=True) as markers:
+        taking = self.taking
+        cluster_id = taking.client.describe(Deadline.after(SECONDS)).cluster_id
+        with taking.power.markers(cluster_id, holding=True) as markers:
             request = f"request-{self.name}-{self.seed}"
-            holder = RetentionHolder(checkpoints.client, markers, checkpoints.control, request)
+            holder = RetentionHolder(taking.client, markers, taking.control, request)
             holder.hold(self.work.topics)
             try:
                 yield
@@ -178,25 +176,21 @@ class Playing:
                 holder.release()
 
     def _wait_for_progress(self) -> None:
-        work, client = self.work, self.checkpoints.client
+        work, client = self.work, self.taking.client
         before = work.processed(client)
         work.ask()
         wait_until(
             lambda: work.processed(client) >= before + work.at_least,
             f"{work.at_least} records of {work.group} to be processed",
-            SECONDS,
-            every=LOOK_SECONDS,
         )
 
     def _continued(self) -> Faults:
         """What is wrong after the application has continued, until nothing was left."""
-        work, client = self.work, self.checkpoints.client
+        work, client = self.work, self.taking.client
         with work.running(1):
             wait_until(
                 lambda: work.idle(client),
                 "the application to come to the end",
-                SECONDS,
-                every=LOOK_SECONDS,
             )
         wait_for_the_end(client, work.group, work.topics)
         return work.faults()
@@ -210,6 +204,6 @@ def _again(instance: Killable, later: ExitStack) -> None:
 def rounds(cluster: Cluster, name: str, seeds: Iterable[int], folder: Path) -> Iterator[Round]:
     """A round for each of *seeds*, of an application of its own; *name* is of a workload."""
     opened = WORKLOADS[name](cluster, folder / name)
-    with checkpoints_on(cluster, folder / f"{name}-checkpoints") as checkpoints:
+    with taking_on(cluster, folder / f"{name}-checkpoints") as taking:
         for seed in seeds:
-            yield Playing(name, seed, opened(str(seed)), checkpoints).play()
+            yield Playing(name, seed, opened(str(seed)), taking).play()

@@ -1,7 +1,4 @@
-"""Plans of statements without a query, as ksqlDB's servers make them.
-
-`python -m tests.lab.metastore.plans_of_ksqldb CHECKOUT` compares thousands with ksqlDB's own.
-"""
+"""Plans of statements without a query, as ksqlDB's servers make them."""
 
 from __future__ import annotations
 
