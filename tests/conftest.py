@@ -78,14 +78,16 @@ def _put_longest_first(items: list[pytest.Item]) -> None:
     """Let the workers begin with what keeps one of them busy longest.
 
     The plugin's own order, by the number of tests, would begin with brokers' when all else is done.
-    What takes milliseconds comes last: no worker waits long for the others to end.
+    Groups of several folders come first, for they start Spark. What takes milliseconds comes last:
+    no worker waits long for the others to end.
     """
     sizes = Counter(map(_sharing, items))
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
         if not item.get_closest_marker("lab"):
-            return (2 if item.path.is_relative_to(TESTS / "unit") else 1, 0, "")
-        return (0, -sizes[_sharing(item)], _sharing(item))
+            return (3 if item.path.is_relative_to(TESTS / "unit") else 2, 0, "")
+        sharing = _sharing(item)
+        return (int(sharing == _folder(item)), -sizes[sharing], sharing)
 
     items.sort(key=rank)
 
