@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.lab.ports import free_ports
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
 LOOPBACK = "127.0.0.1"
-SECONDS = 60.0
+SECONDS = DEADLINE_SECONDS
 BUCKET = "backups"
 HOP_BY_HOP = {"connection", "date", "server", "transfer-encoding"}
 MOST_REFUSALS = 2
@@ -131,7 +131,7 @@ def _await_bucket(port: int) -> None:
                 return True
         return False
 
-    wait_until(made, "the bucket", SECONDS)
+    wait_until(made, "the bucket")
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_r
     open_one.init_transactions(SECONDS)
     open_one.begin_transaction()
     put(open_one, topic, numbered(2, start=3))
-    monkeypatch.setattr(patience, "FETCH", 2.0)
+    monkeypatch.setattr(patience, "FETCH", 15.0)
     (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
     log = CommittedLog(client.sender, 1, source.partitions[0].partition)
     with pytest.raises(TimedOut, match=r"the last stable offset of .* went back to 3"):

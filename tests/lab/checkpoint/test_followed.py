@@ -23,7 +23,7 @@ from tests.kit.faults import (
     under_faults,
 )
 from tests.kit.running import Running
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked
 from tests.unit.metastore.generating import Generator
@@ -49,7 +49,7 @@ def completed(store: Path) -> int:
 def behind_since(address: str) -> float:
     """What the metrics tell."""
     url = urlsplit(address)
-    with closing(HTTPConnection(url.netloc, timeout=60)) as connection:
+    with closing(HTTPConnection(url.netloc, timeout=DEADLINE_SECONDS)) as connection:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         connection.request("GET", "/metrics", headers=headers)
         lines = connection.getresponse().read().decode().splitlines()
