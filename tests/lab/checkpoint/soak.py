@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -79,7 +78,6 @@ class Round:
     """Of one that was completed, after everything in transit has come in."""
     total: int
     """That it has to be."""
-    seconds: float
 
     @property
     def consistent(self) -> bool:
@@ -93,7 +91,7 @@ class Round:
         if self.victim is Victim.WORKER:
             killed += f" with {self.half} half"
         verdict = "" if self.consistent else f"INCONSISTENT {self.books} of {self.total}"
-        ended = f"{self.id:>4}  {self.status:<9}  {killed:<25}  {self.seconds:3.0f} s"
+        ended = f"{self.id:>4}  {self.status:<9}  {killed:<25}"
         return f"{self.level:<11}  {ended}  {self.reason}{verdict}".rstrip()
 
 
@@ -118,7 +116,6 @@ class Soak:
                 yield self._round(taking, number, members[number % 2])
 
     def _round(self, taking: Taking, number: int, member: Member) -> Round:
-        began = time.monotonic()
         level, victim = CYCLE[number % len(CYCLE)]
         broker, half = self.cluster.brokers[number % 3], 0
         with taking.parts(self.bank, level) as (coordinator, finisher):
@@ -137,7 +134,7 @@ class Soak:
         if victim is Victim.BROKER:
             broker.start()
             self.cluster.wait_ready()
-        return self._ended(id, level, victim, half, time.monotonic() - began)
+        return self._ended(id, level, victim, half)
 
     def _kill_worker(self, id: int) -> int:
         """Have a process finish the checkpoint and kill it at its first file; what it left half."""
@@ -161,7 +158,7 @@ class Soak:
         files = (self.program.store / "contents" / str(id)).glob(f"{within}/*/segments/**/*")
         return any(file.is_file() for file in files)
 
-    def _ended(self, id: int, level: Level, victim: Victim, half: int, seconds: float) -> Round:
+    def _ended(self, id: int, level: Level, victim: Victim, half: int) -> Round:
         bank, found = self.bank, self.store.read(id)
         assert found is not None
         failures = (partition.failure for partition in found.partitions)
@@ -172,7 +169,7 @@ class Soak:
             content = held(self.store, id)
             made = audited(content, bank.group, bank.topic, passes_over=bank.at_least_once)
             self.store.delete(id)
-        return Round(id, level, victim, half, found.status, reason, made, bank.total, seconds)
+        return Round(id, level, victim, half, found.status, reason, made, bank.total)
 
 
 def rounds(cluster: Cluster, guarantee: Guarantee, count: int, folder: Path) -> Iterator[Round]:

@@ -8,10 +8,9 @@ continues from it, and is judged by what it has put out.
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
@@ -58,8 +57,6 @@ class Round:
     """Of the vector's copies."""
     continued: Faults
     """Of the restored application; must be empty."""
-    seconds: Mapping[str, float]
-    """What the round has taken, by step."""
 
     @property
     def consistent(self) -> bool:
@@ -68,26 +65,11 @@ class Round:
     def __str__(self) -> str:
         verdict = "whole" if self.consistent else f"WRONG {self.wrong} {self.continued}"
         raw = "vector wrong" if self.raw else "vector right"
-        steps = " ".join(f"{step} {taken:.0f}" for step, taken in self.seconds.items())
         tries = "".join(f"\n    refused: {reason}" for reason in self.refused)
         return (
             f"{self.workload} {self.seed:>3} {verdict}  lowered {self.lowered:>5} by "
-            f"{self.left_out:>3} transactions  {raw}  killed {self.victim:<24} "
-            f"{sum(self.seconds.values()):3.0f} s: {steps}{tries}"
+            f"{self.left_out:>3} transactions  {raw}  killed {self.victim}{tries}"
         )
-
-
-@dataclass(slots=True)
-class _Steps:
-    """What the steps of a round take, in seconds."""
-
-    taken: dict[str, float] = field(default_factory=dict)
-    _since: float = field(default_factory=time.monotonic)
-
-    def done(self, step: str) -> None:
-        now = time.monotonic()
-        self.taken[step] = self.taken.get(step, 0.0) + now - self._since
-        self._since = now
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +84,22 @@ class Playing:
     def play(self) -> Round:
         """Run the application, take, restore, and have it continue."""
         work, client, store = self.work, self.taking.client, self.taking.store
-        steps, chance = _Steps(), random.Random(self.seed)
+        chance = random.Random(self.seed)
         victim, refused = CYCLE[self.seed % len(CYCLE)], list[str]()
         ids: tuple[int, int] | None = None
         with work.running() as instances, work.fed():
             while ids is None:
                 self._wait_for_progress()
-                steps.done("at work")
                 try:
                     ids = self._taken(victim, chance.choice(instances), chance)
                 except BreakglassError as error:
                     refused.append(str(error))
                     assert len(refused) < TRIES, refused
-                steps.done("taken")
         wait_for_the_end(client, work.group, work.topics)
-        steps.done("ended")
         wrong, raw = (work.faults_in(*stored(store, id, work.group)) for id in ids)
-        steps.done("judged")
         delete(client, work.cluster, *work.topics)
         self.taking.restored(ids[0], {})
-        steps.done("restored")
         continued = self._continued()
-        steps.done("continued")
         found = found_in(store, ids[0])
         assert found.cut is not None
         for id in ids:
@@ -132,9 +108,8 @@ class Playing:
         left_out = found.cut.left_out or 0
         less = lowered(found)
         return Round(
-            self.name, self.seed, victim, tuple(refused), less, left_out, wrong, raw, continued,
-            steps.taken,
-        )  # fmt: skip
+            self.name, self.seed, victim, tuple(refused), less, left_out, wrong, raw, continued
+        )
 
     def _taken(self, victim: Victim, instance: Killable, chance: random.Random) -> tuple[int, int]:
         """A transactional checkpoint and a vector, of the same moment."""
