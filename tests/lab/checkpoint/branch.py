@@ -227,6 +227,8 @@ class Branch:
             def settled() -> bool:
                 """Between two looks nothing came, and at both all was read."""
                 nonlocal processed
+                if len(looks) > 1:
+                    return True
                 if processed != bank.processed or len(bank.accounts) < self.partitions:
                     processed = bank.processed
                     looks.clear()
@@ -235,11 +237,13 @@ class Branch:
                 if ends is None:
                     looks.clear()
                     return False
+                if looks and looks[0] != ends:
+                    looks.clear()
                 looks.append(ends)
                 found[:] = bank.accounts.values()
-                return len(looks) > 1 and looks[-2] == ends
+                return len(looks) > 1
 
-            run(self.membership("last"), bank, settled)
+            run(self.membership("last"), bank, settled, lambda why: print(why, file=sys.stderr))
         return found
 
     def _read_ends(self, client: ReadClient) -> Mapping[TopicPartition, int] | None:
