@@ -80,7 +80,8 @@ def admin(cluster: Cluster) -> AdminClient:
 
 def delete(cluster: Cluster, topic: str) -> None:
     """Delete *topic*, and wait until brokers no longer know it."""
-    admin(cluster).delete_topics([topic])[topic].result(SECONDS)
+    client = admin(cluster)
+    client.delete_topics([topic])[topic].result(SECONDS)
 
     def gone() -> bool:
         return all(state.partition.topic != topic for state in cluster.partitions())

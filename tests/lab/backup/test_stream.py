@@ -51,7 +51,8 @@ def test_b10_a_new_topic_and_a_new_partition_are_streamed(
         make(whole_broker, f"{topic}-new")
         produce(whole_broker, f"{topic}-new", numbered(4))
         followed.await_end(f"{topic}-new", 4)
-        admin(whole_broker).create_partitions([NewPartitions(topic, 2)])[topic].result(SECONDS)
+        client = admin(whole_broker)
+        client.create_partitions([NewPartitions(topic, 2)])[topic].result(SECONDS)
         whole_broker.wait_until(
             lambda: len(whole_broker.partitions(topic)) == 2, "the new partition"
         )
@@ -136,7 +137,8 @@ def test_b3_what_retention_takes_before_the_stream_has_it_is_a_gap(
 
     def overtake() -> None:
         produce(whole_broker, topic, numbered(20))
-        (deleted,) = admin(whole_broker).delete_records([TopicPartition(topic, 0, 15)]).values()
+        client = admin(whole_broker)
+        (deleted,) = client.delete_records([TopicPartition(topic, 0, 15)]).values()
         deleted.result(SECONDS)
 
     with following(back_up, topic) as followed:

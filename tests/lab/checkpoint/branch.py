@@ -119,7 +119,8 @@ class Branch:
 
     def delete(self) -> None:
         """Delete the topic, and wait until it is gone."""
-        for future in self.admin().delete_topics([self.topic]).values():
+        admin = self.admin()
+        for future in admin.delete_topics([self.topic]).values():
             future.result(SECONDS)
         with self.reading() as client:
             wait_until(lambda: not client.partitions((self.topic,), soon()), "it to go")

@@ -68,7 +68,8 @@ def test_h10_a_group_that_is_not_named_is_refused_in_a_quiet_moment_too(
         with pytest.raises(Refused, match=f"--group {bank.group}=exactly-once"):
             finisher.finish(1)
         assert f"group {bank.group}" in why_failed(taking.store)
-        for future in bank.admin().delete_consumer_groups([bank.group]).values():
+        admin = bank.admin()
+        for future in admin.delete_consumer_groups([bank.group]).values():
             future.result(SECONDS)
         assert coordinator.take() == 2
         assert finisher.finish(2).status is Status.COMPLETED
@@ -126,7 +127,8 @@ def test_h10_added_partitions_are_refused(small_bank: Branch, taking: Taking) ->
     topic = small_bank.topic
     with taking.parts(small_bank) as (coordinator, finisher):
         assert coordinator.take() == 1
-        for future in small_bank.admin().create_partitions([NewPartitions(topic, 4)]).values():
+        admin = small_bank.admin()
+        for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
             future.result(SECONDS)
         wait_until(lambda: len(taking.client.partitions((topic,), soon())) == 4, "the fourth")
         with pytest.raises(BreakglassError, match="partitions were added"):

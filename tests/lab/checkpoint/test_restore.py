@@ -55,7 +55,7 @@ def test_h02_offsets_that_shift_lose_and_double_nothing_restore_after_restore(
         second = taking.take(restored)
         assert (second.id, second.status) == (2, Status.COMPLETED)
     again = taking.restore(restored, 2, f"{bank.topic}-3")
-    again.order(10)
+    again.order(10, hops=5)
     assert books(again.settle()) == Books(bank.total, (), ())
 
 

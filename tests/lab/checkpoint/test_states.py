@@ -75,7 +75,7 @@ def test_h02_after_a_restore_a_state_and_its_records_are_taken_once(
             assert isinstance(id, int)
             assert finisher.finish(id).status is Status.COMPLETED
     restored = taking.restore(savers, id, f"{savers.topic}-2")
-    restored.order(10)
+    restored.order(10, hops=5)
     assert books(restored.settle(saves=True)) == Books(savers.total + 5, (), ())
 
 
@@ -98,7 +98,7 @@ def test_h02_another_checkpoint_meanwhile_takes_no_state_away(
             assert finisher.finish(3).status is Status.COMPLETED
             assert finisher.finish(2).status is Status.COMPLETED
     restored = taking.restore(savers, 2, f"{savers.topic}-2")
-    restored.order(10)
+    restored.order(10, hops=5)
     assert books(restored.settle(saves=True)) == Books(savers.total, (), ())
 
 
