@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.faults import BACKUP, CONSOLE, METASTORE, SERVE, TABLE
-from tests.kit.faults import Fault
+from tests.kit.faults import BACKUP, CONSOLE, METASTORE, SERVE, TABLE, Fault
 from tests.lab.backup import test_followed as followed_backup
 from tests.lab.checkpoint import test_followed as followed_checkpoints
 from tests.lab.console import test_watches
