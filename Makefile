@@ -102,7 +102,7 @@ bench: setup ## Measure against Kafka's own tools, in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 soak: setup ## SOAK_KILLS kills of backups and restores, then MINUTES of tests on real brokers
-	@SOAK_KILLS=$(SOAK_KILLS) $(BIN)/python -m pytest -x -q tests/pipeline/failing/test_killed.py $(ARGS)
+	@SOAK_KILLS=$(SOAK_KILLS) $(BIN)/python -m pytest -x -q tests/lab/backup/test_killed.py $(ARGS)
 	@$(BIN)/python -m tests.lab.checkpoint.soak --checkpoints $(SOAK_CHECKPOINTS)
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ $$(date +%s) -lt $$end ]; do \

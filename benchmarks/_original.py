@@ -17,7 +17,7 @@ from pathlib import Path
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import PartitionFiles, listing, records_name
 from breakglass.services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
-from tests.pipeline.original import compiled
+from tests.lab.backup.original import compiled
 
 READER = """\
 import de.azapps.kafkabackup.common.partition.PartitionReader;

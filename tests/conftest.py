@@ -34,23 +34,21 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test under tests/lab as one that needs brokers, tests/pipeline as one of Spark.
+    """Mark every test under tests/lab as one that needs brokers; those without ``main`` are slow.
 
-    Those without the mark ``main`` are slow.
-
-    Tests of one folder share brokers, and damage them step by step: they stay in one worker. All
-    of Spark's share a session of it. The plugin that gives tests to workers has to see the marks,
+    Tests of one folder share brokers, and damage them step by step: they stay in one worker, but
+    for those that name another group. The plugin that gives tests to workers has to see the marks,
     so it comes later.
     """
     for item in items:
-        for folder in ("lab", "pipeline"):
-            if item.path.is_relative_to(TESTS / folder):
-                item.add_marker(getattr(pytest.mark, folder))
-                item.add_marker(pytest.mark.xdist_group(_sharing(item)))
-                if not item.get_closest_marker("main"):
-                    item.add_marker(pytest.mark.slow)
-                if not item.get_closest_marker("timeout"):
-                    item.add_marker(pytest.mark.timeout(BROKER_SECONDS))
+        if item.path.is_relative_to(TESTS / "lab"):
+            item.add_marker(pytest.mark.lab)
+            if not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(_folder(item)))
+            if not item.get_closest_marker("main"):
+                item.add_marker(pytest.mark.slow)
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(BROKER_SECONDS))
     _put_longest_first(items)
 
 
@@ -66,24 +64,30 @@ def pytest_collection_finish() -> None:
 
 
 def _put_longest_first(items: list[pytest.Item]) -> None:
-    """Let the workers begin with what keeps one of them busy longest, Spark before all.
+    """Let the workers begin with what keeps one of them busy longest.
 
-    The plugin's own order, by the number of tests, would begin with Spark's when all else is done.
-    What takes milliseconds comes last: no worker waits long for the others to end.
+    The plugin's own order, by the number of tests, would begin with brokers' when all else is done.
+    Groups of several folders come first, for they start Spark. What takes milliseconds comes last:
+    no worker waits long for the others to end.
     """
     sizes = Counter(map(_sharing, items))
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
-        spark, brokers = (item.get_closest_marker(text) for text in ("pipeline", "lab"))
-        if not spark and not brokers:
+        if not item.get_closest_marker("lab"):
             return (3 if item.path.is_relative_to(TESTS / "unit") else 2, 0, "")
-        return (0 if spark else 1, -sizes[_sharing(item)], _sharing(item))
+        sharing = _sharing(item)
+        return (int(sharing == _folder(item)), -sizes[sharing], sharing)
 
     items.sort(key=rank)
 
 
 def _sharing(item: pytest.Item) -> str:
     """What the tests are called together that *item* shares brokers with."""
+    group = item.get_closest_marker("xdist_group")
+    return str(group.args[0]) if group else _folder(item)
+
+
+def _folder(item: pytest.Item) -> str:
     return item.path.parent.relative_to(TESTS).as_posix()
 
 

@@ -9,6 +9,18 @@ from typing import Protocol, Unpack
 import pytest
 
 from breakglass.services.lab.cluster import Cluster, LabOptions
+from tests.kit.clusters import s3, s3_clients, spark, whole_broker
+from tests.kit.faults import disk, followed_lab, shared_followed_lab
+
+__all__ = [
+    "disk",
+    "followed_lab",
+    "s3",
+    "s3_clients",
+    "shared_followed_lab",
+    "spark",
+    "whole_broker",
+]
 
 
 class FreshCluster(Protocol):

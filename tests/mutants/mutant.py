@@ -32,7 +32,7 @@ class Mutant:
     @property
     def on_brokers(self) -> bool:
         """Whether its tests start brokers or Spark."""
-        return any(test.startswith(("tests/lab/", "tests/pipeline/")) for test in self.tests)
+        return any(test.startswith("tests/lab/") for test in self.tests)
 
 
 def mutants(folder: Path = FOLDER) -> tuple[Mutant, ...]:

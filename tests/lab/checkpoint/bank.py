@@ -49,6 +49,7 @@ class Bank:
         self.partitions = partitions
         self.saves = saves
         self.accounts: dict[TopicPartition, Account] = {}
+        self.processed = 0
 
     def begin(self, partition: TopicPartition, state: bytes | None) -> None:
         self.accounts[partition] = Account() if state is None else _loaded(state)
@@ -58,6 +59,7 @@ class Bank:
             pass
 
     def process(self, record: Input) -> Iterable[Output]:
+        self.processed += 1
         account = self.accounts[record.partition]
         body: dict[str, Any] = json.loads(record.value or b"{}")
         if "deposit" in body:

@@ -8,38 +8,46 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event, Thread
 from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from breakglass.services.checkpoint.kafka.groups import lags, read_named_groups
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.kafka.scanning import nothing_to_process
 from breakglass.services.checkpoint.participant.application import Application, Guarantee
 from breakglass.services.checkpoint.participant.membership import Membership
-from breakglass.services.checkpoint.participant.participant import Participant, run
+from breakglass.services.checkpoint.participant.participant import run
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
 from breakglass.services.session import ReadAccess
+from tests.kit.commits import commit_offsets
 from tests.kit.stamps import OUTSIDE
-from tests.kit.waiting import within
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
 from tests.lab.checkpoint.member_process import MemberProcess
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
-SECONDS = 60.0
-PATIENCE: dict[str, Any] = {"session_ms": 6_000, "transaction_ms": 6_000}
-"""With members that are killed: the least that brokers allow."""
-QUIET = 5
-"""Steps without a record after which nothing is under way."""
+SECONDS = DEADLINE_SECONDS
+PATIENCE: dict[str, Any] = {"session_ms": 30_000, "transaction_ms": 120_000}
+"""A busy machine may stop a member for long; one that was killed comes back under its name."""
+
+
+def soon() -> Deadline:
+    """A deadline that only ends a hang."""
+    return Deadline.after(SECONDS)
 
 
 @dataclass(slots=True)
@@ -55,6 +63,11 @@ class Branch:
     """The group, of a bank that was restored."""
     _orders: int = field(default=0, init=False)
 
+    @classmethod
+    def plain(cls, cluster: Cluster, topic: str) -> Branch:
+        """A topic of two partitions that no participant works on."""
+        return cls(cluster, topic, Guarantee.EXACTLY_ONCE, 2, f"control-{topic}")
+
     @property
     def group(self) -> str:
         return self.works_as or f"bank-of-{self.topic}"
@@ -64,6 +77,11 @@ class Branch:
         return replace(self, topic=topic, works_as=self.group)
 
     @property
+    def at_least_once(self) -> bool:
+        """Whether its members may write twice, and pass over what is there twice."""
+        return self.guarantee is Guarantee.AT_LEAST_ONCE
+
+    @property
     def connection(self) -> dict[str, Any]:
         return {"bootstrap.servers": self.cluster.bootstrap_servers}
 
@@ -71,6 +89,13 @@ class Branch:
     def total(self) -> int:
         """What all accounts have together."""
         return OPENING * self.partitions
+
+    def options(self, *more: str, topic: str = "", serving: bool = False) -> tuple[str, ...]:
+        """What commands are told of a checkpoint of it, and the consent of those that take one."""
+        group = f"{self.group}={self.guarantee}"
+        scope = ("--topics", topic or self.topic, "--group", group, "--control-topic", self.control)
+        consent = () if serving else ("--consent", f"write {self.partitions} markers")
+        return (*scope, "--write", *consent, *more)
 
     def open(self, brokers: tuple[int, ...] = (1,), *, start: int = 0) -> Branch:
         """Make the topic, and give each account its money; logs begin at offset *start*."""
@@ -89,13 +114,39 @@ class Branch:
         )
         return self
 
+    def admin(self) -> AdminClient:
+        return AdminClient(self.connection, logger=LOG)
+
+    def delete(self) -> None:
+        """Delete the topic, and wait until it is gone."""
+        admin = self.admin()
+        for future in admin.delete_topics([self.topic]).values():
+            future.result(SECONDS)
+        with self.reading() as client:
+            wait_until(lambda: not client.partitions((self.topic,), soon()), "it to go")
+
+    def commit(self, group: str, offset: int = 1) -> None:
+        """Commit an offset of the first partition for an ordinary *group*."""
+        with closing(Consumer({**self.connection, "group.id": group}, logger=LOG)) as member:
+            commit_offsets(member, [Place(self.topic, 0, offset)])
+
+    @contextmanager
+    def transaction(self, name: str) -> Iterator[Producer]:
+        """A transaction of somebody else, begun; it is aborted unless the block commits it."""
+        settings = {"transactional.id": f"{name}-{self.topic}", "transaction.timeout.ms": 600_000}
+        producer = Producer({**self.connection, **settings}, logger=LOG)
+        producer.init_transactions(SECONDS)
+        producer.begin_transaction()
+        try:
+            yield producer
+        finally:
+            with suppress(KafkaException):
+                producer.abort_transaction(SECONDS)
+
     def delete_before(self, starts: Mapping[int, int]) -> None:
         """Have the log of each partition begin at that offset, as retention does."""
-        from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient(self.connection, logger=LOG)
-        asked = [TopicPartition(self.topic, number, start) for number, start in starts.items()]
+        asked = [Place(self.topic, number, start) for number, start in starts.items()]
+        admin = self.admin()
         for partition, future in admin.delete_records(asked).items():
             assert future.result(SECONDS).low_watermark == starts[partition.partition]
 
@@ -114,8 +165,6 @@ class Branch:
         self, records: list[tuple[int, bytes]], headers: Sequence[tuple[str, bytes]] = OUTSIDE
     ) -> None:
         """Write *records*, by default from outside, each into its partition."""
-        from confluent_kafka import Producer
-
         producer = Producer({**self.connection, "enable.idempotence": True}, logger=LOG)
         for partition, value in records:
             producer.produce(self.topic, value, partition=partition, headers=list(headers))
@@ -124,11 +173,8 @@ class Branch:
 
     def put_torn(self, count: int) -> None:
         """Write transactions over two partitions by a producer that is no participant."""
-        from confluent_kafka import Producer
-
-        patience = {"transaction.timeout.ms": int(1000 * within(6))}
-        settings = {"transactional.id": f"plain-{self.topic}", **patience}
-        producer = Producer({**self.connection, **settings}, logger=LOG)
+        settings = {**self.connection, "transactional.id": f"plain-{self.topic}"}
+        producer = Producer(settings, logger=LOG)
         producer.init_transactions(SECONDS)
         for _ in range(count):
             producer.begin_transaction()
@@ -174,25 +220,41 @@ class Branch:
 
     def settle(self, saves: bool = False) -> list[Account]:
         """Have one member in this process work until nothing is under way; all accounts then."""
-        bank = Bank(self.partitions, saves=saves)
-        give_up = time.monotonic() + SECONDS
-        quiet = 0
-        with Participant(self.membership("last"), bank) as participant:
-            while quiet < QUIET or len(bank.accounts) < self.partitions:
-                assert time.monotonic() < give_up, f"{len(bank.accounts)} accounts are open"
-                quiet = 0 if participant.step() or not self._come_to_the_end() else quiet + 1
-            return list(bank.accounts.values())
-
-    def _come_to_the_end(self) -> bool:
-        """Whether no transaction is open, which would hide what lies behind it, and all is read."""
+        bank, found = Bank(self.partitions, saves=saves), list[Account]()
+        looks: list[Mapping[TopicPartition, int]] = []
+        processed = -1
         with self.reading() as client:
-            deadline = Deadline.after(SECONDS)
-            logs = read_logs(client, (self.topic,), deadline)
-            ends = logs.stable_ends(deadline)
-            if logs.high_watermarks(deadline) != ends:
-                return False
-            standing = read_named_groups(client, (self.group,), ends, deadline)
-            return not lags(standing, ends, partial(nothing_to_process, logs))
+
+            def settled() -> bool:
+                """Between two looks nothing came, and at both all was read."""
+                nonlocal processed
+                if len(looks) > 1:
+                    return True
+                if processed != bank.processed or len(bank.accounts) < self.partitions:
+                    processed = bank.processed
+                    looks.clear()
+                    return False
+                ends = self._read_ends(client)
+                if ends is None:
+                    looks.clear()
+                    return False
+                if looks and looks[0] != ends:
+                    looks.clear()
+                looks.append(ends)
+                found[:] = bank.accounts.values()
+                return len(looks) > 1
+
+            run(self.membership("last"), bank, settled, lambda why: print(why, file=sys.stderr))
+        return found
+
+    def _read_ends(self, client: ReadClient) -> Mapping[TopicPartition, int] | None:
+        """The ends of the logs, if the group has read all, and no open transaction hides more."""
+        logs = read_logs(client, (self.topic,), soon())
+        ends = logs.stable_ends(soon())
+        if logs.high_watermarks(soon()) != ends:
+            return None
+        standing = read_named_groups(client, (self.group,), ends, soon())
+        return None if lags(standing, ends, partial(nothing_to_process, logs)) else ends
 
     @contextmanager
     def reading(self) -> Iterator[ReadClient]:

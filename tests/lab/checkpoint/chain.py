@@ -13,18 +13,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
+from confluent_kafka import Consumer, Producer
+
+from breakglass.services.checkpoint.kafka.groups import read_named_groups
+from breakglass.services.checkpoint.kafka.log_ends import read_ends, read_logs
 from breakglass.services.checkpoint.kafka.scanning import committed_log
+from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.address import partition_of
-from tests.lab.checkpoint.branch import LOG, SECONDS
+from tests.kit.waiting import wait_until
+from tests.lab.checkpoint.branch import LOG, SECONDS, soon
 
 Values = Mapping[TopicPartition, Mapping[int, bytes]]
 """By partition and offset."""
@@ -59,12 +64,14 @@ class Chain:
         return first, GroupFlow(f"second-of-{self.name}", (b,), (c,))
 
     @property
-    def control(self) -> str:
-        return f"{self.name}-control"
-
-    @property
     def connection(self) -> dict[str, Any]:
         return {"bootstrap.servers": self.cluster.bootstrap_servers}
+
+    @property
+    def wanted(self) -> WantedCheckpoint:
+        """An ordered checkpoint of it."""
+        groups = {flow.group: GroupPolicy.AT_LEAST_ONCE for flow in self.flows}
+        return WantedCheckpoint(Level.ORDERED, self.topics, groups, flows=self.flows)
 
     def open(self) -> Chain:
         for topic in self.topics:
@@ -73,8 +80,6 @@ class Chain:
 
     def fill(self, count: int) -> None:
         """Have customers write *count* records before anybody processes one."""
-        from confluent_kafka import Producer
-
         producer = Producer({**self.connection, "acks": "all"}, logger=LOG)
         for number in range(count):
             value = b"before-%d" % number
@@ -97,9 +102,17 @@ class Chain:
             for thread in threads:
                 thread.join(SECONDS)
 
-    def _write(self) -> None:
-        from confluent_kafka import Producer
+    def at_work(self, client: ReadClient, more: int = 200) -> None:
+        """Return once both applications have committed *more* records."""
+        before = self._committed(client)
+        wait_until(lambda: self._committed(client) > before + more, "applications at work")
 
+    def _committed(self, client: ReadClient) -> int:
+        partitions = [state.partition for state in read_logs(client, self.topics, soon()).states]
+        found = read_named_groups(client, [flow.group for flow in self.flows], partitions, soon())
+        return sum(sum(offsets.values()) for offsets in found.values())
+
+    def _write(self) -> None:
         producer, number = Producer({**self.connection, "acks": "all"}, logger=LOG), 0
         while not self._stop.wait(PAUSE_SECONDS):
             for _ in range(AT_ONCE):
@@ -109,8 +122,6 @@ class Chain:
             producer.flush(SECONDS)
 
     def _process(self, flow: GroupFlow) -> None:
-        from confluent_kafka import Consumer, Producer
-
         begin = {"group.id": flow.group, "auto.offset.reset": "earliest"}
         settings = {**self.connection, **begin, "enable.auto.commit": False}
         producer = Producer({**self.connection, "acks": "all", "linger.ms": 0}, logger=LOG)
@@ -203,7 +214,7 @@ def read_values(
     client: ReadClient, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]
 ) -> Values:
     """The records before *ends*."""
-    logs = read_logs(client, topics, Deadline.after(SECONDS))
+    logs = read_logs(client, topics, soon())
     return {
         partition: {
             record.offset: record.value or b""
@@ -211,3 +222,12 @@ def read_values(
         }
         for partition, end in ends.items()
     }
+
+
+def complete(chain: Chain, client: ReadClient) -> bool:
+    """Whether each record of the first topic has led to one in the last."""
+    _, ends = read_ends(client, chain.topics, soon())
+    values = read_values(client, chain.topics, ends)
+    first, _, last = chain.topics
+    done, asked = set(values_of(last, values)), list(values_of(first, values))
+    return len(asked) > 100 and all(value + b">first>second" in done for value in asked)

@@ -1,75 +1,59 @@
-"""One broker for the tests of checkpoints; every test has topics of its own."""
+"""Banks, chains and plain topics on the whole broker, and what takes checkpoints of them."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.session import Power, ReadAccess
+from breakglass.services.session import ReadAccess
+from tests.kit.clusters import access, client, power
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
+from tests.lab.checkpoint.plain import write
 from tests.lab.checkpoint.taking import Taking
 
-GUARANTEES = [
-    Guarantee.EXACTLY_ONCE,
-    pytest.param(Guarantee.AT_LEAST_ONCE, marks=pytest.mark.slow),
-]
-"""Both, of which the main job has the one that is harder to keep."""
-
-
-@pytest.fixture(scope="package")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Nobody may damage it. Groups begin at once."""
-    pace = {"group.initial.rebalance.delay.ms": "0"}
-    folder = tmp_path_factory.mktemp("checkpoint")
-    with Cluster.up(folder, brokers=1, overrides=pace, tethered=True) as cluster:
-        yield cluster
+__all__ = ["access", "client", "power"]
 
 
 @pytest.fixture
-def access(broker: Cluster) -> ReadAccess:
-    options = ConnectionOptions(bootstrap_server=broker.bootstrap_servers)
-    return ReadAccess(connection_settings(options))
+def topic() -> str:
+    """The name for a topic of this test's own."""
+    return f"topic-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture
-def power(access: ReadAccess) -> Power:
-    return Power(access)
-
-
-@pytest.fixture
-def client(access: ReadAccess) -> Iterator[ReadClient]:
-    with access.reading() as found:
-        yield found
-
-
-@pytest.fixture(params=GUARANTEES)
-def guarantee(request: pytest.FixtureRequest) -> Guarantee:
-    found: Guarantee = request.param
-    return found
-
-
-@pytest.fixture
-def bank(broker: Cluster, guarantee: Guarantee) -> Branch:
+@pytest.fixture(params=list(Guarantee))
+def bank(request: pytest.FixtureRequest, whole_broker: Cluster, topic: str) -> Branch:
     """A bank with six accounts, once with each guarantee."""
-    name = f"bank-{uuid.uuid4().hex[:8]}"
-    return Branch(broker, name, guarantee, control=f"control-{name}").open()
+    return Branch(whole_broker, topic, request.param, control=f"control-{topic}").open()
 
 
 @pytest.fixture
-def program(broker: Cluster, tmp_path: Path, user_folders: Path) -> Program:
+def small_bank(whole_broker: Cluster, topic: str) -> Branch:
+    """Three accounts that process exactly once, and nobody at work."""
+    control = f"control-{topic}"
+    return Branch(whole_broker, topic, Guarantee.EXACTLY_ONCE, 3, control).open()
+
+
+@pytest.fixture
+def settled_bank(small_bank: Branch) -> Branch:
+    """Three accounts with nothing under way and nobody at work."""
+    small_bank.order(20, hops=3)
+    small_bank.settle()
+    return small_bank
+
+
+@pytest.fixture
+def program(whole_broker: Cluster, tmp_path: Path, user_folders: Path) -> Program:
     """The commands, on the machine on which this process works, too."""
-    return Program(broker.bootstrap_servers, tmp_path / "store", user_folders / "state")
+    return Program(whole_broker.bootstrap_servers, tmp_path / "store", user_folders / "state")
 
 
 @pytest.fixture
@@ -78,24 +62,22 @@ def store(program: Program) -> BackupStore:
 
 
 @pytest.fixture
-def taking(client: ReadClient, power: Power, store: BackupStore) -> Iterator[Taking]:
+def taking(
+    access: ReadAccess,
+    client: ReadClient,
+    store: BackupStore,
+    spark: Spark,
+    topic: str,
+    tmp_path: Path,
+) -> Taking:
     """Takes checkpoints in this process; logs are too small for Spark to be started."""
-    with Spark() as spark:
-        yield Taking(client, power, store, spark)
-
-
-class OfBank(Protocol):
-    """The options that say what a checkpoint is of: the bank's topic and group."""
-
-    def __call__(self, *more: str, topic: str = "", serving: bool = False) -> tuple[str, ...]: ...
+    return Taking(access, client, store, spark, tmp_path / "state", f"control-{topic}")
 
 
 @pytest.fixture
-def of_bank(bank: Branch) -> OfBank:
-    def options(*more: str, topic: str = "", serving: bool = False) -> tuple[str, ...]:
-        group = f"{bank.group}={bank.guarantee}"
-        scope = ("--topics", topic or bank.topic, "--group", group, "--control-topic", bank.control)
-        consent = () if serving else ("--consent", f"write {bank.partitions} markers")
-        return (*scope, "--write", *consent, *more)
-
-    return options
+def plain(whole_broker: Cluster, topic: str) -> Branch:
+    """A topic of two partitions with three records each, which say nothing of what led to them."""
+    create_topic(whole_broker, topic, [[1], [1]])
+    found = Branch.plain(whole_broker, topic)
+    write(found, 6)
+    return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 from abc import ABC, abstractmethod
 
-SECONDS = 60.0
+from tests.kit.waiting import DEADLINE_SECONDS
+
+SECONDS = DEADLINE_SECONDS
 
 
 class MemberProcess(ABC):

@@ -8,6 +8,8 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.kit.waiting import DEADLINE_SECONDS
+
 TOKEN = "a-token-of-the-tests"
 BEGINS = "Serving http://"
 """How the line begins that says where it listens."""
@@ -17,7 +19,7 @@ def asked(method: str, address: str, body: dict[str, int] | None = None) -> tupl
     """The answer's status and document."""
     url = urlsplit(address)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    with closing(HTTPConnection(url.netloc, timeout=60)) as connection:
+    with closing(HTTPConnection(url.netloc, timeout=DEADLINE_SECONDS)) as connection:
         connection.request(method, url.path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
         content = answer.read()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,20 +21,18 @@ from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import BreakglassError
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.session import Power, ReadAccess
-from tests.kit.waiting import wait_until
+from tests.kit.clusters import access_to
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import Branch, Member
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
-DRAIN_SECONDS = 120.0
+DRAIN_SECONDS = DEADLINE_SECONDS
 ORDERS, HOPS = 40, 40
 OF_A_BANK = 12
 """Checkpoints, of which the last ones are copied by Spark: its logs have grown by then."""
@@ -81,7 +78,6 @@ class Round:
     """Of one that was completed, after everything in transit has come in."""
     total: int
     """That it has to be."""
-    seconds: float
 
     @property
     def consistent(self) -> bool:
@@ -95,7 +91,7 @@ class Round:
         if self.victim is Victim.WORKER:
             killed += f" with {self.half} half"
         verdict = "" if self.consistent else f"INCONSISTENT {self.books} of {self.total}"
-        ended = f"{self.id:>4}  {self.status:<9}  {killed:<25}  {self.seconds:3.0f} s"
+        ended = f"{self.id:>4}  {self.status:<9}  {killed:<25}"
         return f"{self.level:<11}  {ended}  {self.reason}{verdict}".rstrip()
 
 
@@ -111,16 +107,15 @@ class Soak:
     def rounds(self, numbers: Sequence[int]) -> Iterator[Round]:
         """A checkpoint for each of *numbers*, with something killed in each."""
         cluster, bank = self.cluster, self.bank
-        options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-        access = ReadAccess(connection_settings(options))
+        access = access_to(cluster)
         with access.reading() as client, Spark() as spark, bank.working(2) as members:
-            taking = Taking(client, Power(access), self.store, spark, DRAIN_SECONDS)
+            folder = self.program.state
+            taking = Taking(access, client, self.store, spark, folder, drain_seconds=DRAIN_SECONDS)
             for number in numbers:
                 bank.order(ORDERS, HOPS)
                 yield self._round(taking, number, members[number % 2])
 
     def _round(self, taking: Taking, number: int, member: Member) -> Round:
-        began = time.monotonic()
         level, victim = CYCLE[number % len(CYCLE)]
         broker, half = self.cluster.brokers[number % 3], 0
         with taking.parts(self.bank, level) as (coordinator, finisher):
@@ -139,16 +134,14 @@ class Soak:
         if victim is Victim.BROKER:
             broker.start()
             self.cluster.wait_ready()
-        return self._ended(id, level, victim, half, time.monotonic() - began)
+        return self._ended(id, level, victim, half)
 
     def _kill_worker(self, id: int) -> int:
         """Have a process finish the checkpoint and kill it at its first file; what it left half."""
         control = ("--control-topic", self.bank.control)
         how = ("--drain", f"{DRAIN_SECONDS:g}", "--max-rate", SLOWLY)
         with self.program.running("finish", str(id), *control, *how) as worker:
-            wait_until(
-                lambda: worker.ended or self._begun(id), "a file of a copy", 2 * DRAIN_SECONDS
-            )
+            wait_until(lambda: worker.ended or self._begun(id), "a file of a copy")
             worker.kill()
         found = self.store.read(id)
         assert found is not None
@@ -165,19 +158,18 @@ class Soak:
         files = (self.program.store / "contents" / str(id)).glob(f"{within}/*/segments/**/*")
         return any(file.is_file() for file in files)
 
-    def _ended(self, id: int, level: Level, victim: Victim, half: int, seconds: float) -> Round:
+    def _ended(self, id: int, level: Level, victim: Victim, half: int) -> Round:
         bank, found = self.bank, self.store.read(id)
         assert found is not None
         failures = (partition.failure for partition in found.partitions)
         of_partition = next((failure for failure in failures if failure is not None), "")
         reason = of_partition if found.failed is None else found.failed.reason
-        least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
         made = None
         if found.status is Status.COMPLETED:
             content = held(self.store, id)
-            made = audited(content, bank.group, bank.topic, passes_over=least_once)
+            made = audited(content, bank.group, bank.topic, passes_over=bank.at_least_once)
             self.store.delete(id)
-        return Round(id, level, victim, half, found.status, reason, made, bank.total, seconds)
+        return Round(id, level, victim, half, found.status, reason, made, bank.total)
 
 
 def rounds(cluster: Cluster, guarantee: Guarantee, count: int, folder: Path) -> Iterator[Round]:
@@ -200,7 +192,7 @@ def main() -> int:
     wrong = completed = 0
     with (
         TemporaryDirectory(prefix="breakglass-soak-") as folder,
-        Cluster.up(Path(folder) / "cluster", overrides=SETTINGS, tethered=True) as cluster,
+        Cluster.up(Path(folder) / "cluster", tethered=True) as cluster,
     ):
         for guarantee in Guarantee:
             for round_ in rounds(cluster, guarantee, given.checkpoints // 2, Path(folder)):

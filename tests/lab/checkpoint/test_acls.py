@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from breakglass.services.checkpoint.participant.application import Guarantee
-from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
@@ -26,11 +24,10 @@ from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.bank import nothing
-from tests.lab.checkpoint.branch import SECONDS, Branch
+from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
+from tests.lab.checkpoint.plain import all_the_while
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 BANK, AGAIN, CONTROL = "bank", "bank-again", "control"
 
@@ -108,15 +105,15 @@ class Guarded:
 
     def explain(self) -> Ended:
         servers = ("--bootstrap-server", self.bank.cluster.bootstrap_servers)
-        of_bank = (*self.of_bank[:-2], "--control-topic", CONTROL)
+        of_bank = (*self.of_bank, "--control-topic", CONTROL)
         return breakglass(
-            "checkpoint", "explain", *servers, "--command-config", self.config, *of_bank
+            "checkpoint", "explain", *servers, "--command-config", self.config, *of_bank, "--json"
         )
 
     @property
     def of_bank(self) -> tuple[str, ...]:
         group = f"{self.bank.group}=exactly-once"
-        return ("--topics", BANK, "--group", group, "--drain", "20")
+        return ("--topics", BANK, "--group", group)
 
     @contextmanager
     def serving(self, *more: str) -> Iterator[str]:
@@ -127,9 +124,6 @@ class Guarded:
         options = (*secured, *self.of_bank, "--port", "0", "--write", *more)
         with program.running("serve", *options, token=TOKEN) as server:
             yield server.wait_for(BEGINS).split()[1]
-
-    def next_id(self) -> int:
-        return max(BackupStore(str(self.folder / "store")).ids(), default=0) + 100
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +178,7 @@ def test_with_its_acls_a_coordinated_checkpoint_is_taken(guarded: Guarded) -> No
 def test_reading_is_enough_to_explain(guarded: Guarded) -> None:
     with guarded.allowed(FINISH):
         ended = guarded.explain()
-    assert ended.code == 0, ended.err
-    assert "strongest promise that holds: coordinated" in ended.out
+    assert (ended.code, ended.document["strongest"]) == (0, "coordinated"), ended.err
 
 
 def test_without_markers_reading_is_enough(guarded: Guarded) -> None:
@@ -195,21 +188,10 @@ def test_without_markers_reading_is_enough(guarded: Guarded) -> None:
 
 
 def test_reading_is_enough_for_the_job_that_reads_lineage(guarded: Guarded) -> None:
-    stop = Event()
-
-    def write() -> None:
-        while not stop.is_set():
-            guarded.bank.put([(0, nothing())])
-
-    writer = Thread(target=write, daemon=True)
-    writer.start()
-    try:
-        with guarded.allowed(FINISH):
-            ended = guarded.take("--level", "verified", "--json")
-    finally:
-        stop.set()
-        writer.join(SECONDS)
-        guarded.bank.settle()
+    writing = all_the_while(lambda: guarded.bank.put([(0, nothing())]))
+    with writing, guarded.allowed(FINISH):
+        ended = guarded.take("--level", "verified", "--json")
+    guarded.bank.settle()
     assert ended.code == 0, ended.err
 
 
@@ -217,7 +199,6 @@ def test_retention_is_held_back_by_whoever_may_change_settings(guarded: Guarded)
     with guarded.allowed(HOLD):
         ended = guarded.take("--write", "--hold-retention")
     assert ended.code == 0, ended.err
-    assert "has its own retention again" in ended.err
 
 
 def test_without_changing_settings_nothing_is_held_and_the_acl_is_named(guarded: Guarded) -> None:
@@ -240,64 +221,19 @@ def test_a_take_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
 
 
 def test_with_its_acls_a_server_takes_finishes_and_deletes_checkpoints(guarded: Guarded) -> None:
-    id = guarded.next_id()
+    id = 1_000
     with guarded.allowed(TAKE), guarded.serving() as address:
         status, answer = asked("POST", address, {"backupId": id})
         assert status == 202, answer
-        wait_until(lambda: state(address, id) == "COMPLETED", f"checkpoint {id}", SECONDS)
+        wait_until(lambda: state(address, id) == "COMPLETED", f"checkpoint {id}")
         assert asked("DELETE", f"{address}/{id}")[0] == 204
-        assert asked("GET", f"{address}/{id}")[0] == 404
-
-
-def test_a_server_by_a_schedule_needs_no_more(guarded: Guarded) -> None:
-    with guarded.allowed(TAKE), guarded.serving("--every", "1s", "--keep", "1") as address:
-
-        def taken() -> list[int]:
-            status, held = asked("GET", address)
-            assert status == 200
-            return [one["backupId"] for one in held if one["state"] == "COMPLETED"]
-
-        before = max(taken(), default=0)
-        wait_until(lambda: max(taken(), default=0) > before, "one by itself", SECONDS)
-
-
-@pytest.mark.parametrize(
-    "acl",
-    [acl for acl in TAKE if acl.operation is not Operation.CREATE],
-    ids=named,
-)
-def test_a_server_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
-    id = guarded.next_id()
-    with guarded.allowed(without(TAKE, acl)), guarded.serving() as address:
-        status, answer = asked("POST", address, {"backupId": id})
-        if status != 202:
-            assert named(acl) in answer["message"]
-            return
-
-        def why() -> str:
-            return str(asked("GET", f"{address}/{id}")[1].get("failureReason", ""))
-
-        wait_until(why, "its failure", SECONDS)
-        assert named(acl) in why()
 
 
 def test_a_take_that_may_not_make_its_control_topic_names_that(guarded: Guarded) -> None:
     other = on("no-control", Operation.READ, Operation.WRITE)
     with guarded.allowed([*TAKE, *other]):
-        ended = guarded.run(
-            *(
-                "take",
-                "--topics",
-                BANK,
-                "--level",
-                "coordinated",
-                "--drain",
-                "5",
-                "--control-topic",
-                "no-control",
-            ),
-            *("--write", "--consent", "write 3 markers"),
-        )
+        scope = ("--topics", BANK, "--level", "coordinated", "--control-topic", "no-control")
+        ended = guarded.run("take", *scope, "--write", "--consent", "write 3 markers")
     assert ended.code == 1
     assert "CREATE on topic no-control" in ended.err
 

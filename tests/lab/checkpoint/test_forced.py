@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from breakglass.services.checkpoint.coordinator import Coordinator
-from breakglass.services.checkpoint.kafka.control_log import ensure_control, read_control
+from breakglass.services.checkpoint.kafka.control_log import ensure_control
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.kafka.scanning import StampedRecord, scan_all
 from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
 from breakglass.services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
-from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.participant import Acknowledge
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
+from breakglass.services.checkpoint.store.documents import Level, NumberedPartition
 from breakglass.services.kafka.marker_client import MarkerClient
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition
 from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.audit import audited, held, stamps
 from tests.lab.checkpoint.bank import Bank, Books, order
-from tests.lab.checkpoint.branch import SECONDS, Branch
-from tests.lab.checkpoint.taking import Taking
+from tests.lab.checkpoint.branch import Branch, soon
+from tests.lab.checkpoint.taking import Taking, cut_of, policies
 
 
 class SlowMarkers(KafkaTopics):
     """Marks the first partition, and the others once a message has forced the checkpoint there."""
 
     def __init__(self, bank: Branch, taking: Taking, markers: MarkerClient) -> None:
-        policies = {bank.group: GroupPolicy(bank.guarantee.value)}
-        wanted = WantedCheckpoint(Level.COORDINATED, (bank.topic,), policies, bank.control)
+        named = policies(bank)
+        wanted = WantedCheckpoint(Level.COORDINATED, (bank.topic,), named, bank.control)
         super().__init__(taking.client, markers, wanted)
         self._bank, self._taking = bank, taking
 
@@ -37,13 +35,11 @@ class SlowMarkers(KafkaTopics):
         first, *others = partitions
         answers = super().start(id, [first])
         numbers = {other.partition for other in others}
-        wait_until(lambda: numbers <= self._forced(id), "a message in each other partition", 120)
+        wait_until(lambda: numbers <= self._forced(id), "a message in each other partition")
         return {**answers, **super().start(id, others)}
 
     def _forced(self, id: int) -> set[int]:
-        soon = Deadline.after(SECONDS)
-        logs = read_logs(self._taking.client, (self._bank.topic,), soon)
-        seen = scan_all(logs, logs.starts(soon), logs.stable_ends(soon))
+        seen = _seen(self._bank, self._taking)
         return {record.partition.partition for record in seen if record.stamp.sn >= id}
 
 
@@ -70,20 +66,17 @@ def test_h03_a_member_comes_to_a_checkpoint_before_it_processes_what_forces_it(
 ) -> None:
     """Saved and noted is what was before; what the message leads to carries the checkpoint."""
     with taking.power.markers(taking.cluster_id) as markers:
-        soon = Deadline.after(SECONDS)
-        ensure_control(taking.client, markers.topics, bank.control, soon)
+        ensure_control(taking.client, markers.topics, bank.control, soon())
     tellers = Tellers(bank.partitions)
     with bank.at_work(tellers):
-        wait_until(lambda: len(tellers.accounts) == bank.partitions, "accounts", SECONDS)
+        wait_until(lambda: len(tellers.accounts) == bank.partitions, "accounts")
         others = RecordOrigin(RecordAddress("ab" * 16, 0, 0), 0, "others")
         bank.put([(0, order("forcing", 5, 0))], stamped(FORCED, others))
-        wait_until(lambda: len(_caused(bank, taking)) > 0, "what the message leads to", SECONDS)
-        wait_until(lambda: len(tellers.saved) == 2, "the account that it leads to", SECONDS)
+        wait_until(lambda: len(_caused(bank, taking)) > 0, "what the message leads to")
+        wait_until(lambda: len(tellers.saved) == 2, "the account that it leads to")
     (caused,) = _caused(bank, taking)
     assert caused.stamp.sn == FORCED
-    control = read_control(taking.client, bank.control, Deadline.after(SECONDS))
-    assert control is not None
-    came = {created.partition: created for created in control.created.values()}
+    came = {created.partition: created for created in taking.told().created.values()}
     assert {number: one.state for number, one in came.items()} == tellers.saved
     assert not [part for part in tellers.saved.values() if b"forcing" in part]
     assert came[0].position <= _forcing(bank, taking)
@@ -91,9 +84,8 @@ def test_h03_a_member_comes_to_a_checkpoint_before_it_processes_what_forces_it(
 
 
 def _seen(bank: Branch, taking: Taking) -> list[StampedRecord]:
-    soon = Deadline.after(SECONDS)
-    logs = read_logs(taking.client, (bank.topic,), soon)
-    return list(scan_all(logs, logs.starts(soon), logs.stable_ends(soon)))
+    logs = read_logs(taking.client, (bank.topic,), soon())
+    return list(scan_all(logs, logs.starts(soon()), logs.stable_ends(soon())))
 
 
 def _caused(bank: Branch, taking: Taking) -> list[StampedRecord]:
@@ -123,16 +115,10 @@ def test_h01_a_message_that_comes_before_the_marker_is_not_in_the_checkpoint(
             assert Coordinator(taking.store, SlowMarkers(bank, taking, markers)).take() == 1
         found = finisher.finish(1)
     assert found.status is Status.COMPLETED
-    assert found.cut is not None
     assert found.started is not None
-    behind = [
-        number
-        for number in range(2, 7)
-        if found.cut.positions[number] < found.started.positions[number]
-    ]
-    assert behind == [2, 3, 4, 5, 6]
+    positions = cut_of(found).positions
+    assert all(positions[one] < found.started.positions[one] for one in range(2, 7))
     content = held(taking.store, 1)
     assert {stamp.sn for log in content.prefixes.values() for stamp in stamps(log)} == {0}
-    least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
-    books = audited(content, bank.group, bank.topic, passes_over=least_once)
+    books = audited(content, bank.group, bank.topic, passes_over=bank.at_least_once)
     assert books == Books(bank.total, (), ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -17,17 +16,14 @@ from breakglass.services.checkpoint.store.documents import Level, NumberedPartit
 from breakglass.services.kafka.marker_client import MarkerClient
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.taking import Taking
-
-
-def opened(broker: Cluster) -> Branch:
-    name = f"ids-{uuid.uuid4().hex[:8]}"
-    return Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
+from tests.lab.checkpoint.taking import Taking, read, why_failed
 
 
 @pytest.fixture
-def bank(broker: Cluster) -> Branch:
-    return opened(broker)
+def other_bank(whole_broker: Cluster, topic: str) -> Branch:
+    """With topics of its own."""
+    name = f"{topic}-other"
+    return Branch(whole_broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
 
 
 def wanted(bank: Branch, control: str) -> WantedCheckpoint:
@@ -35,9 +31,9 @@ def wanted(bank: Branch, control: str) -> WantedCheckpoint:
 
 
 def test_h04_an_id_is_above_those_in_the_logs_whatever_the_control_topic_knows(
-    broker: Cluster, bank: Branch, taking: Taking
+    small_bank: Branch, other_bank: Branch, taking: Taking
 ) -> None:
-    other = opened(broker)
+    bank, other = small_bank, other_bank
     with taking.parts(bank, groups={}) as (coordinator, _):
         assert coordinator.take(7) == 7
     with taking.power.markers(taking.cluster_id) as markers:
@@ -64,21 +60,18 @@ class Overtaken(KafkaTopics):
 
 
 def test_h04_a_take_whose_partitions_are_past_it_is_not_acknowledged(
-    bank: Branch, taking: Taking
+    small_bank: Branch, taking: Taking
 ) -> None:
     with taking.power.markers(taking.cluster_id) as markers:
-        topics = Overtaken(bank, taking, markers, others=bank)
+        topics = Overtaken(small_bank, taking, markers, others=small_bank)
         assert Coordinator(taking.store, topics).take(4, "mine") == NotHigher(4, 5)
-    found = taking.store.read(4)
-    assert found is not None
-    assert found.started is None
-    assert found.failed is not None
-    assert "The latest backup has id 5" in found.failed.reason
+    assert read(taking.store, 4).started is None
+    assert "id 5" in why_failed(taking.store, 4)
 
 
 def test_h04_a_take_of_other_topics_meanwhile_does_not_matter(
-    broker: Cluster, bank: Branch, taking: Taking
+    small_bank: Branch, other_bank: Branch, taking: Taking
 ) -> None:
     with taking.power.markers(taking.cluster_id) as markers:
-        topics = Overtaken(bank, taking, markers, others=opened(broker))
+        topics = Overtaken(small_bank, taking, markers, others=other_bank)
         assert Coordinator(taking.store, topics).take(4) == 4

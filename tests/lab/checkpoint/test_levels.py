@@ -1,99 +1,114 @@
-"""Vector and verified checkpoints of a bank at work: what each promises, and what it does not."""
+"""Each level on a broker: taken of an application at work, restored, and what it promises."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
-from breakglass.services.checkpoint.kafka.log_ends import read_logs
-from breakglass.services.checkpoint.kafka.scanning import committed_log
-from breakglass.services.checkpoint.participant.application import Guarantee
-from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
+from breakglass.services.checkpoint.wording import promise
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.record import Record
+from breakglass.services.lab.cluster import Cluster
+from tests.kit.clusters import in_main_job
 from tests.kit.waiting import wait_until
-from tests.lab.checkpoint.audit import Logs, audited, held, worked
-from tests.lab.checkpoint.bank import Books
-from tests.lab.checkpoint.branch import SECONDS, Branch
-from tests.lab.checkpoint.commands import Program
-from tests.lab.checkpoint.conftest import OfBank
+from tests.lab.backup.independent import contents
+from tests.lab.backup.producing import make, numbered, produce
+from tests.lab.checkpoint.audit import audited, held
+from tests.lab.checkpoint.bank import Bank, Books, books
+from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.chain import Chain, Judged, complete, judged, stored
+from tests.lab.checkpoint.taking import Taking, cut_of, take_of
+from tests.lab.transactional.kit import offsets_of, wait_for_the_end
+from tests.lab.transactional.loop import PlainBank, accounts_of
+from tests.lab.transactional.workloads import BankWork
 
-pytestmark = pytest.mark.slow
 
-PAUSE = 0.3
-"""Seconds between two partitions that are read a moment apart."""
+@in_main_job
+@pytest.mark.parametrize("level", [Level.COORDINATED, Level.VERIFIED])
+def test_participants_go_on_from_a_restored_checkpoint_with_the_same_total(
+    small_bank: Branch, taking: Taking, level: Level
+) -> None:
+    with small_bank.at_work(Bank(3)):
+        small_bank.order(60, hops=10)
+        taken = taking.take(small_bank, level)
+    assert (taken.status, take_of(taken).level) == (Status.COMPLETED, level)
+    content = held(taking.store, taken.id)
+    audit = audited(content, small_bank.group, small_bank.topic, passes_over=False)
+    assert audit == Books(small_bank.total, (), ())
+    restored = taking.restore(small_bank, taken.id, f"{small_bank.topic}-again")
+    restored.order(10, hops=5)
+    assert books(restored.settle()) == Books(small_bank.total, (), ())
+
+
+@in_main_job
+def test_h15_transactions_go_on_from_a_restored_transactional_checkpoint_with_the_same_total(
+    whole_broker: Cluster, client: ReadClient, taking: Taking, topic: str
+) -> None:
+    bank = PlainBank(whole_broker, topic, 3).open()
+    groups = {bank.group: GroupPolicy.EXACTLY_ONCE}
+    with bank.working(1):
+        bank.order(30, hops=10)
+        wait_until(
+            lambda: sum(offsets_of(client, bank.group, (topic,)).values()) > 60,
+            "records to be processed",
+        )
+        id = taking.started(WantedCheckpoint(Level.TRANSACTIONAL, (topic,), groups))
+        assert taking.finisher().finish(id).status is Status.COMPLETED
+    wait_for_the_end(client, bank.group, (topic,))
+    again = PlainBank(whole_broker, f"{topic}-again", 3, bank.group)
+    taking.restored(id, {topic: again.topic})
+    with again.working(1):
+        wait_until(lambda: BankWork(again).idle(client), "the bank to come to the end")
+    assert books(accounts_of(again)) == Books(bank.total, (), ())
+
+
+@in_main_job
+def test_a_chain_goes_on_from_a_restored_ordered_checkpoint_and_loses_nothing(
+    whole_broker: Cluster, client: ReadClient, taking: Taking, topic: str
+) -> None:
+    chain = Chain(whole_broker, topic).open()
+    with chain.running():
+        chain.at_work(client)
+        id = taking.started(chain.wanted)
+        assert taking.finisher().finish(id).status is Status.COMPLETED
+    found = judged(chain, *stored(taking.store, id))
+    assert found == Judged((), found.doubled, 0)
+    again = replace(chain, suffix="-again")
+    taking.restored(id, dict(zip(chain.topics, again.topics, strict=True)))
+    with again.running(source=False):
+        wait_until(lambda: complete(again, client), "everything to be processed")
+
+
+@in_main_job
+def test_h09_a_vector_is_restored_and_labelled_unverifiable(
+    whole_broker: Cluster, taking: Taking, topic: str
+) -> None:
+    make(whole_broker, topic, partitions=2)
+    for partition in (0, 1):
+        produce(whole_broker, topic, numbered(20, start=20 * partition), partition)
+    id = taking.taken(topic)
+    found = held(taking.store, id).found
+    assert found.started is not None
+    assert cut_of(found).positions == found.started.positions
+    assert "unverifiable" in promise(found)
+    taking.restored(id, {topic: f"{topic}-back"})
+    for partition in (0, 1):
+        back = contents(whole_broker, f"{topic}-back", partition)
+        assert back == contents(whole_broker, topic, partition)
 
 
 def test_h08_a_verified_checkpoint_needs_no_markers_and_conserves_the_total(
-    bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
+    bank: Branch, taking: Taking
 ) -> None:
     with bank.working():
         bank.order(600)
         for id in (1, 2):
-            taken = program.whole("take", *of_bank("--level", "verified"))
-            assert (taken["id"], taken["state"], taken["level"]) == (id, "completed", "verified")
-            assert taken["promise"].startswith("verified: lowered by")
-    least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
+            taken = taking.take(bank, Level.VERIFIED)
+            assert (taken.id, taken.status) == (id, Status.COMPLETED)
     for id in (1, 2):
-        found = audited(held(store, id), bank.group, bank.topic, passes_over=least_once)
-        assert (found.total, found.doubled, found.lost) == (bank.total, (), ())
-
-
-def test_h09_a_vector_is_labelled_unverifiable(
-    bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
-) -> None:
-    with bank.working():
-        bank.order(100)
-        taken = program.whole("take", *of_bank("--level", "vector"))
-    assert taken["state"] == "completed"
-    assert "unverifiable" in taken["promise"]
-    found = store.read(1)
-    assert found is not None
-    assert found.started is not None
-    assert found.cut is not None
-    assert found.cut.positions == found.started.positions
-
-
-def test_h09_partitions_that_are_read_a_moment_apart_violate_the_total(
-    bank: Branch, client: ReadClient
-) -> None:
-    with bank.working():
-        bank.order(600)
-        violated = [one for _ in range(3) if (one := _wrong(bank, client)) is not None]
-    assert violated
-
-
-def _wrong(bank: Branch, client: ReadClient) -> Books | None:
-    """The books of a vector whose partitions are read one after the other; None if in order."""
-    ends: dict[int, int] = {}
-    for number in range(bank.partitions):
-        ends[number] = _end(bank, client, number)
-        with suppress(AssertionError):
-            wait_until(partial(_grown, bank, client, number, ends[number]), "more", PAUSE)
-    prefixes: Logs = {one: _read(bank, client, one, end) for one, end in ends.items()}
-    nothing: Logs = {prefix: [] for prefix in prefixes}
-    # The group goes on at the ends, as by offsets that were read with them.
-    found = worked(prefixes, nothing, ends, bank.group, bank.topic, passes_over=True)
-    in_order = (found.total, found.doubled, found.lost) == (bank.total, (), ())
-    return None if in_order else found
-
-
-def _grown(bank: Branch, client: ReadClient, number: int, end: int) -> bool:
-    return _end(bank, client, number) > end + 5
-
-
-def _end(bank: Branch, client: ReadClient, number: int) -> int:
-    deadline = Deadline.after(SECONDS)
-    logs = read_logs(client, (bank.topic,), deadline)
-    return logs.stable_ends(deadline)[TopicPartition(bank.topic, number)]
-
-
-def _read(bank: Branch, client: ReadClient, number: int, end: int) -> list[Record]:
-    logs = read_logs(client, (bank.topic,), Deadline.after(SECONDS))
-    log = committed_log(logs, TopicPartition(bank.topic, number))
-    records = (record for batch in log.batches(0, end) for record in batch.records(log.where))
-    return [record for record in records if record.offset < end]
+        assert audited(
+            held(taking.store, id), bank.group, bank.topic, passes_over=bank.at_least_once
+        ) == Books(bank.total, (), ())

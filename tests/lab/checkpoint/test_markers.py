@@ -54,14 +54,13 @@ def started(cluster: Cluster, brokers: list[int]) -> tuple[str, int]:
 
 
 def test_h14_the_markers_of_100_partitions_are_one_request(
-    broker: Cluster, written: Counter[tuple[int, str]]
+    whole_broker: Cluster, written: Counter[tuple[int, str]]
 ) -> None:
-    topic, answers = started(broker, [1])
+    topic, answers = started(whole_broker, [1])
     assert answers == PARTITIONS
     assert written[1, topic] == 1
 
 
-@pytest.mark.slow
 def test_h14_of_several_brokers_each_gets_one_request(
     fresh_cluster: FreshCluster, written: Counter[tuple[int, str]]
 ) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from breakglass.services.checkpoint.kafka.holding import HELD, RetentionHolder
@@ -13,39 +10,28 @@ from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.wording import promise
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import Refused
 from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.lab.cluster import Cluster
-from breakglass.services.session import Power, ReadAccess
+from breakglass.services.session import Power
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
 from breakglass.services.topic_backup.manifest import read_manifest
+from tests.kit.clusters import access_to
 from tests.kit.waiting import wait_until
-from tests.lab.checkpoint.branch import SECONDS, Branch
+from tests.lab.checkpoint.branch import Branch, soon
 from tests.lab.checkpoint.commands import Program
-from tests.lab.checkpoint.taking import Taking
-
-pytestmark = pytest.mark.slow
+from tests.lab.checkpoint.taking import Taking, why_failed
+from tests.lab.conftest import FreshCluster
 
 COMPACTED = {"cleanup.policy": "compact"}
 OFTEN = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "200"}
 
 
-@pytest.fixture
-def bank(broker: Cluster, tmp_path: Path) -> Branch:
-    """Three accounts with nothing under way; nobody is at work."""
-    name = f"kept-{tmp_path.name.replace('_', '-')[-60:]}"
-    made = Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
-    made.order(20, hops=3)
-    made.settle()
-    return made
-
-
-def soon() -> Deadline:
-    return Deadline.after(SECONDS)
+def holding(bank: Branch) -> tuple[str, ...]:
+    """What a take of *bank* is told, and the consent to hold its retention."""
+    phrase = f"write {bank.partitions} markers and hold retention of {bank.topic}"
+    return (*bank.options(serving=True), "--consent", phrase, "--hold-retention")
 
 
 def set_up(power: Power, client: ReadClient, topic: str, settings: dict[str, str]) -> None:
@@ -64,44 +50,30 @@ def own(client: ReadClient, topic: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("level", [Level.COORDINATED, Level.VERIFIED])
 def test_h10_a_compacted_topic_is_refused(
-    bank: Branch, taking: Taking, power: Power, client: ReadClient, level: Level
+    settled_bank: Branch, taking: Taking, power: Power, client: ReadClient, level: Level
 ) -> None:
-    set_up(power, client, bank.topic, COMPACTED)
-    with pytest.raises(Refused, match=r"unverifiable: topic \S+ is compacted"):
-        taking.take(bank, level)
-    found = taking.store.read(1)
-    assert found is not None
-    assert found.status is Status.FAILED
-    assert found.failed is not None
-    assert "is compacted" in found.failed.reason
+    set_up(power, client, settled_bank.topic, COMPACTED)
+    with pytest.raises(Refused, match="is compacted"):
+        taking.take(settled_bank, level)
+    assert "is compacted" in why_failed(taking.store)
 
 
 def test_h10_a_vector_of_a_compacted_topic_is_labelled(
-    bank: Branch, taking: Taking, power: Power, client: ReadClient
+    settled_bank: Branch, taking: Taking, power: Power, client: ReadClient
 ) -> None:
-    set_up(power, client, bank.topic, COMPACTED)
-    found = taking.take(bank, Level.VECTOR)
+    set_up(power, client, settled_bank.topic, COMPACTED)
+    found = taking.take(settled_bank, Level.VECTOR)
     assert found.status is Status.COMPLETED
     assert "unverifiable" in promise(found)
 
 
-def of_bank(bank: Branch) -> tuple[str, ...]:
-    group = f"{bank.group}=exactly-once"
-    phrase = f"write {bank.partitions} markers and hold retention of {bank.topic}"
-    scope = ("--topics", bank.topic, "--group", group, "--control-topic", bank.control)
-    return (*scope, "--write", "--consent", phrase)
-
-
 def test_h10_held_back_a_compacted_topic_is_taken_and_has_its_settings_again(
-    bank: Branch, program: Program, power: Power, client: ReadClient
+    settled_bank: Branch, program: Program, power: Power, client: ReadClient
 ) -> None:
     settings = {**COMPACTED, "retention.bytes": "5000000", "max.compaction.lag.ms": "60000"}
-    set_up(power, client, bank.topic, settings)
-    taken = program("take", *of_bank(bank), "--hold-retention")
-    assert taken.code == 0, taken.err
-    assert f"retention is suspended: {bank.topic}" in taken.err
-    assert f"topic {bank.topic} has its own retention again" in taken.err
-    wait_until(lambda: own(client, bank.topic) == settings, "its own settings")
+    set_up(power, client, settled_bank.topic, settings)
+    program.whole("take", *holding(settled_bank))
+    wait_until(lambda: own(client, settled_bank.topic) == settings, "its own settings")
     copies = (read_manifest(LocalFolder(path.parent)) for path in program.store.rglob(MANIFEST))
     noted = [copy.identity.config for copy in copies if copy is not None]
     assert noted, "each copy notes the settings that a restored topic gets"
@@ -109,50 +81,40 @@ def test_h10_held_back_a_compacted_topic_is_taken_and_has_its_settings_again(
 
 
 def test_h10_what_a_killed_take_has_held_back_is_let_go_by_finish(
-    bank: Branch, program: Program, client: ReadClient
+    settled_bank: Branch, program: Program, client: ReadClient
 ) -> None:
-    bank.order(3)
-    with program.running("take", *of_bank(bank), "--hold-retention") as take:
+    settled_bank.order(3)
+    with program.running("take", *holding(settled_bank)) as take:
         take.wait_for("checkpoint 1 is acknowledged")
-        assert HELD.items() <= own(client, bank.topic).items()
+        assert HELD.items() <= own(client, settled_bank.topic).items()
         take.kill()
-    assert HELD.items() <= own(client, bank.topic).items()
-    control = ("--control-topic", bank.control)
-    ended = program("finish", "1", *control, "--drain", "1", "--write")
-    assert "not drained in time" in ended.err
-    assert f"topic {bank.topic} has its own retention again" in ended.err
-    wait_until(lambda: not own(client, bank.topic), "its own settings, which are none")
+    assert HELD.items() <= own(client, settled_bank.topic).items()
+    control = ("--control-topic", settled_bank.control)
+    assert program.here("finish", "1", *control, "--drain", "1", "--write").code == 1
+    wait_until(lambda: not own(client, settled_bank.topic), "its own settings, which are none")
 
 
 def test_two_holders_keep_a_topic_held_until_both_have_let_it_go(
-    bank: Branch, power: Power, client: ReadClient
+    settled_bank: Branch, power: Power, client: ReadClient
 ) -> None:
     with power.markers(client.describe(soon()).cluster_id, holding=True) as markers:
         first, second = (
-            RetentionHolder(client, markers, bank.control, text) for text in ("a", "b")
+            RetentionHolder(client, markers, settled_bank.control, text) for text in ("a", "b")
         )
-        first.hold([bank.topic])
-        second.hold([bank.topic])
+        first.hold([settled_bank.topic])
+        second.hold([settled_bank.topic])
         assert first.release() == ()
-        assert HELD.items() <= own(client, bank.topic).items()
-        assert second.release() == (bank.topic,)
+        assert HELD.items() <= own(client, settled_bank.topic).items()
+        assert second.release() == (settled_bank.topic,)
         assert second.release() == ()
-    wait_until(lambda: not own(client, bank.topic), "its own settings, which are none")
+    wait_until(lambda: not own(client, settled_bank.topic), "its own settings, which are none")
 
 
-@pytest.fixture
-def sweeping(tmp_path: Path) -> Iterator[Cluster]:
-    """A broker that looks for what may go five times a second."""
-    with Cluster.up(tmp_path / "lab", brokers=1, overrides=OFTEN, tethered=True) as cluster:
-        yield cluster
-
-
-@pytest.mark.timeout(300)
 def test_i10_while_it_is_held_retention_removes_nothing_and_afterwards_it_does(
-    sweeping: Cluster, tmp_path: Path
+    fresh_cluster: FreshCluster,
 ) -> None:
-    options = ConnectionOptions(bootstrap_server=sweeping.bootstrap_servers)
-    access = ReadAccess(connection_settings(options))
+    sweeping = fresh_cluster(brokers=1, overrides=OFTEN)
+    access = access_to(sweeping)
     held, other = (
         Branch(sweeping, name, Guarantee.EXACTLY_ONCE, 3, "control").open()
         for name in ("held", "other")

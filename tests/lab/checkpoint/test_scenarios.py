@@ -21,7 +21,7 @@ from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.taking import Taking, decided
+from tests.lab.checkpoint.taking import Taking, decided, read, take_of
 
 OLD, NEW = 1, 2
 """Nodes."""
@@ -29,27 +29,11 @@ PARTITIONS = (1, 2, 3)
 
 
 @pytest.fixture
-def bank(broker: Cluster, tmp_path: Path) -> Branch:
-    """Three accounts, whose members do not run."""
-    name = f"bank-{tmp_path.name.replace('_', '-')[-60:]}"
-    made = Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
-    made.order(30, hops=5)
-    made.settle()
-    return made
-
-
-@pytest.fixture
-def taken(bank: Branch, taking: Taking) -> TakeDocument:
+def taken(settled_bank: Branch, taking: Taking) -> TakeDocument:
     """Checkpoint 1 as it was acknowledged; node 1 has noted every copy as begun."""
-    with taking.parts(bank, node=OLD) as (coordinator, _):
+    with taking.parts(settled_bank, node=OLD) as (coordinator, _):
         assert coordinator.take() == 1
-    return read(taking).take or pytest.fail("nothing was asked for")
-
-
-def read(taking: Taking) -> StoredCheckpoint:
-    found = taking.store.read(1)
-    assert found is not None
-    return found
+    return take_of(read(taking.store))
 
 
 def never_begun(taking: Taking) -> None:
@@ -77,33 +61,34 @@ def nodes(found: StoredCheckpoint, status: Status) -> list[list[int]]:
 
 
 def test_h13_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
-    bank: Branch, taking: Taking, taken: TakeDocument
+    settled_bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     never_begun(taking)
-    assert taken_over(bank, taking, taken) == []
-    found = finished(bank, taking)
+    assert taken_over(settled_bank, taking, taken) == []
+    found = finished(settled_bank, taking)
     assert found.status is Status.COMPLETED
     assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
 
 
 def test_h13_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
-    bank: Branch, taking: Taking, taken: TakeDocument
+    settled_bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
-    assert taken_over(bank, taking, taken) == []
-    found = finished(bank, taking)
+    assert taken_over(settled_bank, taking, taken) == []
+    found = finished(settled_bank, taking)
     assert found.status is Status.COMPLETED
     assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
     assert nodes(found, Status.ONGOING) == [[OLD]] * 3
 
 
-def test_h13_s3_two_completed_copies_hold_the_same_records(bank: Branch, taking: Taking) -> None:
-    with taking.parts(bank, node=OLD) as (coordinator, finisher):
+def test_h13_s3_two_completed_copies_hold_the_same_records(
+    settled_bank: Branch, taking: Taking
+) -> None:
+    with taking.parts(settled_bank, node=OLD) as (coordinator, finisher):
         assert coordinator.take() == 1
         copy_one(taking, finisher, 2)
-    take = read(taking).take
-    assert take is not None
-    assert taken_over(bank, taking, take) == []
-    with taking.parts(bank, node=NEW) as (_, finisher):
+    take = take_of(read(taking.store))
+    assert taken_over(settled_bank, taking, take) == []
+    with taking.parts(settled_bank, node=NEW) as (_, finisher):
         found = finisher.finish(1)
     assert found.status is Status.COMPLETED
     assert nodes(found, Status.COMPLETED) == [[NEW], [OLD, NEW], [NEW]]
@@ -112,83 +97,61 @@ def test_h13_s3_two_completed_copies_hold_the_same_records(bank: Branch, taking:
 def copy_one(taking: Taking, finisher: Finisher, number: int) -> None:
     """Have one partition copied by the finisher's node, which dies then."""
     cut = decided(taking, finisher)
-    found = read(taking)
-    assert found.take is not None
-    source = finisher.sources.open(found.take, cut)[number]
+    source = finisher.sources.open(take_of(read(taking.store)), cut)[number]
     copy = CopyId(1, number, finisher.node)
     position = cut.positions[number]
     take_copy(taking.store.copies, copy, position, source, lambda _: None)
 
 
-def failed_everywhere(taking: Taking) -> None:
-    found = read(taking)
+@pytest.mark.parametrize(
+    ("begun", "control"),
+    [
+        pytest.param(True, "", id="s4 committed and begun by the old node alone"),
+        pytest.param(True, "nothing-is-noted-there", id="s5 past it by what is beside the offsets"),
+        pytest.param(False, "", id="s6 committed and never begun"),
+        pytest.param(False, "nothing-is-noted-there", id="s7 past it and never begun"),
+    ],
+)
+def test_h13_what_the_groups_are_past_has_failed_when_another_node_takes_over(
+    settled_bank: Branch, taking: Taking, taken: TakeDocument, begun: bool, control: str
+) -> None:
+    if not begun:
+        never_begun(taking)
+    settled_bank.settle()
+    assert taken_over(settled_bank, taking, taken, control) == [1, 2, 3]
+    found = read(taking.store)
     assert found.status is Status.FAILED
     assert [partition.failure for partition in found.partitions] == [OWNER_CHANGED] * 3
-
-
-def test_h13_s4_committed_and_begun_by_the_old_node_alone_has_failed(
-    bank: Branch, taking: Taking, taken: TakeDocument
-) -> None:
-    bank.settle()
-    assert taken_over(bank, taking, taken) == [1, 2, 3]
-    failed_everywhere(taking)
-    with pytest.raises(Refused, match="has failed"):
-        finished(bank, taking)
+    with pytest.raises(Refused):
+        finished(settled_bank, taking)
 
 
 def test_h13_a_take_over_leaves_checkpoints_of_other_topics_alone(
-    broker: Cluster, bank: Branch, taking: Taking
+    whole_broker: Cluster, settled_bank: Branch, taking: Taking
 ) -> None:
-    name = f"{bank.topic}-2"
-    two = Branch(broker, name, Guarantee.EXACTLY_ONCE, 2, f"control-{name}").open()
+    name = f"{settled_bank.topic}-2"
+    two = Branch(whole_broker, name, Guarantee.EXACTLY_ONCE, 2, f"control-{name}").open()
     with taking.parts(two, Level.VECTOR, groups={}) as (coordinator, finisher):
         assert coordinator.take() == 1
         assert finisher.finish(1).status is Status.COMPLETED
-    with taking.parts(bank, node=OLD) as (coordinator, _):
+    with taking.parts(settled_bank, node=OLD) as (coordinator, _):
         assert coordinator.take() == 2
-    bank.settle()
-    killed = taking.store.read(2)
-    assert killed is not None
-    assert killed.take is not None
-    assert taken_over(bank, taking, killed.take) == [1, 2, 3]
-    assert read(taking).status is Status.COMPLETED
-    assert [partition.number for partition in read(taking).partitions] == [1, 2]
-
-
-def test_h13_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
-    bank: Branch, taking: Taking, taken: TakeDocument
-) -> None:
-    bank.settle()
-    assert taken_over(bank, taking, taken, control="nothing-is-noted-there") == [1, 2, 3]
-    failed_everywhere(taking)
-
-
-def test_h13_s6_committed_and_never_begun_has_failed(
-    bank: Branch, taking: Taking, taken: TakeDocument
-) -> None:
-    never_begun(taking)
-    bank.settle()
-    assert taken_over(bank, taking, taken) == [1, 2, 3]
-    failed_everywhere(taking)
-
-
-def test_h13_s7_past_the_checkpoint_and_never_begun_has_failed(
-    bank: Branch, taking: Taking, taken: TakeDocument
-) -> None:
-    never_begun(taking)
-    bank.settle()
-    assert taken_over(bank, taking, taken, control="nothing-is-noted-there") == [1, 2, 3]
-    failed_everywhere(taking)
+    settled_bank.settle()
+    killed = take_of(read(taking.store, 2))
+    assert taken_over(settled_bank, taking, killed) == [1, 2, 3]
+    first = read(taking.store)
+    assert first.status is Status.COMPLETED
+    assert [partition.number for partition in first.partitions] == [1, 2]
 
 
 def test_h13_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed(
-    bank: Branch, taking: Taking
+    settled_bank: Branch, taking: Taking
 ) -> None:
     blocked = Path(taking.store.address) / "contents" / "1" / "2"
     blocked.parent.mkdir(parents=True)
     blocked.write_bytes(b"a file where a folder has to be")
-    with bank.working(1):
-        found = taking.take(bank)
+    with settled_bank.working(1):
+        found = taking.take(settled_bank)
     assert found.status is Status.FAILED
     assert [partition.status for partition in found.partitions] == [
         Status.COMPLETED,

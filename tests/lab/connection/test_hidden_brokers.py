@@ -24,9 +24,9 @@ from tests.kit.hidden import CLIENT_SECRET, HiddenCluster, hidden_cluster, hidde
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import wait_until
 from tests.lab.asking import NO_LOG
-from tests.lab.following.test_metastore_backup import wait_for
-from tests.lab.metastore.commands import Follower
-from tests.lab.metastore.topics import SETTINGS, CommandTopic
+from tests.lab.ksql.commands import Follower
+from tests.lab.ksql.test_followed import wait_for
+from tests.lab.ksql.topics import SETTINGS, CommandTopic
 from tests.unit.metastore.generating import Generator
 
 SERVICE = "hidden_"

@@ -22,9 +22,8 @@ from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
 from breakglass.services.monitoring import meters
 from tests.kit.promtool import Stage, stage_of
+from tests.kit.running import Running, running
 from tests.kit.waiting import wait_until
-from tests.lab.checkpoint.commands import Running
-from tests.lab.following.programs import running
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
 

@@ -24,8 +24,7 @@ from breakglass.services.pipeline.part_writer import RecordChunk
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.compression import Compression
 from tests.kit.waiting import wait_until
-from tests.lab.conftest import FreshCluster
-from tests.pipeline.producing import (
+from tests.lab.backup.producing import (
     FOR_EVER,
     Values,
     committed_bytes,
@@ -34,6 +33,7 @@ from tests.pipeline.producing import (
     put,
     shapes,
 )
+from tests.lab.conftest import FreshCluster
 
 SECONDS = 300.0
 FIVE_BATCHES = 10_000

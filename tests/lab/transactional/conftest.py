@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from tests.lab.transactional.kit import SETTINGS
 
 
 @pytest.fixture(scope="package")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def three_mortal_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers, for applications that keep three replicas."""
     folder = tmp_path_factory.mktemp("transactional")
-    with Cluster.up(folder, overrides=SETTINGS, tethered=True) as found:
+    with Cluster.up(folder, tethered=True) as found:
         yield found

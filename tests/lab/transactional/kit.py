@@ -13,7 +13,6 @@ from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.protocol.values import CopyId
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.cluster.group_offsets import find_coordinator, live_groups
 from breakglass.services.kafka.read_client import ReadClient
@@ -21,13 +20,12 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.session import Power, ReadAccess
 from breakglass.services.topic_backup.address import partition_of
-from tests.kit.waiting import wait_until
-from tests.pipeline.checkpoint_restores import Checkpoints
+from tests.kit.clusters import access_to
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.lab.checkpoint.taking import Taking
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
-SECONDS = 120.0
+SECONDS = DEADLINE_SECONDS
 LOOK_SECONDS = 0.2
 
 
@@ -98,7 +96,7 @@ def wait_for_the_end(client: ReadClient, group: str, topics: Sequence[str]) -> N
         except BreakglassError:
             return False
 
-    wait_until(ended, "members and transactions to end", SECONDS, every=LOOK_SECONDS)
+    wait_until(ended, "members and transactions to end", every=LOOK_SECONDS)
 
 
 def stored(store: BackupStore, id: int, group: str) -> tuple[Cut, Entries]:
@@ -133,24 +131,14 @@ def delete(client: ReadClient, cluster: Cluster, *topics: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     for future in admin.delete_topics(list(topics)).values():
         future.result(SECONDS)
-    wait_until(
-        lambda: not client.partitions(topics, Deadline.after(SECONDS)),
-        "topics to be deleted",
-        SECONDS,
-        every=LOOK_SECONDS,
-    )
-
-
-def restored(checkpoints: Checkpoints, id: int) -> None:
-    """Restore checkpoint *id*, while brokers that were killed may still load their groups."""
-    done = checkpoints.restore(checkpoints.plan(id))
-    assert all(topic.verified and not topic.error for topic in done), done
+    gone = "topics to be deleted"
+    wait_until(lambda: not client.partitions(topics, Deadline.after(SECONDS)), gone)
 
 
 @contextmanager
-def checkpoints_on(cluster: Cluster, folder: Path) -> Iterator[Checkpoints]:
+def taking_on(cluster: Cluster, folder: Path) -> Iterator[Taking]:
     """What takes checkpoints on *cluster*, into a store in *folder*."""
-    options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-    access = ReadAccess(connection_settings(options))
+    access = access_to(cluster)
     with access.reading() as client, Spark() as spark:
-        yield Checkpoints(cluster, client, spark, Power(access), folder, "control")
+        store = BackupStore(str(folder / "store"))
+        yield Taking(access, client, store, spark, folder, control="control")

@@ -22,12 +22,13 @@ from breakglass.services.checkpoint.participant.application import Input
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.checkpoint.bank import OPENING, Account, Bank, Books, books, deposit, order
 from tests.lab.checkpoint.member_process import MemberProcess
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
-SECONDS = 60.0
+SECONDS = DEADLINE_SECONDS
 POLL_SECONDS = 0.05
 A_BATCH = 20
 """Records of a transaction, at most."""
@@ -95,7 +96,7 @@ class PlainBank:
         from confluent_kafka import Producer
 
         settings = {**self.connection, "transactional.id": f"customers-of-{self.topic}"}
-        producer = Producer({**settings, "transaction.timeout.ms": 20_000}, logger=LOG)
+        producer = Producer({**settings, "transaction.timeout.ms": 60_000}, logger=LOG)
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
         for partition, value in records:

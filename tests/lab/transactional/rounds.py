@@ -8,10 +8,9 @@ continues from it, and is judged by what it has put out.
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.checkpoint.kafka.holding import RetentionHolder
@@ -22,21 +21,19 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from tests.kit.waiting import wait_until
+from tests.lab.checkpoint.taking import Taking
 from tests.lab.transactional.kit import (
     CYCLE,
-    LOOK_SECONDS,
     SECONDS,
     Victim,
-    checkpoints_on,
     delete,
     found_in,
     lowered,
-    restored,
     stored,
+    taking_on,
     wait_for_the_end,
 )
 from tests.lab.transactional.workloads import WORKLOADS, Faults, Killable, Workload
-from tests.pipeline.checkpoint_restores import Checkpoints
 
 TRIES = 5
 
@@ -60,8 +57,6 @@ class Round:
     """Of the vector's copies."""
     continued: Faults
     """Of the restored application; must be empty."""
-    seconds: Mapping[str, float]
-    """What the round has taken, by step."""
 
     @property
     def consistent(self) -> bool:
@@ -70,26 +65,11 @@ class Round:
     def __str__(self) -> str:
         verdict = "whole" if self.consistent else f"WRONG {self.wrong} {self.continued}"
         raw = "vector wrong" if self.raw else "vector right"
-        steps = " ".join(f"{step} {taken:.0f}" for step, taken in self.seconds.items())
         tries = "".join(f"\n    refused: {reason}" for reason in self.refused)
         return (
             f"{self.workload} {self.seed:>3} {verdict}  lowered {self.lowered:>5} by "
-            f"{self.left_out:>3} transactions  {raw}  killed {self.victim:<24} "
-            f"{sum(self.seconds.values()):3.0f} s: {steps}{tries}"
+            f"{self.left_out:>3} transactions  {raw}  killed {self.victim}{tries}"
         )
-
-
-@dataclass(slots=True)
-class _Steps:
-    """What the steps of a round take, in seconds."""
-
-    taken: dict[str, float] = field(default_factory=dict)
-    _since: float = field(default_factory=time.monotonic)
-
-    def done(self, step: str) -> None:
-        now = time.monotonic()
-        self.taken[step] = self.taken.get(step, 0.0) + now - self._since
-        self._since = now
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +79,27 @@ class Playing:
     name: str
     seed: int
     work: Workload
-    checkpoints: Checkpoints
+    taking: Taking
 
     def play(self) -> Round:
         """Run the application, take, restore, and have it continue."""
-        work, client, store = self.work, self.checkpoints.client, self.checkpoints.store
-        steps, chance = _Steps(), random.Random(self.seed)
+        work, client, store = self.work, self.taking.client, self.taking.store
+        chance = random.Random(self.seed)
         victim, refused = CYCLE[self.seed % len(CYCLE)], list[str]()
         ids: tuple[int, int] | None = None
         with work.running() as instances, work.fed():
             while ids is None:
                 self._wait_for_progress()
-                steps.done("at work")
                 try:
                     ids = self._taken(victim, chance.choice(instances), chance)
                 except BreakglassError as error:
                     refused.append(str(error))
                     assert len(refused) < TRIES, refused
-                steps.done("taken")
         wait_for_the_end(client, work.group, work.topics)
-        steps.done("ended")
         wrong, raw = (work.faults_in(*stored(store, id, work.group)) for id in ids)
-        steps.done("judged")
         delete(client, work.cluster, *work.topics)
-        restored(self.checkpoints, ids[0])
-        steps.done("restored")
+        self.taking.restored(ids[0], {})
         continued = self._continued()
-        steps.done("continued")
         found = found_in(store, ids[0])
         assert found.cut is not None
         for id in ids:
@@ -134,16 +108,15 @@ class Playing:
         left_out = found.cut.left_out or 0
         less = lowered(found)
         return Round(
-            self.name, self.seed, victim, tuple(refused), less, left_out, wrong, raw, continued,
-            steps.taken,
-        )  # fmt: skip
+            self.name, self.seed, victim, tuple(refused), less, left_out, wrong, raw, continued
+        )
 
     def _taken(self, victim: Victim, instance: Killable, chance: random.Random) -> tuple[int, int]:
         """A transactional checkpoint and a vector, of the same moment."""
-        work, checkpoints = self.work, self.checkpoints
+        work, taking = self.work, self.taking
         groups = {work.group: GroupPolicy.EXACTLY_ONCE}
         wanted = [
-            WantedCheckpoint(level, work.topics, groups, checkpoints.control)
+            WantedCheckpoint(level, work.topics, groups, taking.control)
             for level in (Level.TRANSACTIONAL, Level.VECTOR)
         ]
         broker = chance.choice(work.cluster.brokers)
@@ -151,7 +124,7 @@ class Playing:
         with self._held(), ExitStack() as later:
             if victim in (Victim.INSTANCE, Victim.BOTH) and first:
                 _again(instance, later)
-            own, raw = (checkpoints.started(one) for one in wanted)
+            own, raw = (taking.started(one) for one in wanted)
             if victim in (Victim.INSTANCE, Victim.BOTH) and not first:
                 _again(instance, later)
             if victim in (Victim.BROKER, Victim.BOTH):
@@ -159,18 +132,18 @@ class Playing:
                 later.callback(work.cluster.wait_ready)
                 later.callback(broker.start)
             for id in (own, raw):
-                found = checkpoints.finished(id)
+                found = taking.finisher().finish(id)
                 assert found.status is Status.COMPLETED, found
             return own, raw
 
     @contextmanager
     def _held(self) -> Iterator[None]:
         """No record is compacted away in the meantime, as with --hold-retention."""
-        checkpoints = self.checkpoints
-        cluster_id = checkpoints.client.describe(Deadline.after(SECONDS)).cluster_id
-        with checkpoints.power.markers(cluster_id, holding=True) as markers:
+        taking = self.taking
+        cluster_id = taking.client.describe(Deadline.after(SECONDS)).cluster_id
+        with taking.power.markers(cluster_id, holding=True) as markers:
             request = f"request-{self.name}-{self.seed}"
-            holder = RetentionHolder(checkpoints.client, markers, checkpoints.control, request)
+            holder = RetentionHolder(taking.client, markers, taking.control, request)
             holder.hold(self.work.topics)
             try:
                 yield
@@ -178,25 +151,21 @@ class Playing:
                 holder.release()
 
     def _wait_for_progress(self) -> None:
-        work, client = self.work, self.checkpoints.client
+        work, client = self.work, self.taking.client
         before = work.processed(client)
         work.ask()
         wait_until(
             lambda: work.processed(client) >= before + work.at_least,
             f"{work.at_least} records of {work.group} to be processed",
-            SECONDS,
-            every=LOOK_SECONDS,
         )
 
     def _continued(self) -> Faults:
         """What is wrong after the application has continued, until nothing was left."""
-        work, client = self.work, self.checkpoints.client
+        work, client = self.work, self.taking.client
         with work.running(1):
             wait_until(
                 lambda: work.idle(client),
                 "the application to come to the end",
-                SECONDS,
-                every=LOOK_SECONDS,
             )
         wait_for_the_end(client, work.group, work.topics)
         return work.faults()
@@ -210,6 +179,6 @@ def _again(instance: Killable, later: ExitStack) -> None:
 def rounds(cluster: Cluster, name: str, seeds: Iterable[int], folder: Path) -> Iterator[Round]:
     """A round for each of *seeds*, of an application of its own; *name* is of a workload."""
     opened = WORKLOADS[name](cluster, folder / name)
-    with checkpoints_on(cluster, folder / f"{name}-checkpoints") as checkpoints:
+    with taking_on(cluster, folder / f"{name}-checkpoints") as taking:
         for seed in seeds:
-            yield Playing(name, seed, opened(str(seed)), checkpoints).play()
+            yield Playing(name, seed, opened(str(seed)), taking).play()

@@ -16,20 +16,23 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
+
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
-from tests.kit.waiting import within
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.backup.jars import fetched
+from tests.lab.backup.original import COMPILER
 from tests.lab.transactional.kit import Cut, Entries
-from tests.pipeline.jars import fetched
-from tests.pipeline.original import COMPILER
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
 SOURCE = Path(__file__).parent / "java" / "Ledger.java"
 ENTRIES, SUMS = "entries", "sums"
-SECONDS = 90.0
+SECONDS = DEADLINE_SECONDS
 ACCOUNTS = 20
 A_BURST = 50
 
@@ -139,7 +142,7 @@ class Instance:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(within(20))
+                self.process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self._ended()
@@ -167,12 +170,10 @@ def fed(ledger: Ledger, entries_a_second: int, first: int = 0) -> Iterator[None]
 
 
 def _write(ledger: Ledger, entries_a_second: int, number: int, stop: Event) -> None:
-    from confluent_kafka import KafkaException, Producer
-
     settings = {
         **ledger.connection,
         "transactional.id": f"writer-of-{ledger.name}",
-        "transaction.timeout.ms": 20_000,
+        "transaction.timeout.ms": 60_000,
     }
     producer = Producer(settings, logger=LOG)
     producer.init_transactions(SECONDS)
@@ -197,9 +198,6 @@ def _write(ledger: Ledger, entries_a_second: int, number: int, stop: Event) -> N
 
 def entries_of(ledger: Ledger, *topics: str) -> Entries:
     """The committed records of *topics*, up to the current ends."""
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as Place
-
     settings = {
         **ledger.connection,
         "group.id": "nobody",

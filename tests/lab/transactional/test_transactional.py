@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.transactional.rounds import rounds
 
@@ -17,21 +15,17 @@ BOTH = range(3, 4 + int(os.environ.get("TRANSACTIONAL_ROUNDS", "0")))
 """An instance and a broker are killed while each checkpoint is taken; others come with the soak."""
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_h15_kafka_streams_continues_and_counts_each_input_once(
-    cluster: Cluster, tmp_path: Path
+    three_mortal_brokers: Cluster, tmp_path: Path
 ) -> None:
-    done = list(rounds(cluster, "streams", BOTH, tmp_path))
+    done = list(rounds(three_mortal_brokers, "streams", BOTH, tmp_path))
     assert done
     assert all(one.consistent for one in done), done
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_h15_a_transactional_loop_with_a_cycle_continues_and_the_total_is_conserved(
-    cluster: Cluster, tmp_path: Path
+    three_mortal_brokers: Cluster, tmp_path: Path
 ) -> None:
-    done = list(rounds(cluster, "bank", BOTH, tmp_path))
+    done = list(rounds(three_mortal_brokers, "bank", BOTH, tmp_path))
     assert done
     assert all(one.consistent for one in done), done

@@ -89,7 +89,7 @@ OF_A_JOURNAL = {"journal check", "journal show", "journal timeline", "recover re
 OF_LOG_FOLDERS = {"return"}
 """It needs the log folder of a dead broker: tests/lab/recover/rescue/test_return.py proves it."""
 OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
-"""They need a backup, and Spark's own clients: they are proved under tests/pipeline."""
+"""They need a backup, and Spark's own clients: they are proved under tests/lab/backup."""
 OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "checkpoint serve"}
 """They need a checkpoint, and Spark's own clients: they are proved under tests/lab/checkpoint."""
 

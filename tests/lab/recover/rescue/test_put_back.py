@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
 
 from breakglass.services.lab.cluster import Cluster
+from tests.lab.backup.producing import LOG
 from tests.lab.console.commands import agreeing, on
 from tests.lab.recover.rescue.conftest import ABORTED, COMMITTED, OPEN, REFUNDS, SECONDS, SHARED
 from tests.lab.recover.rescue.test_rescue import cat, elect, elections, only_place
 from tests.lab.scenarios.damaged import Damaged
-from tests.pipeline.producing import LOG
 
 SINCE = [b"since-0", b"since-1"]
 

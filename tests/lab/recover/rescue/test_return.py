@@ -30,9 +30,9 @@ from breakglass.services.lab.segments import DiskLog, read_log
 from breakglass.services.lab.topics import elect_unclean
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
+from tests.kit.clusters import access_to
 from tests.kit.incidents import incident_of
 from tests.kit.program import Ended, breakglass
-from tests.lab.metastore.commands import access_to
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.consoles import console_on
 from tests.screens.turns import text, until

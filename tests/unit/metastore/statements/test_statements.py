@@ -1,7 +1,4 @@
-"""Statements as they are read, and the plans of those without a query, as ksqlDB makes them.
-
-`python -m tests.lab.metastore.plans_of_ksqldb CHECKOUT` compares thousands with ksqlDB's own.
-"""
+"""Statements as they are read, and the plans of those without a query, as ksqlDB makes them."""
 
 from __future__ import annotations
 

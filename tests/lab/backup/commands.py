@@ -1,0 +1,48 @@
+"""`breakglass backup`, as an operator runs it, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from breakglass.services.lab.cluster import Cluster
+from tests.kit.running import Running, ran, running
+from tests.kit.waiting import wait_until
+
+
+def started(
+    broker: Cluster, *words: str, before: Sequence[str] = ()
+) -> AbstractContextManager[Running]:
+    """The command under way on the broker; *before* is a command that starts it."""
+    where = ("--bootstrap-server", broker.bootstrap_servers)
+    return running(None, "backup", *words, *where, before=before)
+
+
+def finish(broker: Cluster, *words: str) -> tuple[int, str, str]:
+    """Run it to its end: exit code, stdout and stderr."""
+    ended = ran("backup", *words, "--bootstrap-server", broker.bootstrap_servers)
+    return ended.code, ended.out, ended.err
+
+
+def last_line(out: str) -> Any:
+    return json.loads(out.splitlines()[-1])
+
+
+def so_far(process: Running, condition: Callable[[], bool], what: str) -> None:
+    """Wait until *condition* holds while the command runs."""
+
+    def reached() -> bool:
+        assert not process.ended, process.said
+        return condition()
+
+    wait_until(reached, what, every=0.002)
+
+
+def kill_when(broker: Cluster, *words: str, condition: Callable[[], bool]) -> None:
+    """Run it until *condition* holds, then kill it with -9."""
+    with started(broker, *words) as process:
+        so_far(process, condition, "the moment to kill it")
+        process.process.send_signal(signal.SIGKILL)

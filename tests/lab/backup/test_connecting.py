@@ -1,0 +1,169 @@
+"""Tasks of a backup connect with what every other command connects with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from kafka.protocol.consumer import FetchRequest
+
+from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import Unreachable
+from breakglass.services.kafka.wire.api_keys import FETCH
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.layout import Address, Listener
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.proxy.proxy import Proxy
+from breakglass.services.model import Unknown
+from breakglass.services.pipeline.backup import back_up
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.report import BackupReport
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics
+from breakglass.services.session import ReadAccess
+from breakglass.services.topic_backup.store.store import LocalStore
+from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.backup.backups import unheard
+from tests.lab.backup.independent import stored
+from tests.lab.backup.producing import make
+from tests.lab.connection.test_secure_connection import LOGINS, Secured, one_secured
+from tests.unit.connection.stores import Stores, pem_files, pem_inline, pkcs12, pkcs12_legacy
+
+SECONDS = DEADLINE_SECONDS
+TOPIC = "connecting"
+RECORDS = 20
+NOWHERE = Address("127.0.0.1", 1)
+"""Nobody listens there."""
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker whose clients need a certificate and a login, with the topic."""
+    with one_secured(tmp_path_factory) as made:
+        make(made.cluster, TOPIC)
+        produce(made.cluster, TOPIC, 0, RECORDS)
+        yield made
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where backups go."""
+
+    spark: Spark
+    folder: Path
+
+    def back_up(self, settings: ConnectionSettings, topic: str = TOPIC) -> BackupReport:
+        """As `breakglass backup run` with these settings, which triage is given, too."""
+        access = ReadAccess(settings)
+        store = BackupSettings(LocalStore(self.folder))
+        with access.reading() as client:
+            run = BackupRun(client, self.spark, access, store, Meter(unheard))
+            return back_up(run, WantedTopics((topic,)))
+
+    def holds(self, topic: str = TOPIC) -> int:
+        """How many records a client of our own reads in the backup."""
+        return len(stored(self.folder / topic, 0))
+
+
+@pytest.fixture
+def place(spark: Spark, tmp_path: Path) -> Place:
+    return Place(spark, tmp_path / "backup")
+
+
+def log_end(settings: ConnectionSettings) -> int | Unknown:
+    """What the recovery side learns of the topic's only replica."""
+    deadline = Deadline.after(SECONDS)
+    with ReadAccess(settings).reading() as client:
+        client.describe(deadline)
+        (state,) = client.partitions((TOPIC,), deadline)
+        read = client.replicas_on(1).read({state.partition: state.topic_id}, deadline)
+        return read[state.partition].log_end
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "stores"),
+    list(zip(LOGINS, cycle([pkcs12, pkcs12_legacy, pem_files, pem_inline]), strict=False)),
+    ids=str,
+)
+def test_a_backup_connects_with_each_login(
+    secured: Secured, place: Place, tmp_path: Path, mechanism: str, stores: Stores
+) -> None:
+    files = stores(tmp_path, secured.root, secured.operator)
+    settings = secured.settings(tmp_path, mechanism, files)
+    assert log_end(settings) == RECORDS
+    report = place.back_up(settings)
+    assert (report.whole, report.records) == (True, RECORDS), report.topics
+    assert place.holds() == RECORDS
+
+
+def test_a_password_that_is_wrong_for_tasks_is_told_at_once(
+    secured: Secured, place: Place, tmp_path: Path
+) -> None:
+    """As where the password was changed between the plan and the copy."""
+    files = pkcs12(tmp_path, secured.root, secured.operator)
+    right = secured.settings(tmp_path, "PLAIN", files)
+    wrong = secured.settings(tmp_path, "PLAIN", files, password="wrong-sentinel")
+    store = BackupSettings(LocalStore(place.folder))
+    with ReadAccess(right).reading() as client:
+        run = BackupRun(client, place.spark, ReadAccess(wrong), store, Meter(unheard))
+        (topic,) = back_up(run, WantedTopics((TOPIC,))).topics
+    assert "check sasl.jaas.config" in topic.error
+    assert "wrong-sentinel" not in topic.error
+
+
+def test_tasks_reach_brokers_by_the_listener_that_is_named(place: Place, tmp_path: Path) -> None:
+    """That for clients leads through a relay, which no task is to pass."""
+    cluster = Cluster.plan(tmp_path / "lab", brokers=1, tethered=True)
+    with Proxy(cluster.node(1).address(Listener.CLIENT)) as relay, cluster:
+        cluster.advertise(1, relay.address)
+        cluster.start()
+        make(cluster, TOPIC)
+        produce(cluster, TOPIC, 0, RECORDS)
+        options = ConnectionOptions(cluster.bootstrap_servers, listener=Listener.LAB.value)
+        report = place.back_up(connection_settings(options, {}))
+        assert (report.whole, place.holds()) == (True, RECORDS), report.topics
+        fetches = [
+            request.decode(FetchRequest) for request in relay.seen if request.api_key == FETCH
+        ]
+        topics = [topic for fetch in fetches for topic in fetch.topics]
+        places = {partition.fetch_offset for topic in topics for partition in topic.partitions}
+        assert 0 not in places, "epochs are asked for past every log, by the run itself"
+
+
+@pytest.fixture
+def relay(secured: Secured) -> Iterator[Proxy]:
+    """Leads to the broker, whose own address leads nowhere, as behind a tunnel."""
+    node = secured.cluster.node(1)
+    own = node.address(Listener.CLIENT)
+    with Proxy(own, opaque=True) as made:
+        advertise(secured.cluster, NOWHERE)
+        yield made
+    advertise(secured.cluster, own)
+
+
+def advertise(cluster: Cluster, address: Address) -> None:
+    cluster.node(1).stop()
+    cluster.advertise(1, address)
+    cluster.node(1).start()
+    cluster.wait_unfenced(1)
+
+
+def test_a_backup_through_a_relay_reaches_a_broker_whose_own_address_leads_nowhere(
+    secured: Secured, relay: Proxy, place: Place, tmp_path: Path
+) -> None:
+    files = pem_files(tmp_path, secured.root, secured.operator)
+    known = secured.settings(tmp_path, "SCRAM-SHA-512", files)
+    servers = (Endpoint(*relay.address),)
+    unnamed = replace(known, bootstrap_servers=servers)
+    named = replace(unnamed, broker_addresses={1: servers[0]})
+    with pytest.raises(Unreachable):
+        log_end(unnamed)
+    assert log_end(named) == RECORDS
+    report = place.back_up(named)
+    assert (report.whole, place.holds()) == (True, RECORDS), report.topics

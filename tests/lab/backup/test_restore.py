@@ -1,0 +1,268 @@
+"""Topics put back as they were: records, settings, groups; and what a kill leaves."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, TopicPartition
+
+from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.pipeline.report import CopyProgress
+from breakglass.services.pipeline.restore import jobs
+from breakglass.services.pipeline.restore.planned import stored_of
+from breakglass.services.pipeline.restore.producing import ClusterProgress
+from breakglass.services.pipeline.restore.task import PartitionTask
+from breakglass.services.session import Power
+from breakglass.services.topic_backup.manifest import TopicIdentity
+from breakglass.services.topic_backup.record import Record, TimestampType
+from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.clusters import in_main_job
+from tests.kit.waiting import wait_until
+from tests.lab.backup.backups import BackUp
+from tests.lab.backup.independent import contents
+from tests.lab.backup.producing import (
+    SECONDS,
+    commit,
+    consumer,
+    make,
+    next_value,
+    numbered,
+    produce,
+    producer,
+    put,
+    shapes,
+)
+from tests.lab.backup.restores import Restore
+from tests.lab.backup.watching import python_workers
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "topic_backup"
+
+
+@in_main_job
+def test_a_topic_of_every_shape_comes_back_as_it_was(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic, {"max.message.bytes": "2000000"}, partitions=2)
+    produce(whole_broker, topic, shapes())
+    writer = producer(whole_broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for number in range(4):
+        writer.begin_transaction()
+        put(writer, topic, numbered(5, start=100 * number), partition=1)
+        end = writer.abort_transaction if number % 2 else writer.commit_transaction
+        end(SECONDS)
+    back_up.await_decided(topic)
+    back_up.topic(topic, max_segment_bytes=200_000)
+    done = restore.topic(topic, f"{topic}-back")
+    assert done.records == 122
+    for partition in (0, 1):
+        restored = contents(whole_broker, f"{topic}-back", partition)
+        assert restored == contents(whole_broker, topic, partition)
+    client = back_up.client
+    names = [topic, f"{topic}-back"]
+    configs = read_topic_configs(client.sender, names, Deadline.after(SECONDS))
+    assert configs[f"{topic}-back"] == configs[topic]
+
+
+def test_groups_go_on_at_the_right_record(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    """Behind the last record, at one, and in a gap where no record ever was."""
+    make(whole_broker, topic)
+    writer = producer(whole_broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for number in range(3):
+        writer.begin_transaction()
+        put(writer, topic, numbered(4, start=10 * number))
+        writer.commit_transaction(SECONDS)
+    committed = {"at-end": 15, "at-record": 6, "in-gap": 4, "at-start": 0}
+    for group, offset in committed.items():
+        commit(whole_broker, topic, f"{topic}-{group}", offset)
+    back_up.await_decided(topic)
+    back_up.topic(topic)
+    target = f"{topic}-back"
+    done = restore(restore.plan(topic, target, groups=True), records_a_transaction=5)
+    assert (done.error, done.verified, done.groups_failed) == ("", True, {})
+    first = {name: next_value(whole_broker, target, f"{topic}-{name}") for name in committed}
+    assert first == {"at-end": None, "at-record": b"v11", "in-gap": b"v10", "at-start": b"v0"}
+
+
+def test_b6_a_killed_restore_goes_on_and_every_record_is_there_once(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce_many(whole_broker, topic, 0, 20_000, pattern=Pattern(value_bytes=300))
+    back_up.topic(topic)
+    killed: list[int] = []
+
+    def kill(now: CopyProgress) -> None:
+        if 0 < now.done < now.total and len(killed) < 2:
+            for worker in python_workers():
+                worker.kill()
+                killed.append(worker.pid)
+
+    plan = restore.plan(topic, f"{topic}-back")
+    done = restore(plan, tell=kill, records_a_transaction=200)
+    assert killed != []
+    assert (done.error, done.verified) == ("", True)
+    restored = contents(whole_broker, f"{topic}-back")
+    assert restored == contents(whole_broker, topic)
+
+
+def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
+    whole_broker: Cluster,
+    back_up: BackUp,
+    restore: Restore,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It commits as late as it can: right after its successor has read how far it came."""
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(8))
+    back_up.topic(topic)
+    target = f"{topic}-back"
+    plan_of_all = restore.plan(topic, target)
+    (plan,) = plan_of_all.topics
+    make(whole_broker, target)
+    spans, stored = plan.partitions[0].spans, stored_of(plan, 0)
+    log = str(tmp_path / "partition-0.jsonl")
+    task = PartitionTask(target, 0, spans, stored, "of-a-test", log, 1_000)
+    earlier = producer(whole_broker, transactional_id=task.transactional_id)
+    earlier.init_transactions(SECONDS)
+    earlier.begin_transaction()
+    put(earlier, target, numbered(3))
+    reached = [TopicPartition(target, 0, 3)]
+    with closing(consumer(whole_broker, task.group)) as member:
+        earlier.send_offsets_to_transaction(reached, member.consumer_group_metadata(), SECONDS)
+
+    class ThenCommitted(ClusterProgress):
+        def reached(self) -> int | None:
+            found = super().reached()
+            with suppress(KafkaException):
+                earlier.commit_transaction(SECONDS)
+            return found
+
+    monkeypatch.setattr(jobs, "ClusterProgress", ThenCommitted)
+    done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
+    assert done.error == ""
+    assert contents(whole_broker, target) == contents(whole_broker, topic)
+
+
+def test_b7_nothing_expires_while_old_records_are_put_back(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    """Brokers remove what is too old every few minutes: a short restore may be over before."""
+    make(whole_broker, topic, {"retention.ms": "-1"})
+    produce(whole_broker, topic, iter([{"value": b"old", "timestamp": 1}] * 5))
+    back_up.topic(topic)
+    plan = restore.plan(topic, f"{topic}-back", settings={"retention.ms": "3600000"})
+    assert plan.topics[0].expired_at_once == 5
+    sender, seen = back_up.client.sender, []
+
+    def look() -> bool:
+        names = [f"{topic}-back"]
+        found = read_topic_configs(sender, names, Deadline.after(SECONDS))[names[0]]
+        if isinstance(found, dict):
+            seen.append(found)
+        return bool(seen)
+
+    # A broker may not know yet of a topic that was just created.
+    done = restore(plan, created=lambda: wait_until(look, "the settings of the new topic"))
+    assert (done.error, done.verified) == ("", True)
+    (during,) = seen
+    assert (during["retention.ms"], during["retention.bytes"]) == ("-1", "-1")
+    assert during["cleanup.policy"] == "delete"
+    configs = read_topic_configs(sender, [f"{topic}-back"], Deadline.after(SECONDS))
+    assert configs[f"{topic}-back"] == {**make_settings(), "retention.ms": "3600000"}
+
+
+def make_settings() -> dict[str, str]:
+    """What `make` gives every topic."""
+    return {"message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+def test_b8_append_times_are_kept_and_the_setting_is_put_back(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic, {"message.timestamp.type": "LogAppendTime"})
+    produce(whole_broker, topic, numbered(5))
+    back_up.topic(topic)
+    done = restore.topic(topic, f"{topic}-back")
+    assert done.declared == {"log append time": 5}
+    configs = read_topic_configs(back_up.client.sender, [f"{topic}-back"], Deadline.after(SECONDS))
+    own = configs[f"{topic}-back"]
+    assert isinstance(own, dict)
+    assert own["message.timestamp.type"] == "LogAppendTime"
+
+
+def test_b9_everything_is_kept_but_who_stamped_a_record_and_that_is_declared(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    create = TimestampType.CREATE
+    plain = Record(0, create, 5, b"k", None, ((b"", b""), (b"a", None)))
+    odd = ((b"a\x00b", b"x"), (b"\xff\xfe", None))
+    kept = [
+        plain,
+        plain._replace(timestamp=0),
+        plain._replace(headers=odd),
+        plain._replace(timestamp=0, key=None, value=b"", headers=odd),
+        plain._replace(timestamp=-5, headers=odd),
+        plain._replace(timestamp=-1),
+    ]
+    changed = [
+        Record(0, TimestampType.NONE, None, None, b"v"),
+        plain._replace(timestamp_type=TimestampType.LOG_APPEND, timestamp=7),
+    ]
+    records = [*kept, *changed, *([plain] * 30), *kept]
+    # A commit's marker begins a segment of its own, and records of 1970 are past any retention.
+    identity = TopicIdentity(topic, partition_count=1, config={"retention.ms": "-1"})
+    with TopicWriter(back_up.root, identity) as writer:
+        for number, record in enumerate(records):
+            writer.partition(0).append(record._replace(offset=7 * number))
+        writer.commit()
+    done = restore(restore.plan(topic, f"{topic}-back"), records_a_transaction=10)
+    assert (done.error, done.verified, done.differences) == ("", True, {})
+    assert done.declared == {"no timestamp": 1, "log append time": 1}
+    assert done.records == len(records)
+    back_up.topic(f"{topic}-back")
+    copied = back_up.records(f"{topic}-back")
+    expected = [*kept, changed[0]._replace(timestamp_type=create, timestamp=-1)]
+    expected += [changed[1]._replace(timestamp_type=create)]
+    expected += [*([plain] * 30), *kept]
+    assert [record._replace(offset=0) for record in copied] == expected
+
+
+def test_a_restore_ends_where_it_is_told_to(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    values = [{"value": b"%d" % number, "timestamp": 1000 + number} for number in range(10)]
+    produce(whole_broker, topic, iter(values))
+    back_up.topic(topic, max_segment_bytes=200)
+    assert restore.plan(topic, "a", until_offset=4).records == 4
+    assert restore.plan(topic, "a", until_ms=1006).records == 7
+    done = restore.topic(topic, f"{topic}-back", until_ms=1006)
+    assert done.records == 7
+    assert contents(whole_broker, f"{topic}-back") == contents(whole_broker, topic)[:7]
+
+
+@pytest.mark.parametrize("case", ["headers/headers", "null_empty/null-empty", "gaps/compacted"])
+def test_a_backup_of_the_originals_comes_back(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, case: str
+) -> None:
+    """Written by its own classes: no manifest, no settings."""
+    shutil.copytree(GOLDEN / case, back_up.root / topic)
+    settings = {"retention.ms": "-1"}
+    plan = restore.plan(topic, f"{topic}-back", settings=settings)
+    done = restore(plan)
+    assert (done.error, done.verified) == ("", True)
+    numbers = [partition.partition for partition in plan.topics[0].partitions]
+    assert done.records == sum(len(back_up.records(topic, number)) for number in numbers) > 0

@@ -1,0 +1,265 @@
+"""The rules B1 to B12 that were found on live brokers, as far as they are of backing up."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from breakglass.services import patience
+from breakglass.services.errors import TimedOut
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern
+from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.generations import NewGeneration
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.pipeline.source import WantedTopics, read_sources
+from breakglass.services.topic_backup.record import encode
+from breakglass.services.topic_backup.summary import Gap, GapReason
+from tests.lab.backup.backups import BackUp, once
+from tests.lab.backup.producing import (
+    FOR_EVER,
+    LOG,
+    LONGEST_MS,
+    SECONDS,
+    admin,
+    committed_bytes,
+    delete,
+    make,
+    numbered,
+    produce,
+    producer,
+    put,
+)
+from tests.lab.backup.watching import killed_once, writers_in
+
+LOG.addHandler(logging.NullHandler())
+
+
+@pytest.mark.parametrize("stamp", [LONGEST_MS, -(2**62)], ids=["far-future", "far-past"])
+def test_b1_timestamps_out_of_sparks_range_are_kept_exactly(
+    whole_broker: Cluster, back_up: BackUp, client: ReadClient, topic: str, stamp: int
+) -> None:
+    make(whole_broker, topic, partitions=2)
+    produce(whole_broker, topic, iter([{"key": b"k", "value": b"v", "timestamp": stamp}]))
+    produce(whole_broker, topic, numbered(5))
+    produce(whole_broker, topic, numbered(5), partition=1)
+    back_up.topic(topic)
+    (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
+    log = CommittedLog(client.sender, 1, source.partitions[0].partition)
+    truth = [record for batch in log.batches(0, 6) for record in batch.records("truth")]
+    assert truth[0].timestamp == stamp
+    assert back_up.bytes(topic, 0) == b"".join(map(encode, truth))
+    assert back_up.bytes(topic, 1) == committed_bytes(whole_broker, topic, 1)
+
+
+def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(5))
+    back_up.topic(topic)
+    produce(whole_broker, topic, numbered(5))
+    before = back_up.manifest(topic)
+
+    def recreate() -> None:
+        delete(whole_broker, topic)
+        make(whole_broker, topic)
+        produce(whole_broker, topic, numbered(50, start=1000))
+
+    (report,) = back_up(topic, tell=once(recreate)).topics
+    assert "was deleted or recreated while it was read" in report.error
+    assert back_up.manifest(topic) == before
+    assert [record.offset for record in back_up.records(topic)] == [0, 1, 2, 3, 4]
+    again = back_up.topic(topic)
+    assert again.generation == 2
+    assert "deleted and recreated" in again.new_generation
+    assert again.passed_over
+    assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
+    assert back_up.manifest(topic) == before
+
+
+def test_b2_a_topic_created_again_can_have_the_folder_that_kafka_backup_reads(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(5))
+    back_up.topic(topic)
+    first = back_up.bytes(topic)
+    delete(whole_broker, topic)
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(8, start=100))
+    for _ in range(2):
+        report = back_up.topic(topic, new_generation=NewGeneration.REPLACE)
+        assert (report.generation, report.passed_over) == (2, False)
+        assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
+        assert back_up.bytes(f"{topic}~1") == first
+
+
+def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    open_one = producer(whole_broker, transactional_id=topic)
+    open_one.init_transactions(SECONDS)
+    open_one.begin_transaction()
+    put(open_one, topic, numbered(5, start=10))
+    produce(whole_broker, topic, numbered(3, start=15))
+    report = back_up.topic(topic)
+    assert (report.partitions[0].end, report.partitions[0].held_back) == (10, 8)
+    open_one.commit_transaction(SECONDS)
+    back_up.await_decided(topic)
+    assert back_up.topic(topic).partitions[0].records == 8
+    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
+
+
+def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_read(
+    whole_broker: Cluster, client: ReadClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a new leader, here behind a transaction: what was promised is not served yet."""
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(3))
+    open_one = producer(whole_broker, transactional_id=topic)
+    open_one.init_transactions(SECONDS)
+    open_one.begin_transaction()
+    put(open_one, topic, numbered(2, start=3))
+    monkeypatch.setattr(patience, "FETCH", 15.0)
+    (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
+    log = CommittedLog(client.sender, 1, source.partitions[0].partition)
+    with pytest.raises(TimedOut, match=r"the last stable offset of .* went back to 3"):
+        list(log.batches(0, 5))
+    monkeypatch.undo()
+    batches = log.batches(0, 5)
+    assert next(batches).header.next_offset == 3
+    open_one.commit_transaction(SECONDS)
+    assert [batch.header.next_offset for batch in batches] == [5]
+
+
+def test_b3_records_deleted_before_they_are_read_are_a_gap(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+
+    def shorten() -> None:
+        cut, client = TopicPartition(topic, 0, 4), admin(whole_broker)
+        client.delete_records([cut])[cut].result(SECONDS)
+
+    back_up.topic(topic, tell=once(shorten))
+    (summary,) = back_up.manifest(topic).partitions
+    assert summary.segments[0].gaps == (Gap(0, 4, GapReason.LOST),)
+    assert [record.offset for record in back_up.records(topic)] == list(range(4, 10))
+
+
+def test_b4_a_task_is_tried_again_and_leaves_one_copy(
+    whole_broker: Cluster, back_up: BackUp, spark: Spark, topic: str
+) -> None:
+    create_topic(whole_broker, topic, [[1]], FOR_EVER)
+    produce_many(whole_broker, topic, 0, 60_000, pattern=Pattern(value_bytes=1000))
+    with killed_once(lambda: writers_in(back_up.root / topic)) as killed:
+        report = back_up.topic(topic)
+    assert spark.context().master == "local[*,4]"
+    assert killed != []
+    assert report.partitions[0].records == 60_000
+    assert [record.offset for record in back_up.records(topic)] == list(range(60_000))
+    assert [name for name in back_up.folder(topic).names() if name.startswith(".")] == []
+
+
+def test_b5_a_backup_ends_where_the_last_offset_is_a_control_record(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    writer = producer(whole_broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    writer.begin_transaction()
+    put(writer, topic, numbered(3))
+    writer.commit_transaction(SECONDS)
+    back_up.await_decided(topic)
+    report = back_up.topic(topic)
+    assert (report.partitions[0].end, report.partitions[0].records) == (4, 3)
+    assert report.partitions[0].missing == {"control": 1}
+    assert back_up.topic(topic).partitions[0].start == 4
+
+
+def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
+    whole_broker: Cluster, client: ReadClient, topic: str
+) -> None:
+    make(whole_broker, topic)
+    open_one = producer(whole_broker, transactional_id=topic)
+    open_one.init_transactions(SECONDS)
+    produce(whole_broker, topic, numbered(2))
+    open_one.begin_transaction()
+    put(open_one, topic, numbered(3))
+    (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
+    ends = {}
+    for isolation in ("read_committed", "read_uncommitted"):
+        settings = {"group.id": "b11", "isolation.level": isolation}
+        consumer = Consumer(
+            {"bootstrap.servers": whole_broker.bootstrap_servers, **settings}, logger=LOG
+        )
+        ends[isolation] = consumer.get_watermark_offsets(TopicPartition(topic, 0), SECONDS)[1]
+        consumer.close()
+    open_one.abort_transaction(SECONDS)
+    (partition,) = source.partitions
+    assert partition.stable_end == ends["read_committed"] == 2
+    assert partition.high_watermark == ends["read_uncommitted"] == 5
+
+
+def write_transactions(broker: Cluster, topic: str) -> None:
+    """Four of five records each, every other one aborted."""
+    writer = producer(broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for number in range(4):
+        writer.begin_transaction()
+        put(writer, topic, numbered(5, start=100 * number))
+        end = writer.abort_transaction if number % 2 else writer.commit_transaction
+        end(SECONDS)
+
+
+def test_b12_records_of_aborted_transactions_are_left_out(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    """Of a log that is not compacted: the cleaner removes them by itself."""
+    make(whole_broker, topic)
+    write_transactions(whole_broker, topic)
+    back_up.await_decided(topic)
+    report = back_up.topic(topic)
+    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
+    assert report.partitions[0].records == 10
+    assert report.partitions[0].missing == {"control": 4, "aborted": 10}
+
+
+def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_client_reads_them(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "1",
+    }
+    make(whole_broker, topic, compacted)
+    for number in range(5):
+        produce(whole_broker, topic, numbered(10, start=number))
+    write_transactions(whole_broker, topic)
+    back_up.await_decided(topic)
+    whole_broker.wait_until(lambda: _rolled_and_compacted(whole_broker, topic), "holes in the log")
+    report = back_up.topic(topic)
+    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
+    missing = report.partitions[0].missing
+    assert missing.keys() == {"compaction", "control", "aborted"}
+    everything = report.partitions[0].records + sum(missing.values())
+    assert everything == report.partitions[0].end
+
+
+def _rolled_and_compacted(broker: Cluster, topic: str) -> bool:
+    """Whether the cleaner was there; a record rolls the segment that is being written."""
+    produce(broker, topic, iter([{"key": b"roll", "value": b""}]))
+    truth = committed_bytes(broker, topic)
+    return truth.count(b"\x00\x00\x00\x02k9\x00") == 1

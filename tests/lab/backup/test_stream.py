@@ -1,0 +1,170 @@
+"""Records that come while a stream backs them up: soon there, exactly once, whatever comes."""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.cimpl import NewPartitions
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.topic_backup.consumer_offsets import read
+from tests.lab.backup.backups import BackUp
+from tests.lab.backup.independent import delivered, stored
+from tests.lab.backup.producing import (
+    LONGEST_MS,
+    SECONDS,
+    admin,
+    commit,
+    committed_bytes,
+    delete,
+    make,
+    numbered,
+    produce,
+    producer,
+    put,
+)
+from tests.lab.backup.streaming import following
+
+
+def test_records_are_committed_soon_after_they_were_produced(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic, partitions=2)
+    with following(back_up, topic) as followed:
+        for number in range(3):
+            produce(whole_broker, topic, numbered(5))
+            produce(whole_broker, topic, numbered(2), partition=1)
+            followed.await_end(topic, 5 * number + 5)
+            followed.await_end(topic, 2 * number + 2, partition=1)
+    assert followed.done is not None
+    assert (followed.done.runs, followed.done.records, followed.done.failures) == (1, 21, [])
+    assert followed.done.batches >= 3
+    for number in (0, 1):
+        assert stored(back_up.root / topic, number) == delivered(whole_broker, topic, number)
+        assert len(back_up.manifest(topic).partitions[number].segments) == 1
+
+
+def test_b10_a_new_topic_and_a_new_partition_are_streamed(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    with following(back_up, f"{topic}.*") as followed:
+        make(whole_broker, f"{topic}-new")
+        produce(whole_broker, f"{topic}-new", numbered(4))
+        followed.await_end(f"{topic}-new", 4)
+        client = admin(whole_broker)
+        client.create_partitions([NewPartitions(topic, 2)])[topic].result(SECONDS)
+        whole_broker.wait_until(
+            lambda: len(whole_broker.partitions(topic)) == 2, "the new partition"
+        )
+        produce(whole_broker, topic, numbered(5), partition=1)
+        followed.await_end(topic, 5, partition=1)
+    for name, partition in ((topic, 1), (f"{topic}-new", 0)):
+        assert back_up.bytes(name, partition) == committed_bytes(whole_broker, name, partition)
+
+
+def test_b1_far_timestamps_in_a_stream_are_kept_and_it_goes_on(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic, partitions=2)
+    with following(back_up, topic) as followed:
+        produce(whole_broker, topic, iter([{"key": b"k", "value": b"v", "timestamp": LONGEST_MS}]))
+        followed.await_end(topic, 1)
+        produce(whole_broker, topic, numbered(5))
+        produce(whole_broker, topic, numbered(5), partition=1)
+        followed.await_end(topic, 6)
+        followed.await_end(topic, 5, partition=1)
+    assert [record.offset for record in back_up.records(topic)] == list(range(6))
+    assert back_up.records(topic)[0].timestamp == LONGEST_MS
+    assert back_up.bytes(topic, 1) == committed_bytes(whole_broker, topic, 1)
+
+
+def test_b2_a_topic_created_anew_beside_a_stream_begins_a_generation(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    with following(back_up, topic) as followed:
+        produce(whole_broker, topic, numbered(5))
+        followed.await_end(topic, 5)
+        before = back_up.records(topic)
+        delete(whole_broker, topic)
+        make(whole_broker, topic)
+        produce(whole_broker, topic, numbered(50, start=1000))
+        followed.await_true(lambda: (back_up.root / f"{topic}~2").is_dir())
+        followed.await_end(f"{topic}~2", 50)
+        produce(whole_broker, topic, numbered(5))
+        followed.await_end(f"{topic}~2", 55)
+    assert back_up.records(topic) == before
+    assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
+
+
+def test_b2_a_topic_that_was_away_for_a_run_is_taken_up_as_soon_as_it_is_back(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    with following(back_up, topic) as followed:
+        delete(whole_broker, topic)
+        followed.await_true(lambda: not followed.reports[-1].topics)
+        make(whole_broker, topic)
+        produce(whole_broker, topic, numbered(5))
+        followed.await_end(f"{topic}~2", 5)
+    assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
+
+
+def test_b3_an_open_transaction_holds_back_a_stream_until_it_is_decided(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    with following(back_up, topic) as followed:
+        writer = producer(whole_broker, transactional_id=topic)
+        writer.init_transactions(SECONDS)
+        for end in (writer.abort_transaction, writer.commit_transaction):
+            writer.begin_transaction()
+            put(writer, topic, numbered(3))
+            produce(whole_broker, topic, numbered(2))
+            end(SECONDS)
+        followed.await_end(topic, 12)
+        missing = followed.done and followed.done.missing
+    assert missing is None
+    assert followed.done is not None
+    assert followed.done.missing == {"aborted": 3, "control": 2}
+    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
+
+
+def test_b3_what_retention_takes_before_the_stream_has_it_is_a_gap(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+
+    def overtake() -> None:
+        produce(whole_broker, topic, numbered(20))
+        client = admin(whole_broker)
+        (deleted,) = client.delete_records([TopicPartition(topic, 0, 15)]).values()
+        deleted.result(SECONDS)
+
+    with following(back_up, topic) as followed:
+        followed.then = overtake
+        produce(whole_broker, topic, numbered(5))
+        followed.await_end(topic, 25)
+        produce(whole_broker, topic, numbered(5))
+        followed.await_end(topic, 30)
+    assert followed.done is not None
+    assert followed.done.missing == {"lost": 10}
+    assert [record.offset for record in back_up.records(topic)] == [*range(5), *range(15, 30)]
+
+
+def test_groups_are_saved_also_without_records(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    """As it is without --every: the newest in the original's file, each change in the history."""
+    from breakglass.services.topic_backup import group_history
+
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(9))
+    with following(back_up, topic, every=0.5) as followed:
+        for offset in (3, 7):
+            commit(whole_broker, topic, f"{topic}-group", offset)
+            wanted = {f"{topic}-group": offset}
+            followed.await_true(lambda wanted=wanted: read(back_up.folder(topic), 0) == wanted)  # type: ignore[misc]
+    folder = back_up.folder(topic)
+    states = [group_history.read_state(folder, at) for at in group_history.times(folder.names())]
+    assert states == [{0: {f"{topic}-group": 3}}, {0: {f"{topic}-group": 7}}]

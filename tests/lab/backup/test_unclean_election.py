@@ -1,0 +1,97 @@
+"""An unclean election behind our back: the new log is never joined to the copy of the old one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import Pattern, produce
+from breakglass.services.lab.topics import create_topic, elect_unclean
+from breakglass.services.model import TopicPartition
+from breakglass.services.pipeline.session import Spark
+from breakglass.services.session import Power, ReadAccess
+from tests.lab.backup.backups import BackUp
+from tests.lab.backup.independent import delivered, stored
+from tests.lab.backup.restores import Restore
+from tests.lab.backup.streaming import following
+
+
+def fill(cluster: Cluster, topic: str) -> None:
+    """Twenty records, of which b2 does not have the second ten; it is down."""
+    create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
+    produce(cluster, topic, 0, 10)
+    cluster.node(2).kill()
+    cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
+    produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))
+
+
+def lose_to_b2(cluster: Cluster, topic: str) -> None:
+    """Kill b1 and let b2 lead."""
+    cluster.node(1).kill()
+    cluster.node(2).start()
+    cluster.wait_unfenced(2)
+    cluster.wait_partition(topic, 0, lambda state: state.offline, "no leader", via=2)
+    elect_unclean(cluster, TopicPartition(topic, 0))
+    cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
+
+
+@pytest.mark.parametrize("written_after", [5, 30], ids=["shorter", "longer"])
+def test_a_log_that_was_cut_begins_a_new_generation(
+    spark: Spark, topic: str, tmp_path: Path, written_after: int
+) -> None:
+    """Also where the new log has grown past the end of the old one by the time of the backup."""
+    with Cluster.up(tmp_path / "lab", brokers=2, tethered=True) as cluster:
+        fill(cluster, topic)
+        options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
+        with ReadAccess(connection_settings(options, {})).reading() as client:
+            back_up = BackUp(client, spark, cluster.bootstrap_servers, tmp_path / "backup")
+            assert back_up.topic(topic).partitions[0].end == 20
+            before = back_up.manifest(topic)
+
+            lose_to_b2(cluster, topic)
+            produce(cluster, topic, 0, written_after, pattern=Pattern(label="new"))
+
+            report = back_up.topic(topic)
+            assert report.generation == 2
+            assert "unclean election" in report.new_generation
+            assert back_up.manifest(topic) == before
+            keys = [record.key for record in back_up.records(f"{topic}~2")]
+
+            power = Power(ReadAccess(connection_settings(options, {})))
+            restore = Restore(cluster, back_up, power, tmp_path / "restores")
+            plan = restore.tail_plan(TopicPartition(topic, 0))
+            assert plan.records == 10
+            (number,) = [at for at, one in enumerate(plan.topics) if one.records]
+            done = restore(plan, number)
+            assert (done.error, done.verified) == ("", True)
+            assert restore.tail_plan(TopicPartition(topic, 0)).records == 0
+            back_up.topic(topic)
+            put_back = [record.key for record in back_up.records(f"{topic}~2")][len(keys) :]
+    assert put_back == [b"lost-%d" % number for number in range(10, 20)]
+    assert keys == [b"r-%d" % number for number in range(10)] + [
+        b"new-%d" % number for number in range(written_after)
+    ]
+
+
+def test_a_log_that_is_cut_beside_a_stream_begins_a_new_generation(
+    spark: Spark, topic: str, tmp_path: Path
+) -> None:
+    with Cluster.up(tmp_path / "lab", brokers=2, tethered=True) as cluster:
+        fill(cluster, topic)
+        options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
+        with ReadAccess(connection_settings(options, {})).reading() as client:
+            back_up = BackUp(client, spark, cluster.bootstrap_servers, tmp_path / "backup")
+            with following(back_up, topic, every=1.0) as followed:
+                followed.await_end(topic, 20)
+                before = stored(back_up.root / topic, 0)
+                lose_to_b2(cluster, topic)
+                produce(cluster, topic, 0, 5, pattern=Pattern(label="new"))
+                followed.await_true((back_up.root / f"{topic}~2").is_dir)
+                followed.await_end(f"{topic}~2", 15)
+                produce(cluster, topic, 0, 10, pattern=Pattern(label="newer"))
+                followed.await_end(f"{topic}~2", 25)
+            assert stored(back_up.root / topic, 0) == before
+            assert stored(back_up.root / f"{topic}~2", 0) == delivered(cluster, topic, 0)

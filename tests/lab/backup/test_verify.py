@@ -1,0 +1,114 @@
+"""A backup against a topic: what differs is found, by its offset."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline import verify
+from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+from breakglass.services.pipeline.batches.log_range import Ranges
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.comparison import Differences, StretchComparison, TopicSides
+from breakglass.services.pipeline.part_writer import exact_chunks
+from breakglass.services.pipeline.verify import ContentVerified, verify_content
+from breakglass.services.topic_backup.store.store import LocalStore
+from tests.lab.backup.backups import BackUp, unheard
+from tests.lab.backup.producing import LOG, SECONDS, make, numbered, produce, shapes
+
+
+def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
+    """As `compare_topic`, but decoded record by record in this process."""
+    found = []
+    for number, (start, end) in ranges.items():
+        source = sides.sources[number]
+        comparison = StretchComparison(number, sides.stored[number])
+        log = CommittedLog(run.client.sender, source.leader, source.partition)
+        for chunk in exact_chunks(log, start, end):
+            comparison.take(chunk)
+        found.append(comparison.found)
+    return found
+
+
+def verified(back_up: BackUp, topic: str, against: str | None = None) -> ContentVerified:
+    """What comparing in tasks finds, and no other than comparing record by record does."""
+    settings = BackupSettings(LocalStore(back_up.root))
+    folder, manifest = back_up.folder(topic), back_up.manifest(topic)
+    meter = Meter(unheard)
+    run = BackupRun(back_up.client, back_up.spark, back_up.access, settings, meter)
+    found = verify_content(run, folder, manifest, against or topic)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(verify, "compare_topic", compared_exactly)
+        exactly = verify_content(run, folder, manifest, against or topic)
+    assert exactly.partitions == found.partitions
+    return found
+
+
+def test_a_backup_is_identical_to_its_topic(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic, partitions=2)
+    produce(whole_broker, topic, shapes())
+    produce(whole_broker, topic, numbered(7), partition=1)
+    back_up.topic(topic, max_segment_bytes=100_000)
+    found = verified(back_up, topic)
+    assert found.identical
+    assert [partition.equal for partition in found.partitions] == [112, 7]
+
+
+def test_differences_are_found_by_kind_and_offset(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    other = f"{topic}-other"
+    make(whole_broker, topic)
+    make(whole_broker, other)
+    values = [{"key": b"k%d" % number, "value": b"v", "timestamp": 1} for number in range(10)]
+    produce(whole_broker, topic, iter(values))
+    changed = [*values[:4], {**values[4], "value": b"w"}, *values[5:8]]
+    produce(whole_broker, other, iter(changed))
+    back_up.topic(topic)
+    (found,) = verified(back_up, topic, other).partitions
+    assert found.counts == {"different": 1, "missing": 2}
+    assert found.offsets == {"different": [4], "missing": [8, 9]}
+    assert found.equal == 7
+
+
+def test_a_record_that_the_backup_lacks_is_extra(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    back_up.topic(topic, max_segment_bytes=150)
+    second = back_up.manifest(topic).partitions[0].segments[1]
+    for kind in ("records", "index"):
+        (back_up.root / topic / f"{second.prefix}_{kind}").unlink()
+    (found,) = verified(back_up, topic).partitions
+    assert found.counts == {"extra": second.count}
+    assert found.offsets["extra"][0] == second.first_offset
+
+
+def test_what_retention_removed_since_is_counted_apart(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    back_up.topic(topic)
+    client = AdminClient({"bootstrap.servers": whole_broker.bootstrap_servers}, logger=LOG)
+    cut = TopicPartition(topic, 0, 3)
+    client.delete_records([cut])[cut].result(SECONDS)
+    found = verified(back_up, topic)
+    assert found.identical
+    assert (found.partitions[0].expired, found.partitions[0].equal) == (3, 7)
+
+
+def test_far_timestamps_are_compared_too(
+    whole_broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, iter([{"value": b"v", "timestamp": 2**63 - 1}]))
+    back_up.topic(topic)
+    found = verified(back_up, topic)
+    assert found.identical
+    assert found.equal == 1

@@ -1,0 +1,93 @@
+"""Checkpoints in a real S3 server, by the commands alone; two machines work in one store."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.checkpoint.protocol.coordinator import NotHigher
+from breakglass.services.checkpoint.protocol.values import CopyId, Status
+from breakglass.services.checkpoint.store.backup_store import BackupStore
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.pipeline.session import Spark
+from tests.kit.s3_server import S3
+from tests.lab.backup.independent import contents
+from tests.lab.backup.producing import make, numbered, produce
+from tests.lab.checkpoint.commands import Program
+from tests.lab.checkpoint.taking import read
+from tests.unit.checkpoint.store.stores import completed, take
+
+PARTITIONS, RECORDS = 2, 3_000
+
+
+@pytest.fixture
+def in_s3(whole_broker: Cluster, s3: S3, topic: str, tmp_path: Path, user_folders: Path) -> Program:
+    """Breakglass on this machine, with a topic to take checkpoints of."""
+    make(whole_broker, topic, partitions=PARTITIONS)
+    for partition in range(PARTITIONS):
+        produce(whole_broker, topic, numbered(RECORDS), partition)
+    address = f"{s3.url}/commands-{topic}"
+    return Program(whole_broker.bootstrap_servers, tmp_path, user_folders / "state", address)
+
+
+def scope(topic: str) -> tuple[str, ...]:
+    return ("--topics", topic, "--level", "vector", "--control-topic", f"control-{topic}")
+
+
+def test_checkpoints_in_s3_are_taken_listed_verified_restored_deleted_and_pruned(
+    in_s3: Program, whole_broker: Cluster, spark: Spark, topic: str
+) -> None:
+    for id in (1, 2, 3):
+        assert in_s3.whole("take", *scope(topic))["id"] == id
+    listed = in_s3.whole("list", cluster=False)["checkpoints"]
+    assert [(found["id"], found["state"]) for found in listed] == [
+        (id, "completed") for id in (3, 2, 1)
+    ]
+    assert in_s3.whole("verify", "3", cluster=False)["damage"] == {}
+    target = f"{topic}-back"
+    spark.context()
+    into = ("--map", f"{topic}={target}", "--control-topic", f"control-{topic}")
+    assert in_s3.consented("restore", "3", *into)["whole"]
+    for partition in range(PARTITIONS):
+        back = contents(whole_broker, target, partition)
+        assert back == contents(whole_broker, topic, partition)
+    assert in_s3.consented("delete", "1", cluster=False)["deleted"] == [1]
+    assert in_s3.consented("retain", "--keep", "1", cluster=False)["checkpoints"] == [2]
+    listed = in_s3.whole("list", cluster=False)["checkpoints"]
+    assert [found["id"] for found in listed] == [3]
+
+
+def test_two_machines_with_one_number_are_detected_and_another_number_takes_over(
+    in_s3: Program, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_s3.running("take", *scope(topic), "--max-rate", "1kB/s") as first:
+        first.wait_for("checkpoint 1 is acknowledged")
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
+        refused = in_s3.here("finish", "1")
+        assert (refused.code, "another machine" in refused.err) == (3, True)
+        first.kill()
+    assert in_s3.whole("finish", "1", "--node", "1")["state"] == "completed"
+    counting = [part.counting for part in read(BackupStore(in_s3.url)).partitions]
+    assert [copy.id.node for copy in counting if copy is not None] == [1] * PARTITIONS
+
+
+def test_a_checkpoint_in_a_store_that_refuses_requests_is_taken_once_and_deleted(
+    s3: S3, topic: str
+) -> None:
+    store = BackupStore(f"{s3.url}/checkpoints-{topic}")
+    with s3.failing(every=20):
+        completed(store, 1)
+        assert read(store).status is Status.COMPLETED
+        assert store.copies.damaged(CopyId(1, 1, 0)) is None
+        assert s3.refused > 0
+    with ThreadPoolExecutor(4) as pool:
+        asked = pool.map(lambda number: store.reserve(take(2, f"request {number}")), range(4))
+        answers = list(asked)
+    assert answers.count(None) == 1
+    assert set(answers) == {None, NotHigher(2, 2)}
+    for _ in range(2):
+        store.delete(1)
+    assert store.read(1) is None
+    assert store.ids() == [1, 2]

@@ -1,0 +1,84 @@
+"""kill -9 before every operation of a restore: nothing wrong is ever seen, and it can go on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from breakglass.services.metastore.records import CommandRecord
+from tests.lab.ksql.commands import backed_up
+from tests.lab.ksql.crashing import restore_here
+from tests.lab.ksql.topics import SECONDS, CommandTopic
+from tests.unit.metastore.generating import Generator
+from tests.unit.metastore.test_live_backup import stored
+
+POINTS = range(1, 17)
+"""A restore of three commands with gaps has so many operations; the test of them counts."""
+
+
+def killed_at(point: int, topic: CommandTopic, file: Path, folder: Path) -> tuple[int, str]:
+    """Exit code and output of a restore that ends before its operation *point*."""
+    words = [topic.cluster.bootstrap_servers, topic.service_id, str(file), str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.lab.ksql.crashing", *words, str(point)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def backup(topic: CommandTopic, folder: Path) -> tuple[Path, list[CommandRecord]]:
+    """Three commands at 0, 2 and 4."""
+    written = topic.produce(Generator(61).records(3))
+    return folder / str(backed_up(topic, folder).last["file"]), written
+
+
+def another(topic: CommandTopic) -> list[CommandRecord]:
+    """What a server has put in the place of what was lost."""
+    topic.delete()
+    topic.create()
+    return topic.produce(Generator(62).records(2))
+
+
+def test_the_points_are_all_there_are(
+    topic: CommandTopic, backup: tuple[Path, list[CommandRecord]], tmp_path: Path
+) -> None:
+    another(topic)
+    code, told = killed_at(1_000, topic, backup[0], tmp_path / "state")
+    assert (code, told) == (0, f"{len(POINTS)} True\n")
+
+
+@pytest.mark.parametrize("points", [POINTS[:4], POINTS[4:8], POINTS[8:12], POINTS[12:]], ids=str)
+def test_a_restore_that_is_killed_goes_on(
+    points: range, topic: CommandTopic, backup: tuple[Path, list[CommandRecord]], tmp_path: Path
+) -> None:
+    file, written = backup
+    held = file.read_bytes()
+    for point in points:
+        other = another(topic)
+        folder = tmp_path / f"state-{point}"
+        code, _ = killed_at(point, topic, file, folder)
+        assert code == -signal.SIGKILL, point
+        assert file.read_bytes() == held
+        left = left_of(topic)
+        assert left in (None, [], other, written), point
+        snapshots = list((folder / "snapshots").glob("*/*.bak"))
+        assert left == other or [stored(snapshot) for snapshot in snapshots] == [other], point
+        done = restore_here(topic.cluster.bootstrap_servers, topic.service_id, file, folder)
+        assert done.verified, point
+        assert topic.read() == written, point
+
+
+def left_of(topic: CommandTopic) -> list[CommandRecord] | None:
+    """What consumers see; None where there is no topic."""
+    if all(partition.partition.topic != topic.name for partition in topic.cluster.partitions()):
+        return None
+    return topic.read()

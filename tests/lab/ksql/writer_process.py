@@ -1,0 +1,70 @@
+"""A writer in a process of its own: submits statements until its stdin ends, or it is killed.
+
+Each writer wants the same names as all others, so most statements conflict. What became of each is
+one JSON line on stdout, written before the next one begins.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from threading import Event, Thread
+
+from breakglass.services.connection.sources import ConnectionOptions, connection_settings
+from breakglass.services.errors import BreakglassError, OutcomeUnknown
+from breakglass.services.metastore.log.reader import CommandLog
+from breakglass.services.metastore.log.validator import NameValidator, StatementRejected
+from breakglass.services.metastore.log.writer import CommandWriter
+from breakglass.services.session import ReadAccess
+
+SUBMIT_SECONDS = 120.0
+
+
+def statement(name: int, writer: int, *, drop: bool) -> str:
+    """One of two kinds, about one of few names."""
+    if drop:
+        return f"DROP STREAM S{name};"
+    columns = f"(ID INT KEY, W{writer} STRING)"
+    return f"CREATE STREAM S{name} {columns} WITH (KAFKA_TOPIC='events', VALUE_FORMAT='JSON');"
+
+
+def main(bootstrap: str, service: str, writer: int) -> None:
+    """Submit until stdin is closed."""
+    access = ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {}))
+    connection = {"bootstrap.servers": bootstrap}
+    choose = random.Random()
+    over = Event()
+
+    def listen() -> None:
+        sys.stdin.read()
+        over.set()
+
+    Thread(target=listen, daemon=True).start()
+    with CommandLog(access, connection, service) as log:
+        made = CommandWriter(log, connection, NameValidator(lambda _: True))
+        while not over.is_set():
+            text = statement(choose.randrange(5), writer, drop=choose.random() < 0.5)
+            tell(_submitted(made, text) | {"writer": writer, "text": text})
+
+
+def _submitted(writer: CommandWriter, text: str) -> dict[str, object]:
+    try:
+        done = writer.submit(text, seconds=SUBMIT_SECONDS)
+    except StatementRejected:
+        return {"result": "rejected"}
+    except OutcomeUnknown as error:
+        return {"result": "unknown", "why": str(error)}
+    except BreakglassError as error:
+        return {"result": "failed", "why": f"{type(error).__name__}: {error}"}
+    return {"result": "committed", "offset": done.offset}
+
+
+def tell(document: dict[str, object]) -> None:
+    """One line."""
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

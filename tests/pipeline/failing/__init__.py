@@ -1,1 +1,0 @@
-"""Backing up and restoring where something is killed, full, forbidden, cut off or elsewhere."""
