@@ -12,7 +12,7 @@ from tests.lab.recover.incident.conftest import TOGETHER
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "rules.md"
-RULES = range(1, 25)
+RULES = range(1, 26)
 UNATTENDED = "replaced-disk-unattended"
 """Whatever may be said of it comes too late: tests/lab/recover/test_replaced_disk.py."""
 
@@ -43,7 +43,7 @@ def test_each_rule_is_shown_on_real_brokers_where_the_table_says(rule: int) -> N
 
 
 def test_each_scenario_is_compared_with_its_truth() -> None:
-    played = (ROOT / "tests" / "lab" / "product" / "test_alone.py").read_text(encoding="utf-8")
+    played = (ROOT / "tests" / "lab" / "recover" / "test_alone.py").read_text(encoding="utf-8")
     alone = set(re.findall(r'SCENARIO = "(.+)"', played))
     assert alone.isdisjoint(TOGETHER)
     assert {*alone, *TOGETHER, UNATTENDED} == {scenario.name for scenario in SCENARIOS}

@@ -8,6 +8,7 @@ import pytest
 
 from breakglass.console.wiring import Connection
 from breakglass.services.connection.sources import ConnectionOptions
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.segments import high_watermark_on_disk, read_log
 from breakglass.services.model import (
@@ -17,7 +18,9 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
-from tests.lab.recover.elections.conftest import read_all
+from breakglass.services.recovery.evidence.gather import Evidence, gather
+from tests.lab.recover.elections.conftest import DURATION, read_all
+from tests.lab.recover.session import watched
 from tests.lab.scenarios.damaged import Damaged
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -105,6 +108,29 @@ def test_a_stopped_broker_hides_no_other_and_is_named(
         assert log_end(told[LEDGER], 2) is None
     assert last.silent[2].startswith("b2 does not answer")
     assert last.awaited == frozenset()
+
+
+def test_r25_a_replica_that_comes_back_during_the_reading_is_read(lab: Damaged) -> None:
+    """b1 is fenced when the reading begins, which then waits for b2."""
+    lab.cluster.broker(1).stop()
+    lab.cluster.wait_fenced(1)
+    with watched(lab.cluster) as behind, behind.connection.reading() as client:
+        snapshot = client.snapshot(Deadline.after(DURATION))
+        behind.proxies[2].hang()
+        told = gather(client, snapshot, snapshot.offline, Deadline.after(DURATION))
+        ledger = ledger_in(next(told))
+        assert (log_end(ledger, 1), log_end(ledger, 2)) == (None, None)
+        lab.cluster.broker(1).start()
+        ends = (log_end(ledger_in(evidence), 1) for evidence in told)
+        found = next(end for end in ends if end is not None)
+        assert found == lab.truth_of(LEDGER).replica(1).log_end
+        behind.proxies[2].heal()
+    lab.cluster.wait_ready()
+
+
+def ledger_in(evidence: Evidence) -> PartitionEvidence:
+    (found,) = [one for one in evidence.partitions if one.partition == LEDGER]
+    return found
 
 
 def log_end(evidence: PartitionEvidence, broker: int) -> int | None:

@@ -213,17 +213,18 @@ class TestSilence:
         def hang_up(_: Any) -> None:
             raise HangUp
 
+        def look(reports: queue.SimpleQueue[T], _: Deadline, /) -> T:
+            return reports.get(timeout=0.02)
+
         back, answer = cluster.brokers[3], cluster.apis(3)[ListOffsetsRequest]
+        looks = iter(range(2_000))
         back.serve(ListOffsetsRequest, hang_up)
         cluster.story.fenced, cluster.brokers[2].hung = {3}, True
-        wait = AfterAnswers(2)
-        evidence = gathering(client, wait=wait)
-        assert ends(next(evidence), ORDERS) == [None, 100, None]
+        evidence = gathering(client, wait=look, stop=lambda: next(looks, None) is None)
+        assert ends(next(evidence), ORDERS)[0] is None
         cluster.story.fenced = set()
         back.serve(ListOffsetsRequest, answer)
-        wait.count = 3
-        found = next(one for one in evidence if ends(one, ORDERS)[0] is not None)
-        assert (ends(found, ORDERS), found.awaited) == ([110, 100, None], frozenset({2}))
+        assert any(ends(one, ORDERS) == [110, 100, None] for one in evidence)
 
     def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
         self, cluster: FakeCluster, client: ReadClient
