@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from breakglass.console.exits import collect_cycles_seldom
+from tests.kit.extent import examples
 from tests.kit.processes import name_dropped_processes
 
 TESTS = Path(__file__).parent
@@ -22,7 +23,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """Of a JVM that ends before it would run any quicker for having been compiled well."""
 
 # The machine that runs the tests may be busy with brokers: an example's wall time says nothing.
-settings.register_profile("breakglass", deadline=None, print_blob=True)
+settings.register_profile("breakglass", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("breakglass")
 
 

@@ -37,6 +37,7 @@ from breakglass.services.topic_backup.verification import verify_files
 from tests.fuzz.damage import MEMORY, Damage, bounded, damage
 from tests.fuzz.explore import CORPUS
 from tests.fuzz.targets import TARGETS
+from tests.kit.extent import examples
 from tests.kit.plans import read_plan
 from tests.unit.topic_backup.backups import (
     FIRST,
@@ -86,7 +87,7 @@ def test_every_input_of_the_corpus_is_read_to_an_error_or_an_end(name: str) -> N
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), apply=damage())
 def test_damaged_inputs_and_any_bytes_are_read_to_an_error_or_an_end(
     name: str, data: st.DataObject, apply: Damage

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.kit.extent import EVERYTHING
+
 ROOT = Path(__file__).parents[2]
 TESTS_FAILED = 1
 """pytest's exit code where tests ran and some failed: any other proves nothing."""
@@ -64,6 +66,7 @@ class Tree:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *tests]
         environment = {
             **os.environ,
+            EVERYTHING: "1",
             "PYTHONPATH": str(self.folder),
             # A patch may leave a file's size and second of change as they were.
             "PYTHONDONTWRITEBYTECODE": "1",

@@ -15,6 +15,7 @@ from breakglass.services.kafka.group_client import GroupClient
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.session import Power, ReadAccess
+from tests.kit.extent import others_slow
 from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.every_key import press_every_key
@@ -46,7 +47,7 @@ def powers(console: BreakglassApp) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", others_slow(MODES, "offline"))
 async def test_after_every_key_of_every_screen_nothing_that_can_change_a_cluster_exists(
     mode: str,
 ) -> None:

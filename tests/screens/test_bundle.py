@@ -32,6 +32,7 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.plan.file import parse_plan
+from tests.kit.extent import others_slow
 from tests.kit.incidents import (
     CLUSTER,
     HOSTILE_TOPIC,
@@ -111,7 +112,7 @@ async def test_the_list_is_that_of_the_capture_with_its_moment(tmp_path: Path) -
         assert " ago" not in text(console)
 
 
-@pytest.mark.parametrize("mode", sorted(SHOWN))
+@pytest.mark.parametrize("mode", others_slow(sorted(SHOWN), "offline"))
 async def test_after_every_key_nothing_was_asked_and_no_power_exists(
     tmp_path: Path, mode: str
 ) -> None:

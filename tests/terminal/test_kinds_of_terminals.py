@@ -39,6 +39,7 @@ def looked_around(terminal: PtyTerminal) -> PtyTerminal:
     return terminal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("term", ["xterm", "screen"])
 def test_a_terminal_of_16_colours_gets_its_own(canned_console: OpenConsole, term: str) -> None:
     terminal = looked_around(canned_console(TERM=term))
@@ -47,6 +48,7 @@ def test_a_terminal_of_16_colours_gets_its_own(canned_console: OpenConsole, term
     assert styles(terminal) & SIXTEEN
 
 
+@pytest.mark.slow
 def test_a_terminal_of_256_colours_gets_no_others(canned_console: OpenConsole) -> None:
     terminal = looked_around(canned_console(TERM="tmux-256color"))
 
@@ -54,6 +56,7 @@ def test_a_terminal_of_256_colours_gets_no_others(canned_console: OpenConsole) -
     assert b"38;2;" not in terminal.raw
 
 
+@pytest.mark.slow
 def test_true_colour_is_used_where_it_is_announced(canned_console: OpenConsole) -> None:
     assert b"38;2;" in canned_console(TERM="xterm-256color", COLORTERM="truecolor").raw
 

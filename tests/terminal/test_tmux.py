@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.extent import EVERYTHING
 from tests.kit.waiting import wait_until
 from tests.terminal.conftest import CANNED, ROOT, environment
 
 PANE = "%0"
-
-EVERYTHING = "BREAKGLASS_TEST_EVERYTHING"
-"""Set in CI: what a test needs and is not there fails it."""
 
 pytestmark = pytest.mark.skipif(
     shutil.which("tmux") is None and EVERYTHING not in os.environ, reason="needs tmux"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -22,6 +21,7 @@ from scripts import cli_reference, links, manual
 from tests.campaign import report, results
 from tests.kit.access import Operation
 from tests.kit.acl_page import needs_of_commands
+from tests.kit.extent import missing
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
@@ -199,8 +199,7 @@ def test_contributing_names_every_folder_of_the_services() -> None:
 
 def test_the_man_page_is_roff_without_a_fault(tmp_path: Path) -> None:
     if shutil.which("groff") is None:
-        assert "BREAKGLASS_TEST_EVERYTHING" not in os.environ, "needs groff: groff-base"
-        pytest.skip("needs groff: apt-get install groff-base")
+        missing("needs groff: apt-get install groff-base")
     page = manual.SHARE / manual.PAGE
     done = subprocess.run(["groff", "-man", "-ww", "-Tascii", page], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,9 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse
 
+from tests.kit.extent import missing
 from tests.kit.waiting import DEADLINE_SECONDS
 
 LOOK_SECONDS = 0.05
@@ -24,8 +23,6 @@ OPTIONS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--remote-debugging-port=0", "--window-size=1000,700", "about:blank"),
 )
-EVERYTHING = "BREAKGLASS_TEST_EVERYTHING"
-"""Set in CI: what a test needs and is not there fails it."""
 # The page keeps its terminal to itself; it is seen at the moment it is furnished.
 FIND_TERMINAL = """
 Object.defineProperty(Object.prototype, "fitAddon", {
@@ -123,9 +120,7 @@ def chromium() -> str:
     """The browser's program; without one the test is skipped, but never in CI."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        why = "needs Chromium: apt-get install chromium"
-        assert EVERYTHING not in os.environ, why
-        pytest.skip(why)
+        missing("needs Chromium: apt-get install chromium")
     return found
 
 

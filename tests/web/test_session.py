@@ -23,6 +23,7 @@ from breakglass.console.web.session import (
 from breakglass.console.wiring import Connection
 from breakglass.screens.browse import RecordsScreen
 from breakglass.services.connection.sources import ConnectionOptions
+from tests.kit.extent import others_slow
 from tests.screens.consoles import watch_of
 from tests.screens.every_key import press_every_key
 from tests.screens.turns import shows, until
@@ -61,7 +62,7 @@ def said(console: WebConsole, words: str = ANSWER) -> int:
     return sum(notification.message == words for notification in console._notifications)
 
 
-@pytest.mark.parametrize("start", MODES)
+@pytest.mark.parametrize("start", others_slow(MODES, "offline"))
 async def test_every_key_of_its_screens_looks_or_is_answered(start: str, folder: Path) -> None:
     before = content(folder)
     console = full_console(folder, start=start)
@@ -81,7 +82,7 @@ async def test_every_key_of_its_screens_looks_or_is_answered(start: str, folder:
     assert content(folder) == before
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", others_slow(MODES, "offline"))
 async def test_whatever_is_pressed_nothing_changes(mode: str, folder: Path) -> None:
     before = content(folder)
     console = full_console(folder, records=True)

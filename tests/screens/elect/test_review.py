@@ -201,7 +201,7 @@ async def test_a_terminal_too_small_to_show_what_is_elected_is_asked_for_no_phra
 
 
 @pytest.mark.usefixtures("bare_pages")
-@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("width", [40, pytest.param(60, marks=pytest.mark.slow), 80])
 async def test_in_every_size_a_phrase_is_asked_for_only_beside_who_is_elected(width: int) -> None:
     asked = set()
     async with opened(every_verdict(), Look("breakglass-dark", (width, 24))) as screen:

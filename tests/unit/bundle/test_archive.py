@@ -34,6 +34,7 @@ from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEviden
 from breakglass.services.snapshot import ClusterSnapshot, Quorum, Voter
 from tests.fuzz.damage import Damage, damage
 from tests.kit.bundles import bundle_of, entries_of, maker_of, packed, rebuilt, tar_entry, unpacked
+from tests.kit.extent import examples
 from tests.kit.incidents import LEDGER, QUORUM, every_verdict, incident_of
 
 
@@ -234,7 +235,7 @@ def opened(data: bytes, path: Path) -> BundleContents | None:
 
 
 FUZZ = settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

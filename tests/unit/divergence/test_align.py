@@ -33,6 +33,7 @@ from breakglass.services.divergence.search import (
 from breakglass.services.divergence.source import Extent, Reading, Same
 from breakglass.services.divergence.views import CommittedView
 from breakglass.services.topic_backup.record import Record
+from tests.kit.extent import examples
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries, entry
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
@@ -195,7 +196,9 @@ def test_equal_batches_are_not_decoded_and_the_ones_around_a_change_are(tmp_path
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(edits=st.sets(st.integers(0, 1_499), max_size=8), cut=st.integers(1, 150))
 def test_what_is_skipped_changes_no_figure(

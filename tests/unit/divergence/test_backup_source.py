@@ -22,6 +22,7 @@ from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from breakglass.services.topic_backup.record import Record
 from tests.fuzz.damage import Damage, damage
+from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, reserved
 from tests.unit.topic_backup.backups import (
     FIRST,
@@ -40,7 +41,9 @@ WHOLE = Reading(keep=Keep(2**31, 2**31))
 SIZE = 40
 """Of a plain record."""
 with_folders = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

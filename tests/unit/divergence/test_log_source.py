@@ -17,6 +17,7 @@ from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.compression import Compression
 from tests.fuzz.damage import Damage, damage
+from tests.kit.extent import examples
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run
 
@@ -131,7 +132,9 @@ def test_a_torn_end_and_zeros_behind_it_are_the_end(folder: Path) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(spoil=damage(), suffix=st.sampled_from([".log", ".index"]))
 def test_whatever_is_damaged_the_stream_is_in_order_and_ends(

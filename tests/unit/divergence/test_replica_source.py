@@ -30,6 +30,7 @@ from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.fuzz.damage import Damage, damage
+from tests.kit.extent import examples
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.unit.divergence.damaged_log import DamagedLog
 from tests.unit.kafka.replicas.held_log import HeldLog
@@ -229,7 +230,7 @@ def test_a_large_value_is_held_in_its_first_bytes(broker: FakeBroker, sender: Se
     assert (len(item.value.kept), item.value.size) == (READING.keep.value, 1_000_000)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 4), apply=damage(), chunk_bytes=st.sampled_from([1, 900, 10_000]))
 def test_whatever_a_log_holds_the_stream_ends_and_is_in_order(
     broker: FakeBroker, sender: Sender, place: int, apply: Damage, chunk_bytes: int

@@ -32,6 +32,7 @@ from breakglass.services.metastore.lines import read_lines
 from breakglass.services.metastore.records import CommandRecord, counted, pairs
 from breakglass.services.topic_backup.batches import ControlType, Marker
 from breakglass.services.topic_backup.record import TimestampType
+from tests.kit.extent import examples
 from tests.unit.divergence.streams import ListSource, entry
 from tests.unit.divergence.test_log_source import write
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
@@ -103,7 +104,9 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     left=st.lists(st.sampled_from("abc"), max_size=12),
@@ -200,7 +203,9 @@ def log_of(made: list[tuple[int, str]]) -> list[bytes]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(made=steps)
 def test_headers_of_batches_tell_what_all_their_records_tell(

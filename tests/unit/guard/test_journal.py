@@ -35,6 +35,7 @@ from breakglass.services.guard.journal import (
 from breakglass.services.guard.journal_view import JournalView, StepOutcome
 from breakglass.services.guard.lock import operator
 from breakglass.services.model import TopicPartition, Unknown
+from tests.kit.extent import examples
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 ORDERS_0, ORDERS_1, LEDGER_3 = (
@@ -268,7 +269,7 @@ def test_a_closed_journal_takes_nothing(journal: Journal) -> None:
         journal.note("too late")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(lost=st.integers(min_value=1))
 def test_a_journal_cut_off_anywhere_is_read_up_to_its_last_whole_line(
     tmp_path_factory: pytest.TempPathFactory, lost: int

@@ -58,6 +58,7 @@ from breakglass.services.recovery.plan.make import consent_groups, make_plan, to
 from breakglass.services.recovery.plan.rows import plan_rows
 from breakglass.services.recovery.timeline.shelf import account_of
 from breakglass.services.words.contents import contents_text
+from tests.kit.extent import examples
 from tests.kit.large_cluster import LargeCluster, generated
 from tests.kit.work import calls_of
 from tests.unit.recovery.histories import Record
@@ -183,7 +184,7 @@ def contents_read(draw: st.DrawFn, replica: ReplicaLog, corrupt_at: int | None) 
     return replace(replica, contents=contents)
 
 
-many = settings(max_examples=500)
+many = settings(max_examples=examples(500))
 """Few lives end in a claim that says much."""
 READ = st.one_of(read_once(), read_twice(), damaged())
 

@@ -26,6 +26,7 @@ from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered
 from breakglass.services.topic_backup.store.runs_folder import RunsFolder
 from breakglass.services.topic_backup.summary import SegmentSummary
 from tests.fuzz.damage import Damage, bounded, damage
+from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import (
     INDEX,
     RECORDS,
@@ -52,7 +53,7 @@ def originals(root: Path, count: int = 5) -> Path:
 
 
 @given(records=log(), start=st.integers(0, 60), limit=st.sampled_from([1, 60, 2**30]))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_range_of_offsets_is_read(
     records: list[Record], start: int, limit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -314,7 +315,7 @@ def damaged_topic(
 
 
 with_folders = settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -22,6 +22,7 @@ from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.extent import examples
 from tests.kit.waiting import wait_until
 from tests.unit.topic_backup.backups import (
     INDEX,
@@ -60,7 +61,7 @@ def originals_files(topic: Path) -> dict[str, bytes]:
 
 
 @given(records=log(min_size=1), data=st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_wherever_a_writer_was_killed_the_result_is_the_same(
     records: list[Record], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -21,6 +21,7 @@ from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.record import Record, encode
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import (
     INDEX,
     ORDERS,
@@ -102,7 +103,9 @@ class TestRotation:
 
 class TestRepeatedOffsets:
     @given(records=log(min_size=1), again=st.data(), limit=st.sampled_from([1, 90, 2**30]))
-    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     def test_records_may_come_again_in_any_order(
         self,
         records: list[Record],

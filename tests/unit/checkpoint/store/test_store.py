@@ -23,6 +23,7 @@ from breakglass.services.checkpoint.store.documents import (
 from breakglass.services.checkpoint.store.layout import CheckpointFile, Name, parsed
 from breakglass.services.checkpoint.store.retention import Retention, RetentionCandidate, expired
 from breakglass.services.errors import MalformedInput, UnsupportedSchema
+from tests.kit.extent import examples
 from tests.unit.checkpoint.store.stores import manifest, take
 
 NUMBERS = st.integers(0, 10**19 - 1)
@@ -102,7 +103,7 @@ def test_another_name_is_none(name: str) -> None:
     assert parsed(name) is None
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.text())
 def test_no_name_is_too_strange(name: str) -> None:
     found = parsed(name)
@@ -114,7 +115,7 @@ def test_a_document_is_read_as_it_was_written(document: Document) -> None:
     assert decode(type(document), encode(document), "here") == document
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.binary() | st.text().map(str.encode))
 def test_no_bytes_are_too_strange(content: bytes) -> None:
     with pytest.raises((MalformedInput, UnsupportedSchema)):

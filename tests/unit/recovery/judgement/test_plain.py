@@ -14,6 +14,7 @@ from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.recovery.judgement.plain import assess_plainly
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess, assess_in_full
+from tests.kit.extent import examples
 from tests.kit.large_cluster import generated
 from tests.unit.recovery.notation import NO_QUORUM, blocks, incident
 from tests.unit.recovery.partitions import partitions
@@ -51,7 +52,7 @@ CIRCUMSTANCES = st.sampled_from((*[HEALTHY] * 6, WITHOUT_QUORUM, EARLY, UNASKED)
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(evidence=partitions(), circumstances=CIRCUMSTANCES)
 def test_any_partition_is_judged_alike(
     evidence: PartitionEvidence, circumstances: Circumstances

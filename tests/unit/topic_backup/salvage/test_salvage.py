@@ -24,6 +24,7 @@ from breakglass.services.topic_backup.salvage.finding import FoundRecord
 from breakglass.services.topic_backup.salvage.salvage import salvaged
 from breakglass.services.topic_backup.summary import GapReason
 from breakglass.services.topic_backup.verification import verify_files
+from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,
@@ -121,7 +122,7 @@ def changed(content: bytes, how: tuple[str, int, int, bytes]) -> bytes:
 
 
 @settings(
-    max_examples=80,
+    max_examples=examples(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
