@@ -89,6 +89,7 @@ def log_end(settings: ConnectionSettings) -> int | Unknown:
 @pytest.mark.parametrize(
     ("mechanism", "stores"),
     list(zip(LOGINS, cycle([pkcs12, pkcs12_legacy, pem_files, pem_inline]), strict=False)),
+    ids=list(LOGINS),
     ids=str,
 )
 def test_a_backup_connects_with_each_login(

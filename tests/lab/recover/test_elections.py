@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -43,7 +44,6 @@ from breakglass.services.recovery.execution.target import (
 from breakglass.services.recovery.judgement.succession import UNCLEAN_ELECTION
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import commit
-from tests.lab.console.commands import last_journal
 from tests.lab.recover.session import (
     ELECT_LEADERS,
     Watched,
@@ -244,7 +244,13 @@ def test_r15_what_is_complete_is_elected_while_a_hung_broker_is_still_awaited(
     lab.broker(2).resume()
     assert program.returncode == 0, err
     assert (leader(lab, WITHOUT_B2), leader(lab, ON_BOTH)) == (1, 1)
-    elected = [set(step.outcomes) for step in last_journal(lab).steps if step.name == "elect"]
+    elected = [
+        set(step.outcomes)
+        for view in reversed(list_journals(lab.layout.cluster_id))
+        if isinstance(view, JournalView)
+        for step in view.steps
+        if step.name == "elect"
+    ]
     assert elected == [{WITHOUT_B2}, {ON_BOTH}]
 
 
