@@ -90,7 +90,6 @@ def log_end(settings: ConnectionSettings) -> int | Unknown:
     ("mechanism", "stores"),
     list(zip(LOGINS, cycle([pkcs12, pkcs12_legacy, pem_files, pem_inline]), strict=False)),
     ids=list(LOGINS),
-    ids=str,
 )
 def test_a_backup_connects_with_each_login(
     secured: Secured, place: Place, tmp_path: Path, mechanism: str, stores: Stores
