@@ -92,7 +92,7 @@ async def test_a_segment_that_is_gone_is_seen_in_the_tree_and_the_rest_is_browse
         await until(pilot, lambda: at_offset(pilot.app) == 0, "the records")
         await pilot.press("n")
         await shows(pilot, " cannot be read: ")
-        assert gone.name in "".join(text(pilot.app).split())
+        await until(pilot, lambda: gone.name in "".join(text(pilot.app).split()), gone.name)
         await pilot.press("end")
         await until(pilot, lambda: at_offset(pilot.app) == END - 1, "the last record")
 

@@ -64,14 +64,16 @@ async def test_time_bombs_are_first_and_every_size_shows_verdict_action_name_and
 async def test_enter_opens_a_group_and_closes_it_again_as_right_and_left_do() -> None:
     async with opened(incident_of(bomb(0), bomb(1), LEDGER)) as page:
         await page.press("enter")
-        assert page.names == ["▾carts-0..1 (2)", "carts-0", "carts-1", "ledger-3"]
+        opened_group = ["▾carts-0..1 (2)", "carts-0", "carts-1", "ledger-3"]
+        await page.until(lambda: page.names == opened_group, "the group to be open")
         assert page.names[0] in page.under_cursor
         await page.press("enter")
-        assert page.names == ["▸carts-0..1 (2)", "ledger-3"]
+        closed_group = ["▸carts-0..1 (2)", "ledger-3"]
+        await page.until(lambda: page.names == closed_group, "the group to be closed")
         await page.press("right", "down", "down")
-        assert "carts-1" in page.under_cursor
+        await page.until(lambda: "carts-1" in page.under_cursor, "the cursor on carts-1")
         await page.press("left")
-        assert "▸carts-0..1 (2)" in page.under_cursor
+        await page.until(lambda: "▸carts-0..1 (2)" in page.under_cursor, "the cursor on the group")
 
 
 async def test_the_replicas_of_what_the_cursor_is_on_stand_below() -> None:

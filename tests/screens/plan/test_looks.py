@@ -16,7 +16,7 @@ async def test_an_edited_plan_looks_as_before(look: Look, drawn_as_before: Drawn
         await page.at(LEDGER_3)
         await page.choose("l", LeaderDialog, "down", "enter")
         await page.press("space", "x", says="ledger-3: left out")
-        await page.shows("1 marked")
+        await page.shows("1 marked", "elects 7 -> 6")
         drawn_as_before(page.console)
 
 

@@ -15,7 +15,7 @@ from breakglass.screens.widgets.line_table import LineTable
 from breakglass.themes.palettes import DARK
 from breakglass.themes.roles import Role, theme_role_style
 from tests.kit.work import calls_of
-from tests.screens.turns import is_inert, lines, text
+from tests.screens.turns import is_inert, lines, text, until
 
 HUNDRED_THOUSAND = 100_000
 LEO = LineColumn[int]("LEO", lambda row: Cell(f"{row * 10:,}"), right=True)
@@ -128,8 +128,7 @@ async def test_numbers_stand_to_the_right_and_a_column_gives_way_in_a_narrow_ter
         assert len({line.index("10:45:12") for line in lines(app)[1:4]}) == 1
         assert "LEO  Newest" in lines(app)[0]
         await pilot.resize_terminal(50, 8)
-        await pilot.pause()
-        assert "Newest" not in text(app)
+        await until(pilot, lambda: "Newest" not in text(app), "the column to give way")
         assert "orders-1 " in text(app)
 
 
