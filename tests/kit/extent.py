@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import NoReturn
 
 import pytest
 
@@ -16,7 +17,7 @@ SAMPLED = 5
 """Of how many examples one is tried."""
 
 
-def missing(why: str) -> None:
+def missing(why: str) -> NoReturn:
     """Skip the test that needs what is not there; in CI, fail it.
 
     Raises:
