@@ -13,6 +13,8 @@ from confluent_kafka import TopicPartition as Place
 from breakglass.bookkeeping.folders import Name
 
 SECONDS = 10.0
+COORDINATOR_SECONDS = 120.0
+"""Until a cluster that nobody has asked for a transaction has made its topic for them."""
 QUIET = logging.getLogger(__name__)
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
@@ -68,7 +70,7 @@ class Book:
             return False
         producer = self._producer("all", "none", {"transactional.id": f"writer-{self._written}"})
         try:
-            producer.init_transactions(SECONDS)
+            producer.init_transactions(COORDINATOR_SECONDS)
             producer.begin_transaction()
             self._send(producer, places, count, "all", timestamp_ms, None)
             producer.flush(SECONDS)
