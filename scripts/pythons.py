@@ -26,7 +26,7 @@ from scripts.portable_python import NoPython, portable_python
 SUITES = ("tests/unit", "tests/screens", "tests/terminal", "tests/web")
 """None of these needs a broker; one recovery of a lab follows."""
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
-OTHERS, NEWEST, WITHIN = "--others", "--newest", "--within="
+OTHERS, NEWEST, ALONE, WITHIN = "--others", "--newest", "--recovery-alone", "--within="
 RECOVERY = ("demo", "--automatic")
 
 
@@ -107,13 +107,13 @@ def main(arguments: list[str]) -> int:
     named = [argument for argument in arguments if re.fullmatch(r"3\.\d+", argument)]
     own = {f"3.{sys.version_info.minor}"} if OTHERS in arguments else set()
     limits = [argument for argument in arguments if argument.startswith(WITHIN)]
-    options = (*named, *limits, OTHERS, NEWEST)
+    options = (*named, *limits, OTHERS, NEWEST, ALONE)
     rest = [argument for argument in arguments if argument not in options]
     end = min(
         (time.monotonic() + float(limit.removeprefix(WITHIN)) for limit in limits), default=inf
     )
     minors = [minor for minor in named or supported() if minor not in own]
-    tested = minors[-1:] if NEWEST in arguments else minors
+    tested = minors[-1:] if NEWEST in arguments else [] if ALONE in arguments else minors
     runs = [
         run(minor, rest, tested=minor in tested)
         if time.monotonic() < end
