@@ -128,6 +128,7 @@ async def test_what_cannot_be_read_again_stays_and_is_marked() -> None:
         assert "STALE" in line_with(pilot.app, "Quorum")
         assert "STALE" in line_with(pilot.app, "Refresh")
         assert line_with(pilot.app, ">offline").split()[1] == "1"
+        await shows(pilot, "no broker answers")
         assert text(pilot.app).count("no broker answers") == 1
 
 

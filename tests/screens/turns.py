@@ -30,6 +30,8 @@ async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
 async def shows(pilot: Pilot[Any], words: str) -> None:
     """Wait until *words* are on the screen, wherever its lines are broken."""
     await until(pilot, lambda: words in text(pilot.app) or words in flat(pilot.app), words)
+    # What came with them is drawn, too.
+    await pilot.pause()
 
 
 async def hides(pilot: Pilot[Any], words: str) -> None:
