@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from breakglass.services import patience
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
-from breakglass.services.recovery.evidence.reports import Wait, next_report
-from breakglass.services.recovery.evidence.silence import why_silent
+from breakglass.services.recovery.evidence.reports import Wait, next_report, why_silent
 from breakglass.services.snapshot import ClusterDescription
 
 FIRST_PAUSE_SECONDS = 2.0

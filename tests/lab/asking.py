@@ -9,12 +9,13 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition
 from tests.kit.commits import commit_offsets
+from tests.kit.waiting import DEADLINE_SECONDS
 
 DEBUGGING = -2
 CONSUMER = -1
 LATEST = -1
 EARLIEST = -2
-ANSWER_SECONDS = 300.0
+ANSWER_SECONDS = DEADLINE_SECONDS
 NO_LOG = logging.getLogger("librdkafka of the tests")
 NO_LOG.addHandler(logging.NullHandler())
 

@@ -31,8 +31,7 @@ from breakglass.services.recovery.evidence.assemble import (
     without_common_epoch,
 )
 from breakglass.services.recovery.evidence.group_bounds import GroupBounds
-from breakglass.services.recovery.evidence.reports import Wait, next_report
-from breakglass.services.recovery.evidence.silence import why_silent
+from breakglass.services.recovery.evidence.reports import Wait, next_report, why_silent
 from breakglass.services.snapshot import ClusterSnapshot
 
 DEEPER_EPOCHS = (64, 512, 4096)
@@ -209,9 +208,8 @@ class _Gathering:
 
     def _take(self, report: _Report) -> None:
         if report.asks_again:
-            self._tried.add(report.broker)
-        else:
-            self._running.discard(report.broker)
+            return
+        self._running.discard(report.broker)
         if isinstance(report.answer, Exception):
             if not isinstance(report.answer, _Over):
                 self._failures[report.broker] = why_silent(report.broker, report.answer)
@@ -227,21 +225,14 @@ class _Gathering:
 
     def _read(self, broker: int) -> None:
         """A broker's thread: everything it knows, or the error it ended with."""
-        first = True
-
-        def ask() -> BrokerAnswer:
-            nonlocal first
-            again, first = not first, False
-            return self._ask(broker, again=again)
-
         try:
-            answer = until(self._deadline, ask)
+            answer = until(self._deadline, lambda: self._ask(broker))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` reports it
             self._finished.put(_Report(broker, error))
         else:
             self._finished.put(_Report(broker, answer))
 
-    def _ask(self, broker: int, *, again: bool) -> BrokerAnswer:
+    def _ask(self, broker: int) -> BrokerAnswer:
         if self._ended.is_set():
             raise _Over
         try:
@@ -249,7 +240,8 @@ class _Gathering:
         except BreakglassError as error:
             # Time may be up before the next attempt fails, too.
             self._failures[broker] = why_silent(broker, error)
-            if not again and not self._may_answer(broker):
+            if broker not in self._tried and not self._may_answer(broker):
+                self._tried.add(broker)
                 self._finished.put(_Report(broker, error, asks_again=True))
             raise
 

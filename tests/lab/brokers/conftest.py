@@ -15,9 +15,10 @@ from breakglass.services.kafka.wire.api_keys import READ
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.scenarios.damaged import Damaged, damaged
 
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 
 
 @contextmanager

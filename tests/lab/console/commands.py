@@ -62,6 +62,12 @@ def partitions(ended: Ended) -> list[dict[str, Any]]:
     return told
 
 
+def journals(cluster: Cluster) -> list[JournalView]:
+    """The journals of *cluster* that can be read, the newest first."""
+    found = list_journals(cluster.layout.cluster_id)
+    return [view for view in found if isinstance(view, JournalView)]
+
+
 def last_journal(cluster: Cluster) -> JournalView:
     """The newest journal of *cluster*."""
     newest = list_journals(cluster.layout.cluster_id)[0]

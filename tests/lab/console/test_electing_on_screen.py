@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.lab.cluster import Cluster
-from tests.lab.console.commands import last_journal, leader, recreate
+from tests.lab.console.commands import journals, last_journal, leader, recreate
 from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment
 from tests.terminal.pty_terminal import PtyTerminal
@@ -69,11 +68,6 @@ def through(brokers: Watched) -> tuple[str, ...]:
         for word in ("--broker-address", f"{broker}={one}")
     ]
     return (addresses[2], *told, "--write")
-
-
-def journals(cluster: Cluster) -> list[JournalView]:
-    found = list_journals(cluster.layout.cluster_id)
-    return [view for view in found if isinstance(view, JournalView)]
 
 
 def test_a_read_only_console_shows_the_price_and_elects_nothing(broken: Cluster) -> None:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.waiting import DEADLINE_SECONDS
+
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 END = "end-of-step"
-STEP_SECONDS = 300.0
+STEP_SECONDS = DEADLINE_SECONDS
 
 
 @dataclass(frozen=True)

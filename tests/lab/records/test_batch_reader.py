@@ -23,7 +23,7 @@ from breakglass.services.pipeline.batches.reader import BatchReader
 from breakglass.services.pipeline.part_writer import RecordChunk
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.compression import Compression
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 from tests.lab.backup.producing import (
     FOR_EVER,
     Values,
@@ -35,7 +35,7 @@ from tests.lab.backup.producing import (
 )
 from tests.lab.conftest import FreshCluster
 
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 FIVE_BATCHES = 10_000
 """Bytes of a fetch, while the batches of these tests are of 2,000 or more."""
 

@@ -35,9 +35,10 @@ from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import Record, TimestampType
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.batches import decode_batches
+from tests.kit.waiting import DEADLINE_SECONDS
 
 LOG = logging.getLogger(__name__)
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 FETCH_BYTES = 20_000
 """Little enough that most answers end within a batch."""
 TYPES = {

@@ -27,6 +27,7 @@ from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 from tests.kit.program import breakglass
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.session import reading
 from tests.unit.checkpoint.store.stores import manifest, take
 
@@ -37,7 +38,7 @@ BATCHES = 3 * len(CODECS)
 A_BATCH = 25
 COMMITTED, MARKERS = 2 * len(CODECS) * A_BATCH, 2 * len(CODECS)
 WHOLE = BATCHES * A_BATCH + MARKERS
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 Headers = list[tuple[str, str | bytes | None]]
 
 

@@ -27,9 +27,9 @@ from breakglass.services.recovery.execution.target import (
 )
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.triage import Triage, triage
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_SECONDS, wait_until
 
-ANSWER_SECONDS = 300.0
+ANSWER_SECONDS = DEADLINE_SECONDS
 """--recovery-duration-ms: long enough for a busy machine to answer in."""
 ELECT_LEADERS = 43
 ALTER_PARTITION_REASSIGNMENTS = 45

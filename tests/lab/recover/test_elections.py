@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.guard.journal import JournalView, list_journals
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -44,6 +43,7 @@ from breakglass.services.recovery.execution.target import (
 from breakglass.services.recovery.judgement.succession import UNCLEAN_ELECTION
 from breakglass.services.recovery.triage import Triage
 from tests.lab.asking import commit
+from tests.lab.console.commands import journals
 from tests.lab.recover.session import (
     ELECT_LEADERS,
     Watched,
@@ -246,8 +246,7 @@ def test_r15_what_is_complete_is_elected_while_a_hung_broker_is_still_awaited(
     assert (leader(lab, WITHOUT_B2), leader(lab, ON_BOTH)) == (1, 1)
     elected = [
         set(step.outcomes)
-        for view in reversed(list_journals(lab.layout.cluster_id))
-        if isinstance(view, JournalView)
+        for view in reversed(journals(lab))
         for step in view.steps
         if step.name == "elect"
     ]

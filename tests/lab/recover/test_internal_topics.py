@@ -23,6 +23,7 @@ from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 from tests.kit.program import Ended, breakglass
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import commit, committed_offset
 
 INPUT, OUTPUT = TopicPartition("input", 0), TopicPartition("output", 0)
@@ -45,7 +46,7 @@ GROUP_CONFIG = 32
 """ConfigResource.Type.GROUP."""
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 NO_OFFSET = -1001
 
 

@@ -45,11 +45,12 @@ from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster, partitions_of
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.kit.program import breakglass
+from tests.kit.waiting import DEADLINE_SECONDS
 
 ORDERS = partitions_of("orders", 2)
 SECRET = "hunter2-of-the-keystore"
 IN_ITS_FILE, BY_DEFAULT = 4, 5
-HUGE = 300.0
+HUGE = DEADLINE_SECONDS
 """Seconds: a healthy broker answers sooner on any machine."""
 
 

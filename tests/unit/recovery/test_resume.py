@@ -36,6 +36,7 @@ from breakglass.services.recovery.resume import JournalSurvey, Resume, ended_as,
 from breakglass.services.recovery.unfinished import Remains, consented, remains
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_controller import FakeController, after, unanswered
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.targets import ANOTHER_TOPIC_ID
 
@@ -43,7 +44,7 @@ REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
 ORIGINAL, WRITTEN = (3, 2, 1), (1, 2, 3)
 STEPS = ("reorder", "elect", "restore order")
 ELECTED, REFUSED = RecoveryResult.ELECTED, RecoveryResult.REFUSED
-UNHURRIED = 300.0
+UNHURRIED = DEADLINE_SECONDS
 """Ends a hang: no broker that answers at all is this slow."""
 
 

@@ -33,11 +33,12 @@ from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED
 from breakglass.services.lab.scenarios.stale_replicas import SCENARIO as STALE_REPLICAS
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import election_code
 from tests.screens.turns import text
 
 SIZE = (80, 24)
-PATIENCE = 300.0
+PATIENCE = DEADLINE_SECONDS
 STILL_SECONDS = 0.3
 TOLD_INTERVAL = "30"
 """What the brokers say; the controller's own is longer, so that nothing goes off too early."""

@@ -10,13 +10,14 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionEvidence, TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence, gather
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.session import reading
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 VERSIONS = ("4.3.1", "3.9.2")
 SCENARIOS = ("stale-replicas", "diverged", "many")
 EVENTS = 112
-DURATION = 300.0
+DURATION = DEADLINE_SECONDS
 
 
 @pytest.fixture(scope="package", params=VERSIONS)

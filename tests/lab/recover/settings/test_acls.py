@@ -28,12 +28,13 @@ from tests.kit.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revo
 from tests.kit.acl_page import needs_of_commands
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.recover.settings.asking import own
 from tests.lab.scenarios.damaged import Damaged
 
 TRANSACTIONS = "__transaction_state"
 PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 WEAKER = {
     Operation.READ: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,

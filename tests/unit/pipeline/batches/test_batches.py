@@ -51,11 +51,12 @@ from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.pipeline.batches.fake_log import ORDERS, TENS, FakeLog, led_by
 from tests.unit.topic_backup.older_bytes import message_set, wrapped
 from tests.unit.topic_backup.shapes import run
 
-SECONDS = 300.0
+SECONDS = DEADLINE_SECONDS
 longs = st.integers(-1, 2**63 - 1)
 versions = pytest.mark.parametrize("version", range(4, 14))
 

@@ -32,8 +32,9 @@ from tests.kit.fake_broker import HangUp
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_controller import FakeController
 from tests.kit.fake_metadata import CLUSTER_ID
+from tests.kit.waiting import DEADLINE_SECONDS
 
-UNHURRIED = 300.0
+UNHURRIED = DEADLINE_SECONDS
 """Ends a hang: no broker that answers at all is this slow."""
 ANSWERS = (
     *("CHUNK", "CONTROLLER", "GREETING", "GROUPS", "GROUP_BOUNDS", "LEADER", "LOOK"),
