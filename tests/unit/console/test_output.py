@@ -30,6 +30,8 @@ from breakglass.services.words.inert import inert
 
 HOSTILE = "orders\x1b[2J\u202egnp\n[red]spoof[/red]\r\ud800\u200b"
 TEXT = st.text(alphabet=st.characters(), max_size=60)
+END = "\x1e"
+"""Written after all else to a terminal; no output has it, for it is a control character."""
 
 
 @contextmanager
@@ -46,8 +48,13 @@ def terminal_as_stdout(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         patch.setenv("COLUMNS", "80")
         patch.setenv("TERM", "xterm")
         yield shown_there
+        stdout.write(END)
         stdout.flush()
-        shown_there.append(reader.read(65536).decode("utf-8"))
+        # A terminal hands on what was written in pieces of its own.
+        read = b""
+        while not read.endswith(END.encode()):
+            read += reader.read(65536)
+        shown_there.append(read.decode("utf-8").removesuffix(END))
 
 
 def test_talk_goes_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
