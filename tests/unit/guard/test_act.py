@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import pkgutil
-from collections.abc import Iterator
+import re
 from pathlib import Path
-
-import pytest
 
 from breakglass import services
 from breakglass.services.guard.act import Act
 
 ROOT = Path(__file__).resolve().parents[3]
-POWERS = {
-    "elections",
-    "groups",
-    "settings",
-    "topics",
-    "command_topic",
-    "markers",
-    "records",
-    "transaction_ends",
-}
-"""The methods of `Power`, which make clients that change a cluster."""
 SERVER = ROOT / "console" / "checkpoint_serve.py"
 """Takes checkpoints as long as it runs; it was begun with --write."""
+CHANGING = re.compile(
+    r"\bJournal\.(open|resume)\(|power\w*(\([^()]*\))?\.(elections|groups|settings|topics"
+    r"|command_topic|markers|records|transaction_ends)\(",
+    re.IGNORECASE,
+)
+"""Opens a journal, or has `Power` make a client that changes a cluster."""
 
 
 def acts() -> list[type[Act[object]]]:
@@ -38,62 +30,29 @@ def acts() -> list[type[Act[object]]]:
         except ModuleNotFoundError:
             continue
         for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
-            defined = vars(importlib.import_module(module.name)).values()
-            found += [
-                one
-                for one in defined
-                if isinstance(one, type) and issubclass(one, Act) and one.__module__ == module.name
-            ]
+            for one in vars(importlib.import_module(module.name)).values():
+                if isinstance(one, type) and issubclass(one, Act) and one.__module__ == module.name:
+                    found.append(one)
     return found
 
 
-def front_ends() -> Iterator[tuple[Path, ast.Module]]:
-    for folder in ("console", "screens"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path, ast.parse(path.read_text())
-
-
-@pytest.mark.parametrize("act", acts(), ids=lambda act: act.__name__)
-def test_an_act_says_what_it_does_and_leaves_the_guarding_to_the_guard(
-    act: type[Act[object]],
-) -> None:
-    assert act.doing
-    tree = ast.parse(Path(str(importlib.import_module(act.__module__).__file__)).read_text())
-    called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    assert "Journal.open" not in called
-    assert "require_phrases" not in called
-
-
-def test_every_subsystem_has_its_acts() -> None:
-    assert {act.__module__.split(".")[2] for act in acts()} == {
-        "checkpoint",
-        "metastore",
-        "pipeline",
-        "recovery",
-    }
+def test_each_act_says_what_it_does_and_leaves_the_guarding_to_the_guard() -> None:
+    subsystems = set()
+    for act in acts():
+        subsystems.add(act.__module__.split(".")[2])
+        assert act.doing, act
+        source = Path(str(importlib.import_module(act.__module__).__file__)).read_text()
+        assert "Journal.open(" not in source, act
+        assert "require_phrases(" not in source, act
+    assert subsystems == {"checkpoint", "metastore", "pipeline", "recovery"}
 
 
 def test_no_front_end_opens_a_journal_or_makes_a_client_that_changes_anything() -> None:
-    offending = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node.func)}"
-        for path, tree in front_ends()
-        if path != SERVER
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and (
-            ast.unparse(node.func) in ("Journal.open", "Journal.resume")
-            or (node.func.attr in POWERS and "power" in ast.unparse(node.func.value).lower())
-        )
-    ]
-    assert offending == []
+    paths = [path for folder in ("console", "screens") for path in (ROOT / folder).rglob("*.py")]
+    assert {path for path in paths if CHANGING.search(path.read_text())} == {SERVER}
 
 
 def test_only_the_guard_carries_an_act_out() -> None:
-    callers = {
-        path.relative_to(ROOT).as_posix()
-        for path in sorted((ROOT / "services").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("act.carry_out")
-    }
-    assert callers == {"services/guard/run.py"}
+    paths = list((ROOT / "services").rglob("*.py"))
+    callers = [path for path in paths if "act.carry_out(" in path.read_text()]
+    assert callers == [ROOT / "services" / "guard" / "run.py"]

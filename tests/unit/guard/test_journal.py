@@ -88,39 +88,25 @@ def test_an_execution_is_read_back_as_its_steps_and_what_became_of_them(journal:
     assert view.steps_of(ORDERS_1) == ()
 
 
-def test_a_step_without_an_outcome_or_with_an_unknown_one_is_unsettled(journal: Journal) -> None:
+def test_a_step_is_unsettled_until_its_outcome_is_known(journal: Journal) -> None:
     execution(journal)
-    view = read(journal.path)
-    assert [(step.name, step.unsettled) for step in view.unsettled] == [
-        ("reorder", (LEDGER_3,)),
-        ("elect", (ORDERS_0,)),
-    ]
-
-
-def test_a_later_outcome_replaces_an_unknown_one(journal: Journal) -> None:
-    execution(journal)
+    reorder, elect = read(journal.path).unsettled
+    assert (reorder.unsettled, elect.unsettled) == ((LEDGER_3,), (ORDERS_0,))
     journal.outcome(4, {LEDGER_3: {"result": "done"}})
-    assert read(journal.path).steps[0].unsettled == ()
-
-
-def test_a_journal_is_unfinished_until_it_says_how_it_ended(journal: Journal) -> None:
-    assert read(journal.path).result is None
+    view = read(journal.path)
+    assert ([step.name for step in view.unsettled], view.result) == (["elect"], None)
     journal.finish("recovered", elected=2)
     assert read(journal.path).result == "recovered"
 
 
-def test_every_entry_is_one_line_of_ascii_json_with_schema_number_and_time(
-    journal: Journal,
-) -> None:
-    journal.note("naïve\nnote\x1b[31m", reason="☃")
+def test_every_entry_is_one_line_of_ascii_json_whatever_is_said_in_it(journal: Journal) -> None:
+    journal.note("naïve\nnote\x1b[31m", reason="☃", seq=99, kind="closed", schema=7)
     lines = journal.path.read_bytes().decode("ascii").splitlines()
-    documents = [json.loads(line) for line in lines]
-    assert [(document["schema"], document["seq"], document["kind"]) for document in documents] == [
-        (1, 1, "opened"),
-        (1, 2, "note"),
-    ]
-    assert documents[1]["text"] == "naïve\nnote\x1b[31m"
-    assert documents[0]["at_ms"] <= documents[1]["at_ms"]
+    opened, note = map(json.loads, lines)
+    assert [opened[key] for key in ("schema", "seq", "kind")] == [1, 1, "opened"]
+    assert [note[key] for key in ("schema", "seq", "kind")] == [1, 2, "note"]
+    assert note["text"] == "naïve\nnote\x1b[31m"
+    assert opened["at_ms"] <= note["at_ms"]
 
 
 def test_an_entry_is_on_disk_when_its_method_returns(
@@ -176,34 +162,25 @@ def test_values_of_the_model_have_a_form(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "error"),
+    "payload",
     [
-        ({"text": "x", "value": object()}, TypeError),
-        ({"text": "x", "value": float("nan")}, ValueError),
-        ({"text": "x", "value": {ORDERS_0: 1}}, TypeError),
-        ({}, ValueError),
+        {"text": "x", "value": object()},
+        {"text": "x", "value": float("nan")},
+        {"text": "x", "value": {ORDERS_0: 1}},
+        {},
     ],
 )
 def test_what_cannot_be_written_is_refused_and_leaves_no_trace(
-    journal: Journal, payload: dict[str, Any], error: type[Exception]
+    journal: Journal, payload: dict[str, Any]
 ) -> None:
     before = journal.path.read_bytes()
-    with pytest.raises(error):
+    with pytest.raises((TypeError, ValueError)):
         journal.record(EntryKind.NOTE, **payload)
     assert journal.path.read_bytes() == before
-    journal.note("goes on")
-    assert read(journal.path).entries[-1].seq == 2
-
-
-def test_an_outcome_needs_a_result_for_each_partition(journal: Journal) -> None:
     request = journal.request("elect", {ORDERS_0: {}})
     with pytest.raises(ValueError, match="result"):
         journal.outcome(request, {ORDERS_0: {"reason": "?"}})
-
-
-def test_what_is_said_of_an_entry_cannot_change_its_number_or_kind(journal: Journal) -> None:
-    journal.note("x", seq=99, kind="closed", schema=7)
-    assert read(journal.path).entries[-1].kind is EntryKind.NOTE
+    assert read(journal.path).entries[-1].seq == request == 2
 
 
 def test_threads_write_whole_entries_in_one_order(journal: Journal) -> None:
@@ -236,10 +213,7 @@ def test_a_full_disk_is_an_error_before_the_step_and_leaves_no_half_line(
 ) -> None:
     execution(journal)
     before = journal.path.read_bytes()
-    with (
-        full_disk(bytes_left, journal.path),
-        pytest.raises(StorageError),
-    ):
+    with full_disk(bytes_left, journal.path), pytest.raises(StorageError):
         journal.request("elect", {ORDERS_1: {}})
     assert journal.path.read_bytes() == before
     journal.note("space again")
@@ -260,13 +234,6 @@ def test_an_interrupt_while_writing_leaves_no_entry(
     assert journal.path.read_bytes() == before
     journal.note("what is next has the number that was not used")
     assert read(journal.path).entries[-1].seq == 2
-
-
-def test_a_closed_journal_takes_nothing(journal: Journal) -> None:
-    journal.close()
-    journal.close()
-    with pytest.raises(StorageError):
-        journal.note("too late")
 
 
 @settings(max_examples=examples(40))
@@ -332,41 +299,34 @@ def test_resuming_says_who_went_on_and_keeps_the_numbers(folder: Path, journal: 
     assert [step.name for step in after.unsettled] == ["elect"]
 
 
-def test_a_finished_journal_that_is_resumed_is_unfinished_again(
-    folder: Path, journal: Journal
-) -> None:
-    journal.finish("stopped")
-    journal.close()
-    resumed, _ = Journal.resume(journal.path, folder)
-    with resumed:
-        assert read(journal.path).result is None
-
-
-def test_a_copy_from_a_colleague_is_gone_on_with(
+def test_a_finished_copy_from_a_colleague_is_gone_on_with(
     folder: Path, journal: Journal, tmp_path: Path
 ) -> None:
-    execution(journal)
+    journal.finish("stopped")
     journal.close()
     copy = tmp_path / "from-anna.jsonl"
     copy.write_bytes(journal.path.read_bytes())
     resumed, view = Journal.resume(copy, folder)
     with resumed:
-        assert resumed.path == copy
-        assert view.cluster_id == CLUSTER
+        assert (resumed.path, view.cluster_id) == (copy, CLUSTER)
+        assert read(copy).result is None
 
 
 def test_a_running_journal_cannot_be_resumed_nor_another_one_opened(
-    folder: Path, journal: Journal
+    folder: Path, journal: Journal, tmp_path: Path
 ) -> None:
-    with pytest.raises(AlreadyRunning):
-        Journal.resume(journal.path, folder)
+    """A colleague with another state folder holds another cluster lock."""
+    for state in (folder, tmp_path / "colleague"):
+        with pytest.raises(AlreadyRunning):
+            Journal.resume(journal.path, state)
     with pytest.raises(AlreadyRunning):
         Journal.open(CLUSTER, folder)
-    with Journal.open("another-cluster", folder):
-        pass
+    journal.note("it goes on")
     journal.close()
-    with Journal.open(CLUSTER, folder):
-        pass
+    journal.close()
+    with pytest.raises(StorageError):
+        journal.note("too late")
+    assert len(read(journal.path).entries) == 2
 
 
 def test_a_journal_that_cannot_be_begun_frees_the_cluster(folder: Path) -> None:
@@ -375,8 +335,7 @@ def test_a_journal_that_cannot_be_begun_frees_the_cluster(folder: Path) -> None:
     with pytest.raises(StorageError):
         Journal.open(CLUSTER, folder)
     (folder / "journal").unlink()
-    with Journal.open(CLUSTER, folder):
-        pass
+    Journal.open(CLUSTER, folder).close()
 
 
 def test_journals_are_listed_newest_first_and_what_cannot_be_read_with_its_reason(
@@ -398,6 +357,8 @@ def test_journals_are_listed_newest_first_and_what_cannot_be_read_with_its_reaso
 def test_journals_are_in_the_user_s_state_folder(user_folders: Path) -> None:
     with Journal.open(CLUSTER) as journal:
         assert journal.path.is_relative_to(user_folders / "state" / "breakglass" / "journal")
+    with pytest.raises(StorageError):
+        read(journal.path.with_name("none.jsonl"))
 
 
 OPENED = {"schema": 1, "seq": 1, "kind": "opened", "at_ms": 1, "cluster_id": "c", "who": "a@b"}
@@ -405,57 +366,40 @@ NOTE = {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1, "text": "x"}
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "place"),
     [
-        (["{]"], "line 1 column 2"),
-        ([b"\xff{}"], "line 1 column 1: not UTF-8"),
-        (["[]"], "not an entry of a journal"),
-        (['{"kind": "note"}'], "not an entry of a journal"),
-        ([NOTE], "a journal begins with an opened entry"),
-        ([OPENED, "", NOTE], "line 2 column 1"),
-        ([OPENED, "\0\0\0", NOTE], "line 2 column 1"),
-        ([OPENED, NOTE | {"kind": "dance"}], "line 2 column 1: an entry without its kind"),
-        ([OPENED, NOTE | {"seq": 3}], "entry 3 where 2 belongs"),
-        ([OPENED, {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1}], "note entry without text"),
-        ([OPENED, NOTE | {"items": [{"topic": "t"}]}], "an entry without its kind"),
-        ([OPENED, NOTE | {"items": 5}], "an entry without its kind"),
-        ([OPENED, NOTE | {"kind": "outcome", "request": 7}], "an outcome of no request"),
-        ([OPENED, NOTE | {"kind": "outcome", "request": [7]}], "an outcome of no request"),
-        ([], "a journal begins with an opened entry"),
+        (["{]"], "1 column 2"),
+        ([b"\xff{}"], "1 column 1"),
+        (["[]"], "1 column 1"),
+        (['{"kind": "note"}'], "1 column 1"),
+        ([NOTE], "1 column 1"),
+        ([OPENED, "", NOTE], "2 column 1"),
+        ([OPENED, "\0\0\0", NOTE], "2 column 1"),
+        ([OPENED, NOTE | {"kind": "dance"}], "2 column 1"),
+        ([OPENED, NOTE | {"seq": 3}], "2 column 1"),
+        ([OPENED, {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1}], "2 column 1"),
+        ([OPENED, NOTE | {"items": [{"topic": "t"}]}], "2 column 1"),
+        ([OPENED, NOTE | {"items": 5}], "2 column 1"),
+        ([OPENED, NOTE | {"kind": "outcome", "request": 7}], "2 column 1"),
+        ([OPENED, NOTE | {"kind": "outcome", "request": [7]}], "2 column 1"),
+        ([], "1 column 1"),
     ],
 )
 def test_a_damaged_journal_is_refused_with_line_and_column(
-    tmp_path: Path, lines: list[Any], said: str
+    tmp_path: Path, lines: list[Any], place: str
 ) -> None:
     path = tmp_path / "j.jsonl"
     written = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
     path.write_bytes(
         b"".join((text if isinstance(text, bytes) else text.encode()) + b"\n" for text in written)
     )
-    with pytest.raises(MalformedInput) as refused:
+    with pytest.raises(MalformedInput, match=f"line {place}"):
         read(path)
-    assert said in str(refused.value)
-    assert str(refused.value).endswith("resume from an undamaged copy")
 
 
-@pytest.mark.parametrize("schema", [0, 2, 999])
+@pytest.mark.parametrize("schema", [0, 2])
 def test_an_entry_of_another_schema_is_refused_wherever_it_is(tmp_path: Path, schema: int) -> None:
     path = tmp_path / "j.jsonl"
     path.write_text(f"{json.dumps(OPENED)}\n{json.dumps(NOTE | {'schema': schema})}\n")
     with pytest.raises(UnsupportedSchema):
         read(path)
-
-
-def test_a_journal_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError):
-        read(tmp_path / "none.jsonl")
-
-
-def test_a_journal_that_is_being_written_is_taken_up_by_nobody_else(
-    journal: Journal, tmp_path: Path
-) -> None:
-    """A colleague with another state folder holds another cluster lock."""
-    with pytest.raises(AlreadyRunning):
-        Journal.resume(journal.path, tmp_path / "colleague")
-    journal.note("it goes on")
-    assert read(journal.path).entries[-1].payload["text"] == "it goes on"

@@ -30,6 +30,7 @@ FROZEN: Frozen[None] = Frozen(
     CLUSTER, (ConsentPhrase(PHRASE),), (("State", "completed"),), ("orders-0",)
 )
 CHANGED = replace(FROZEN, facts=(("State", "failed"),))
+GONE = Unreachable("b1 does not answer")
 
 
 @dataclass
@@ -114,12 +115,6 @@ def test_after_consent_it_looks_again_then_acts_and_the_journal_says_so(tmp_path
     assert guarded.events == [JournalOpened(journal.path)]
 
 
-def test_evidence_that_was_read_just_now_is_the_second_look(tmp_path: Path) -> None:
-    guarded = Guarded(ScriptedAct(), tmp_path)
-    guarded.carry_out(PHRASE)
-    assert guarded.act.steps == ["act"]
-
-
 @pytest.mark.usefixtures("waited")
 def test_what_changed_since_consent_is_refused_with_what_it_is_now(tmp_path: Path) -> None:
     guarded = Guarded(ScriptedAct([FROZEN, CHANGED]), tmp_path)
@@ -132,18 +127,13 @@ def test_what_changed_since_consent_is_refused_with_what_it_is_now(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("waited")
-def test_what_cannot_be_looked_at_again_is_not_done(tmp_path: Path) -> None:
-    guarded = Guarded(ScriptedAct([FROZEN, Unreachable("b1 does not answer")]), tmp_path)
-    with pytest.raises(Unreachable):
-        guarded.carry_out(PHRASE)
-    assert (guarded.act.steps, guarded.results) == (["look"], ["nothing done"])
-
-
-@pytest.mark.usefixtures("waited")
-def test_given_up_during_the_second_look_nothing_is_done(tmp_path: Path) -> None:
-    guarded = Guarded(ScriptedAct(), tmp_path)
-    guarded.stop = True
-    with pytest.raises(Refused):
+@pytest.mark.parametrize(("second", "error"), [(GONE, Unreachable), (FROZEN, Refused)])
+def test_nothing_is_done_that_cannot_be_looked_at_again_or_was_given_up_meanwhile(
+    tmp_path: Path, second: Frozen[None] | BreakglassError, error: type[Exception]
+) -> None:
+    guarded = Guarded(ScriptedAct([FROZEN, second]), tmp_path)
+    guarded.stop = second is FROZEN
+    with pytest.raises(error):
         guarded.carry_out(PHRASE)
     assert (guarded.act.steps, guarded.results) == (["look"], ["nothing done"])
 
@@ -173,23 +163,17 @@ def test_another_process_at_the_cluster_keeps_it_out(tmp_path: Path) -> None:
         (ClusterError("grant DELETE"), "failed"),
         (OutcomeUnknown("no answer came"), "unknown"),
         (Unreachable("b1 went away"), "unknown"),
+        (KeyboardInterrupt(), None),
+        (SystemExit(137), None),
     ],
 )
-def test_an_error_ends_the_journal_by_what_is_known_of_it(
-    tmp_path: Path, error: BreakglassError, result: str
+def test_an_error_ends_the_journal_by_what_is_known_of_it_and_a_kill_leaves_it_open(
+    tmp_path: Path, error: BaseException, result: str | None
 ) -> None:
     guarded = Guarded(ScriptedAct(failure=error), tmp_path)
     with pytest.raises(type(error)):
         guarded.carry_out(PHRASE)
     assert guarded.results == [result]
-
-
-@pytest.mark.parametrize("killed", [KeyboardInterrupt(), SystemExit(137)])
-def test_a_kill_leaves_a_journal_without_end(tmp_path: Path, killed: BaseException) -> None:
-    guarded = Guarded(ScriptedAct(failure=killed), tmp_path)
-    with pytest.raises(type(killed)):
-        guarded.carry_out(PHRASE)
-    assert guarded.results == [None]
     journal, view = Journal.resume(guarded.journals[0].path, tmp_path)
     journal.close()
     assert view.consent is not None
