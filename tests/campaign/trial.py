@@ -331,10 +331,7 @@ def _hung(shell: Shell) -> Iterator[JudgeFinding]:
 
 
 def _put_back(
-    wreck: Wreck,
-    operator: Operator,
-    scene: _Scene,
-    saved: Mapping[Name, Collection[SavedRecord]],
+    wreck: Wreck, operator: Operator, scene: _Scene, saved: Mapping[Name, Collection[SavedRecord]]
 ) -> tuple[int, list[JudgeFinding]]:
     compacted = _compacted(wreck.incident)
     wanted = {

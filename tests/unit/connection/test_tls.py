@@ -69,10 +69,7 @@ def test_enabled_protocols_choose_tls_versions(named: str, kept: tuple[str, ...]
             "ssl.keystore.password",
         ),
         ({"keystore_type": "PEM", "keystore_key": "x"}, "ssl.keystore.certificate"),
-        (
-            {"keystore_type": "PEM", "keystore_certificate_chain": "x"},
-            "ssl.keystore.key",
-        ),
+        ({"keystore_type": "PEM", "keystore_certificate_chain": "x"}, "ssl.keystore.key"),
         ({"truststore_password": "x"}, "ssl.truststore.location"),
         ({"keystore_password": "x"}, "ssl.keystore.location"),
         ({"truststore_type": "BKS"}, "JKS, PKCS12, PEM"),
@@ -130,13 +127,7 @@ def test_a_store_that_keytool_wrote_as_jks_is_known_as_such() -> None:
     assert "JKS" in reason(trusted_from_file(DATA / "keytool-truststore.jks", PASSWORD))
 
 
-@pytest.mark.parametrize(
-    ("password", "said"),
-    [
-        (Secret("wrong"), "with this"),
-        (None, "without"),
-    ],
-)
+@pytest.mark.parametrize(("password", "said"), [(Secret("wrong"), "with this"), (None, "without")])
 def test_a_password_that_does_not_open_is_told_from_one_that_is_missing(
     password: Secret | None, said: str
 ) -> None:

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.incident.filters import (
-    _EXAMPLES,
-    _KEYS,
-    FilterError,
-    readable,
-)
+from breakglass.services.incident.filters import _EXAMPLES, _KEYS, FilterError, readable
 from tests.kit.filters import parse_filter
 from tests.kit.incidents import every_verdict, unread
 

@@ -40,10 +40,7 @@ def test_every_judged_partition_has_one_outlook() -> None:
 
 def test_who_is_to_be_started_and_who_only_reconnected_are_told_apart() -> None:
     rows = incident_of(waiting(0), waiting(1), CUT_OFF, RETURNING).rows
-    assert forecast_of(rows).restores == (
-        Restorer(3, 2, runs=False),
-        Restorer(2, 1, runs=True),
-    )
+    assert forecast_of(rows).restores == (Restorer(3, 2, runs=False), Restorer(2, 1, runs=True))
 
 
 def test_what_is_not_read_yet_has_no_outlook() -> None:

@@ -7,10 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from breakglass.services.incident.filters import (
-    _EXAMPLES,
-    RowFilter,
-)
+from breakglass.services.incident.filters import _EXAMPLES, RowFilter
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.listing import ListingView, RowOrder, listing, narrowed, relisted
 from breakglass.services.incident.row import IncidentRow

@@ -77,11 +77,7 @@ class TestSettingClient:
         ids=["another setting", "no topic", "too many topics"],
     )
     def test_anything_else_is_refused_unsent(
-        self,
-        cluster: FakeCluster,
-        client: SettingClient,
-        name: str,
-        values: dict[str, str | None],
+        self, cluster: FakeCluster, client: SettingClient, name: str, values: dict[str, str | None]
     ) -> None:
         with pytest.raises(UsageError):
             client.write(name, values, ample())

@@ -81,9 +81,7 @@ def test_who_wants_to_keep_it_keeps_all(folder: Path, state: Path) -> None:
 
 def test_after_a_kill_another_process_cleans_up(folder: Path, state: Path) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, folder, state],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", HOLDER, folder, state], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with holder:
         assert holder.stdout is not None

@@ -30,11 +30,7 @@ from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import (
-    AuthenticationFailed,
-    BreakglassError,
-    Unreachable,
-)
+from breakglass.services.errors import AuthenticationFailed, BreakglassError, Unreachable
 from breakglass.services.kafka.relay.relay import MOST_BROKERS, LoopbackRelay
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
@@ -93,9 +89,7 @@ def sender_to(
 
 @contextmanager
 def relayed(
-    *brokers: FakeBroker,
-    allowed: frozenset[int] = api_keys.READ,
-    sasl: SaslSettings | None = None,
+    *brokers: FakeBroker, allowed: frozenset[int] = api_keys.READ, sasl: SaslSettings | None = None
 ) -> Iterator[tuple[LoopbackRelay, Sender]]:
     """A relay to *brokers*, and a client of it."""
     settings = ConnectionSettings((brokers[0].endpoint,), sasl=sasl)
@@ -240,9 +234,7 @@ def test_what_a_reader_writes_does_not_pass(brokers: tuple[FakeBroker, FakeBroke
         assert offered[1] == 9
 
 
-def test_an_answer_that_is_none_ends_the_connection(
-    brokers: tuple[FakeBroker, FakeBroker],
-) -> None:
+def test_an_answer_that_is_none_ends_the_connection(brokers: tuple[FakeBroker, FakeBroker]) -> None:
     brokers[0].serve(MetadataRequest, lambda _: Body(b"\xff" * 40))
     with relayed(*brokers) as (_, sender), pytest.raises(BreakglassError):
         seen_by(sender)

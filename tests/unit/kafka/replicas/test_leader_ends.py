@@ -135,9 +135,7 @@ def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
     assert Logs(client, states[:1]).high_watermarks(ample()) == {LED: 40}
 
 
-def test_the_log_ends_of_other_designees_are_confirmed(
-    client: ReadClient,
-) -> None:
+def test_the_log_ends_of_other_designees_are_confirmed(client: ReadClient) -> None:
     ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
 
     assert ends[LED] == 40

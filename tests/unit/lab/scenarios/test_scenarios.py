@@ -63,11 +63,7 @@ def test_every_act_that_a_script_waits_for_is_done_once_in_the_order_of_the_cour
 def test_scenarios_of_different_courses_do_not_share_a_lab() -> None:
     check_together([scenario("a"), scenario("b")])
     check_together([scenario("a", ())])
-    for others in (
-        [scenario("a"), scenario("b", ())],
-        [scenario("a", ()), scenario("b", ())],
-        [],
-    ):
+    for others in ([scenario("a"), scenario("b", ())], [scenario("a", ()), scenario("b", ())], []):
         with pytest.raises(LabError):
             check_together(others)
 
