@@ -18,9 +18,6 @@ def kept(text: str) -> list[str]:
     return [str(row.partition) for row in ROWS if wanted.keeps(row)]
 
 
-ALL = kept("")
-
-
 @pytest.mark.parametrize(
     ("text", "partitions"),
     [
@@ -59,30 +56,26 @@ def test_a_filter_keeps_what_it_says(text: str, partitions: list[str]) -> None:
     assert kept(text) == partitions
 
 
-@pytest.mark.parametrize("text", ["", "   "])
-def test_an_empty_filter_keeps_all(text: str) -> None:
-    assert not parse_filter(text)
-    assert kept(text) == [str(row.partition) for row in ROWS]
-
-
-def test_a_minus_keeps_exactly_the_others() -> None:
-    assert sorted(kept("verdict:wait") + kept("-verdict:wait")) == sorted(ALL)
+def test_an_empty_filter_keeps_all_and_a_minus_exactly_the_others() -> None:
+    assert not parse_filter("   ")
+    assert kept("   ") == [str(row.partition) for row in ROWS]
+    assert sorted(kept("verdict:wait") + kept("-verdict:wait")) == sorted(kept(""))
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "message"),
+    ("text", "position"),
     [
-        ("orders verdit:loss", 7, "no key verdit"),
-        ("broker:x2", 7, "x2 is no broker"),
-        ("broker:1,,2", 9, "nothing is no broker"),
-        ("verdict:loss,safest", 13, "no verdict safest"),
-        ("orders loss:many", 12, "many is no number"),
-        ("orders -is:odd", 11, "no such thing as odd"),
-        ("best:", 5, "best: wants a value"),
+        ("orders verdit:loss", 7),
+        ("broker:x2", 7),
+        ("broker:1,,2", 9),
+        ("verdict:loss,safest", 13),
+        ("orders loss:many", 12),
+        ("orders -is:odd", 11),
+        ("best:", 5),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int, message: str) -> None:
-    with pytest.raises(FilterError, match=message) as refused:
+def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int) -> None:
+    with pytest.raises(FilterError) as refused:
         parse_filter(text)
     assert refused.value.position == position
 
@@ -107,17 +100,9 @@ def test_every_key_has_an_example_that_can_be_read() -> None:
         assert parse_filter(example)
 
 
-@given(st.text(max_size=40))
+@given(st.text("orders-7:*,<>=?is 1☃\x1b", max_size=40))
 def test_any_text_is_read_or_refused_with_a_place_in_it(text: str) -> None:
-    assert refused_at(text) in (None, *range(len(text) + 1))
-
-
-def refused_at(text: str) -> int | None:
-    """Where *text* cannot be read; None if it can."""
-    try:
-        wanted = parse_filter(text)
-    except FilterError as error:
-        return error.position
+    wanted, fault = readable(text)
+    assert fault is None or fault.position in range(len(text) + 1)
     for row in ROWS:
         wanted.keeps(row)
-    return None

@@ -50,8 +50,3 @@ def test_the_best_one_would_be_elected_and_a_silent_one_has_its_reason() -> None
     assert beside(evidence, 1) == "would be elected"
     assert "b3" in beside(evidence, 3)
     assert "adds" not in beside(evidence, 3)
-
-
-def test_no_replica_is_said_to_lose_anything() -> None:
-    evidence = offline(LONG, log(2, (0, 70)), log(4, (0, 100), (1, 150), hw=100))
-    assert not any("loses" in beside(evidence, number) for number in (1, 2, 4))
