@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ import pytest
 from breakglass.services.errors import LabError
 from breakglass.services.guard.lock import file_name
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.keeper import LAB, clean_up, kept
+from breakglass.services.lab.keeper import LAB, kept
 from breakglass.services.lab.layout import LAYOUT_FILE
 from tests.kit.waiting import wait_until
 
 HOLDER = """
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from breakglass.services.lab.keeper import kept
 with kept(Path(sys.argv[1]), Path(sys.argv[2])):
@@ -54,19 +56,17 @@ def left_in(state: Path) -> set[str]:
 OTHERS = {"journal/cluster-another/1.jsonl", "locks/cluster-another.lock"}
 
 
-def test_at_the_end_only_what_is_of_other_clusters_is_left(folder: Path, state: Path) -> None:
-    with kept(folder, state) as lab:
-        assert (lab / LAYOUT_FILE).exists()
-    assert not folder.exists()
-    assert left_in(state) == OTHERS
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, LabError, SystemExit])
-def test_whatever_ends_it_all_is_cleaned_up(
-    folder: Path, state: Path, error: type[BaseException]
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, SystemExit])
+def test_whatever_ends_it_only_what_is_of_other_clusters_is_left(
+    folder: Path, state: Path, error: type[BaseException] | None
 ) -> None:
-    with pytest.raises(error), kept(folder, state, keep=True):
-        raise error
+    with (
+        pytest.raises(error) if error else nullcontext(),
+        kept(folder, state, keep=error is not None) as lab,
+    ):
+        assert (lab / LAYOUT_FILE).exists()
+        if error:
+            raise error
     assert not folder.exists()
     assert left_in(state) == OTHERS
 
@@ -89,11 +89,6 @@ def test_after_a_kill_another_process_cleans_up(folder: Path, state: Path) -> No
         holder.send_signal(signal.SIGKILL)
     wait_until(lambda: not folder.exists(), "the folder to be removed")
     wait_until(lambda: left_in(state) == OTHERS, "the state folder to be as before")
-
-
-def test_there_may_be_nothing_to_clean_up(tmp_path: Path) -> None:
-    clean_up(tmp_path / "nothing", tmp_path)
-    assert tmp_path.exists()
 
 
 def test_a_lost_machine_is_neither_started_nor_resumed(folder: Path) -> None:

@@ -20,36 +20,31 @@ lost = "bold #ff0000 on #220000"
 """
 
 
-def test_a_folder_that_is_not_there_holds_no_themes(tmp_path: Path) -> None:
-    found = read_themes(tmp_path / "themes")
-    assert (found.themes, found.problems) == ((), ())
-
-
 def test_a_theme_is_its_base_and_what_it_changes(tmp_path: Path) -> None:
     (tmp_path / "night.toml").write_text(NIGHT)
-    (theme,) = read_themes(tmp_path).themes
+    (tmp_path / "own.toml").write_text('name = "own"\nbase = "breakglass-ansi-light"\n')
+    theme, own = read_themes(tmp_path).themes
     assert (theme.name, theme.background, theme.primary) == ("night-shift", "#000000", DARK.primary)
     assert theme_role_style(theme, Role.LOST) == Style.parse("bold #ff0000 on #220000")
     assert theme_role_style(theme, Role.SAFE) == theme_role_style(DARK, Role.SAFE)
     assert theme_role_style(DARK, Role.LOST) == Style.parse("bold #ff7b72"), "the base stays"
+    assert own.ansi
+    assert theme_role_style(own, Role.KEY) == theme_role_style(ANSI_LIGHT, Role.KEY)
 
 
-def test_another_base_can_be_named(tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_text('name = "own"\nbase = "breakglass-ansi-light"\n')
-    (theme,) = read_themes(tmp_path).themes
-    assert theme.ansi
-    assert theme_role_style(theme, Role.KEY) == theme_role_style(ANSI_LIGHT, Role.KEY)
-
-
-def test_one_broken_file_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_or_claim_a_name_again_are_named_and_the_rest_is_read(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "a.toml").write_text("name = \n")
     (tmp_path / "b.toml").write_text(NIGHT)
+    (tmp_path / "c.toml").write_text(NIGHT)
+    (tmp_path / "d.toml").mkdir()
     (tmp_path / "notes.txt").write_text("not a theme")
     found = read_themes(tmp_path)
     assert [theme.name for theme in found.themes] == ["night-shift"]
-    (problem,) = found.problems
-    assert problem.file == tmp_path / "a.toml"
-    assert "line 1" in problem.sentence
+    assert [one.file.name for one in found.problems] == ["a.toml", "c.toml", "d.toml"]
+    assert read_themes(tmp_path / "notes.txt").problems
+    assert read_themes(tmp_path / "none").problems == ()
 
 
 @pytest.mark.parametrize(
@@ -77,20 +72,3 @@ def test_a_file_is_skipped_with_what_is_wrong(tmp_path: Path, content: bytes, na
     (tmp_path / "own.toml").write_bytes(content)
     found = read_themes(tmp_path)
     assert (found.themes, named in found.problems[0].sentence) == ((), True)
-
-
-def test_a_name_that_two_files_claim_is_the_first_ones(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text(NIGHT)
-    (tmp_path / "b.toml").write_text(NIGHT)
-    found = read_themes(tmp_path)
-    assert len(found.themes) == 1
-    assert [problem.file.name for problem in found.problems] == ["b.toml"]
-
-
-@pytest.mark.parametrize("place", ["themes", "themes/a.toml"])
-def test_a_folder_that_is_a_file_and_a_file_that_is_a_folder_are_named(
-    tmp_path: Path, place: str
-) -> None:
-    path = tmp_path / place
-    path.mkdir(parents=True) if path.suffix else path.write_text("")
-    assert len(read_themes(tmp_path / "themes").problems) == 1

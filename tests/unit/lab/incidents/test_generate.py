@@ -43,19 +43,18 @@ def test_a_broker_lives_at_every_step_and_only_others_can_be_cured_or_return(see
     assert incident.returning is None or incident.returning in out - set(incident.curable)
 
 
+OUT = (
+    *(Happening.KILL, Happening.STOP, Happening.STRAND),
+    *(Happening.LAST, Happening.HANG, Happening.CUT),
+)
+
+
 def alive_after_each_step(incident: LabIncident) -> list[set[int]]:
     """Brokers that run, answer and are not cut off, by the steps alone."""
     alive = set(range(1, incident.brokers + 1))
     seen = []
     for step in incident.steps:
-        if step.act in (
-            Happening.KILL,
-            Happening.STOP,
-            Happening.STRAND,
-            Happening.LAST,
-            Happening.HANG,
-            Happening.CUT,
-        ):
+        if step.act in OUT:
             assert set(step.brokers) <= alive, f"{step} of a broker that does not run"
             alive = (alive - set(step.brokers)) | set(step.back)
         elif step.act in (Happening.RETURN, Happening.RETURN_EMPTY):

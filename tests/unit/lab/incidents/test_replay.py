@@ -71,11 +71,6 @@ def test_who_leads_by_itself_is_started_after_what_it_lacks_was_saved() -> None:
     assert best.keys is None
 
 
-def test_who_hangs_is_resumed() -> None:
-    steps, _ = commands(RETURNABLE, brokers=Brokers(hung=[3]))
-    assert steps[-1] == 'breakglass lab resume 3 --state "$LAB"'
-
-
 def test_what_a_broker_cuts_as_soon_as_it_is_back_is_saved_from_its_disk_before() -> None:
     disks = replace(SCENE.disks, readable={ORDERS: {1}})
     scene = replace(RETURNABLE, disks=disks, returnable=frozenset({2, 3}))
@@ -103,13 +98,6 @@ def test_who_holds_records_alone_is_started_though_another_leads() -> None:
     assert not any("lab start" in step for step in steps)
 
 
-def test_internal_topics_are_recovered_by_a_plan_alone() -> None:
-    name = ("__consumer_offsets", 0)
-    scene = renamed(SCENE, name)
-    _, best = commands(scene, replace(SAID, name=name))
-    assert best.console == ()
-
-
 def elections(echo: str) -> list[tuple[str, int, int]]:
     word, document = shlex.split(echo)
     assert word == "echo"
@@ -121,13 +109,10 @@ def elections(echo: str) -> list[tuple[str, int, int]]:
 
 def renamed(scene: DrillScene, name: tuple[str, int]) -> DrillScene:
     """The same scene of another partition."""
+    logs, readable = scene.disks.logs[ORDERS], scene.disks.readable[ORDERS]
     return replace(
         scene,
-        disks=replace(
-            scene.disks,
-            logs={name: scene.disks.logs[ORDERS]},
-            readable={name: scene.disks.readable[ORDERS]},
-        ),
+        disks=replace(scene.disks, logs={name: logs}, readable={name: readable}),
         state=replace(scene.state, orders={name: scene.state.orders[ORDERS]}),
         offline=frozenset({name}),
         electable={name: scene.electable[ORDERS]},
@@ -138,13 +123,11 @@ def renamed(scene: DrillScene, name: tuple[str, int]) -> DrillScene:
 def two_partitions(scene: DrillScene) -> DrillScene:
     """The same partition twice, under two names."""
     other = renamed(scene, ("ledger", 0))
+    logs = {**scene.disks.logs, **other.disks.logs}
+    readable = {**scene.disks.readable, **other.disks.readable}
     return replace(
         scene,
-        disks=replace(
-            scene.disks,
-            logs={**scene.disks.logs, **other.disks.logs},
-            readable={**scene.disks.readable, **other.disks.readable},
-        ),
+        disks=replace(scene.disks, logs=logs, readable=readable),
         state=replace(scene.state, orders={**scene.state.orders, **other.state.orders}),
         offline=scene.offline | other.offline,
         electable={**scene.electable, **other.electable},

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
-from kafka.protocol.producer import ProduceRequest
 
 from breakglass.services.errors import LabError
 from breakglass.services.kafka.wire.passing import (
@@ -141,15 +140,6 @@ class TestForwarding:
         assert (first.api_key, first.api_version, first.client_id) == (75, 0, "one")
         assert [topic.name for topic in second.decode(MetadataRequest).topics] == ["orders"]
 
-    def test_records_sent_without_acks_hold_nothing_up(
-        self, proxy: Proxy, broker: SocketBroker
-    ) -> None:
-        produce = ProduceRequest(transactional_id=None, acks=0, timeout_ms=1, topic_data=[])
-        broker.answering = lambda head, frame: None if head.api_key == 0 else frame[4:8]
-        with connect(proxy) as client:
-            send_frame(client, encoded(produce, 9))
-            assert exchange(client, request_frame(correlation_id=8)) == b"\0\0\0\x08"
-
     def test_a_broker_that_is_down_looks_down(self, proxy: Proxy, broker: SocketBroker) -> None:
         with connect(proxy) as client:
             exchange(client, request_frame())
@@ -159,22 +149,6 @@ class TestForwarding:
         with pytest.raises(ConnectionResetError), connect(proxy) as client:
             client.recv(1)
         proxy.assert_clean()
-
-    @pytest.mark.parametrize("sent", [framed(b"\0\3\0"), b"GET / HTTP/1.1\r\n"])
-    def test_bytes_that_are_no_request_fail_the_test(self, proxy: Proxy, sent: bytes) -> None:
-        with connect(proxy) as client:
-            client.sendall(sent)
-            assert ended(client)
-        with pytest.raises(AssertionError):
-            proxy.assert_clean()
-
-    def test_an_opaque_proxy_looks_at_nothing(self, broker: SocketBroker) -> None:
-        with Proxy(broker.address, opaque=True) as proxy, connect(proxy) as client:
-            client.sendall(framed(request_frame(b"a")) + framed(request_frame(b"b")))
-            assert [read_frame(client), read_frame(client)] == [b"\0\0\0\1a", b"\0\0\0\1b"]
-            assert proxy.seen == []
-            proxy.cut()
-            assert ended(client)
 
 
 class TestDamage:
@@ -191,43 +165,21 @@ class TestDamage:
         with connect(proxy) as client:
             assert exchange(client, request_frame()) == b"\0\0\0\1body"
 
-    def test_a_hung_link_holds_requests_until_it_heals(
-        self, proxy: Proxy, broker: SocketBroker
-    ) -> None:
-        proxy.hang()
-        with connect(proxy) as client:
-            send_frame(client, request_frame())
-            proxy.wait_seen(METADATA)
-            assert broker.received == []
-            proxy.heal()
-            assert read_frame(client) == b"\0\0\0\1body"
-
-    @pytest.mark.parametrize("end", [Proxy.cut, Proxy.close])
-    def test_what_was_held_when_the_link_ends_is_lost(
+    @pytest.mark.parametrize("end", [Proxy.heal, Proxy.cut, Proxy.close])
+    def test_a_hung_link_holds_requests_until_it_heals_and_loses_them_if_it_ends(
         self, proxy: Proxy, broker: SocketBroker, end: Callable[[Proxy], None]
     ) -> None:
         proxy.hang()
         with connect(proxy) as client:
             send_frame(client, request_frame())
             proxy.wait_seen(METADATA)
+            assert broker.received == []
             end(proxy)
-            assert ended(client)
-        assert broker.received == []
-
-    def test_a_hung_link_holds_the_answer_of_a_request_under_way(
-        self, proxy: Proxy, broker: SocketBroker
-    ) -> None:
-        def hang_first(head: Head, frame: bytes) -> bytes:
-            proxy.hang()
-            return echo(head, frame)
-
-        broker.answering = hang_first
-        with connect(proxy) as client:
-            send_frame(client, request_frame())
-            with pytest.raises(LabError):
-                proxy.wait_seen(LIST_OFFSETS, seconds=0.05)
-            proxy.cut()
-            assert ended(client)
+            if end is Proxy.heal:
+                assert read_frame(client) == b"\0\0\0\1body"
+            else:
+                assert ended(client)
+        assert len(broker.received) == (end is Proxy.heal)
 
     @pytest.mark.parametrize("served", [False, True])
     def test_a_reset_request_may_have_been_served(
@@ -248,17 +200,6 @@ class TestDamage:
             assert read_frame(client) == b"\0\0\0\2body"
         assert len(broker.received) == 2
 
-    def test_only_the_api_and_the_number_asked_for_are_spoilt(self, proxy: Proxy) -> None:
-        proxy.reset_next(METADATA, 2)
-        with connect(proxy) as client:
-            exchange(client, request_frame(api_key=LIST_OFFSETS))
-        for _ in range(2):
-            with connect(proxy) as client:
-                send_frame(client, request_frame())
-                assert ended(client)
-        with connect(proxy) as client:
-            exchange(client, request_frame())
-
 
 class TestRefusing:
     def test_a_refusal_names_every_partition_asked_for(
@@ -271,11 +212,8 @@ class TestRefusing:
         with connect(proxy) as client:
             frame = exchange(client, encoded(ListOffsetsRequest(replica_id=-2, topics=topics), 7))
         (topic,) = ListOffsetsResponse.decode(frame, version=7, header=True).topics
-        assert [
-            (topic.name, partition.partition_index, partition.error_code)
-            for partition in topic.partitions
-        ] == [("orders", 0, 6), ("orders", 3, 6)]
-        assert broker.received == []
+        told = [(one.partition_index, one.error_code) for one in topic.partitions]
+        assert (topic.name, told, broker.received) == ("orders", [(0, 6), (3, 6)], [])
 
     def test_every_api_can_be_refused_in_every_version(self) -> None:
         for key, (_, response_class) in message_classes().items():
@@ -285,53 +223,18 @@ class TestRefusing:
         with pytest.raises(LabError):
             classes_of(999)
 
-    def test_an_election_is_refused_by_partition_or_as_a_whole(self) -> None:
-        request_class, response_class = classes_of(43)
-        topic = request_class.TopicPartitions(topic="orders", partitions=[0, 3])
-        request = request_class(election_type=1, topic_partitions=[topic], timeout_ms=1)
-        answer = refusal(request, response_class, 41)
-        (told,) = answer.replica_election_results
-        assert answer.error_code == 0
-        assert [(one.partition_id, one.error_code) for one in told.partition_result] == [
-            (0, 41),
-            (3, 41),
-        ]
-        whole = refusal(request, response_class, 41, whole=True)
-        assert (whole.error_code, whole.replica_election_results) == (41, [])
 
-
-class TestRewriting:
-    @pytest.mark.parametrize(
-        ("options", "offered"),
-        [
-            (
-                {"offers": {43: (0, 3), 93: (0, 0), 3: None}},
-                {0: (3, 13), 1: (4, 18), 43: (0, 3), 93: (0, 0)},
-            ),
-            ({"addresses": {}}, {0: (3, 9), 1: (4, 15), 3: (0, 13), 43: (0, 2)}),
-        ],
-        ids=["offers are added, changed and hidden", "moved brokers are not given away"],
-    )
-    def test_offered_versions(
-        self, broker: SocketBroker, options: Any, offered: dict[int, tuple[int, int]]
-    ) -> None:
-        version = ApiVersionsResponse.ApiVersion
-        stock = {0: (3, 13), 1: (4, 18), 3: (0, 13), 43: (0, 2)}
-        broker.answer_with(
-            ApiVersionsResponse(
-                api_keys=[
-                    version(api_key=key, min_version=low, max_version=high)
-                    for key, (low, high) in stock.items()
-                ]
-            )
-        )
-        with Proxy(broker.address, **options) as proxy, connect(proxy) as client:
-            frame = exchange(client, encoded(ApiVersionsRequest(), 3))
-        answer = ApiVersionsResponse.decode(frame, version=3, header=True)
-        assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == (
-            offered
-        )
-
-    def test_an_unchanged_answer_keeps_its_bytes(self, broker: SocketBroker) -> None:
-        with Proxy(broker.address, offers={93: (0, 0)}) as proxy, connect(proxy) as client:
-            assert exchange(client, request_frame(b"\xff" * 9)) == b"\0\0\0\1" + b"\xff" * 9
+def test_offers_are_added_changed_and_hidden(broker: SocketBroker) -> None:
+    version = ApiVersionsResponse.ApiVersion
+    stock = {0: (3, 13), 1: (4, 18), 3: (0, 13), 43: (0, 2)}
+    keys = [
+        version(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in stock.items()
+    ]
+    broker.answer_with(ApiVersionsResponse(api_keys=keys))
+    offers = {43: (0, 3), 93: (0, 0), 3: None}
+    with Proxy(broker.address, offers=offers) as proxy, connect(proxy) as client:
+        frame = exchange(client, encoded(ApiVersionsRequest(), 3))
+    answer = ApiVersionsResponse.decode(frame, version=3, header=True)
+    offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+    assert offered == {0: (3, 13), 1: (4, 18), 43: (0, 3), 93: (0, 0)}
