@@ -12,7 +12,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlte
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from breakglass.services.errors import NotAuthorized, ReadOnly, UsageError
+from breakglass.services.errors import NotAuthorized, UsageError
 from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.kafka.election_client import LEFT_OUT
 from breakglass.services.kafka.group_client import COMMIT_VERSION, GroupClient
@@ -60,8 +60,6 @@ class TestGroupClient:
 class TestSettingClient:
     """Two settings of named topics, and nothing else."""
 
-    DENIED, TIMED_OUT = 29, 7
-
     @pytest.fixture
     def client(self, cluster: FakeCluster) -> Iterator[SettingClient]:
         with closing(cluster.sender(api_keys.READ | api_keys.SETTINGS)) as sender:
@@ -87,21 +85,18 @@ class TestSettingClient:
         self, cluster: FakeCluster, client: SettingClient
     ) -> None:
         result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-        codes = {"done": 0, "denied": self.DENIED, "late": self.TIMED_OUT}
+        codes = {"done": 0, "denied": 29, "late": 7}
         answers = [
             result(error_code=code, error_message=None, resource_type=2, resource_name=topic)
             for topic, code in codes.items()
         ]
-        cluster.brokers[1].serve(
-            IncrementalAlterConfigsRequest,
-            lambda _: IncrementalAlterConfigsResponse(responses=answers),
-        )
+        answer = IncrementalAlterConfigsResponse(responses=answers)
+        cluster.brokers[1].serve(IncrementalAlterConfigsRequest, lambda _: answer)
         wanted = {"done": None, "denied": "false", "late": "false", "forgotten": "false"}
         replies = client.write(UNCLEAN_ELECTION, wanted, ample())
         assert replies["done"].accepted
         assert "ALTER_CONFIGS on topic denied" in str(replies["denied"])
-        assert not replies["denied"].unsettled
-        assert replies["late"].unsettled
+        assert (replies["denied"].unsettled, replies["late"].unsettled) == (False, True)
         assert replies["forgotten"] == LEFT_OUT
         (sent,) = cluster.brokers[1].requests(IncrementalAlterConfigsRequest)
         changes = {resource.resource_name: resource.configs[0] for resource in sent.resources}
@@ -117,30 +112,17 @@ class TestMarkerClient:
 
     def produced(self, request: Any, error_code: int = 0) -> Any:
         topic_class = ProduceResponse.TopicProduceResponse
-        partition_class = topic_class.PartitionProduceResponse
-
-        def told(partition: Any) -> Any:
-            return partition_class(
-                index=partition.index,
-                error_code=error_code,
-                base_offset=self.END,
-                log_append_time_ms=-1,
-                log_start_offset=0,
-                record_errors=[],
-                error_message=None,
-            )
-
-        return ProduceResponse(
-            responses=[
+        told = topic_class.PartitionProduceResponse
+        fields = {"error_code": error_code, "base_offset": self.END, "log_append_time_ms": -1}
+        responses = []
+        for topic in request.topic_data:
+            partitions = [told(index=one.index, **fields) for one in topic.partition_data]
+            responses.append(
                 topic_class(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=[told(partition) for partition in topic.partition_data],
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
                 )
-                for topic in request.topic_data
-            ],
-            throttle_time_ms=0,
-        )
+            )
+        return ProduceResponse(responses=responses, throttle_time_ms=0)
 
     @pytest.fixture
     def cluster(self) -> Iterator[FakeCluster]:
@@ -176,7 +158,6 @@ class TestMarkerClient:
 
 class TestTransactionEndClient:
     BILLING = TopicPartition("billing", 3)
-    ALLOWED = api_keys.READ | api_keys.TRANSACTION_ENDS
 
     def answering(self, cluster: FakeCluster, code: int, *, partition: int = 3) -> None:
         marker = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -186,22 +167,20 @@ class TestTransactionEndClient:
         answer = WriteTxnMarkersResponse(markers=[marker(producer_id=4_000, topics=topics)])
         cluster.brokers[1].serve(WriteTxnMarkersRequest, lambda _: answer, (1, 1))
 
-    def end(self, cluster: FakeCluster, allowed: frozenset[int] = ALLOWED) -> str:
+    def end(self, cluster: FakeCluster) -> str:
         marker = EndMarker(4_000, 7, 5, commit=True)
-        with closing(cluster.sender(allowed)) as sender:
+        with closing(cluster.sender(api_keys.READ | api_keys.TRANSACTION_ENDS)) as sender:
             return TransactionEndClient(sender).end(1, self.BILLING, marker, ample())
 
     def test_r18_the_marker_is_sent_as_its_coordinator_wrote_it(self, cluster: FakeCluster) -> None:
         self.answering(cluster, 0)
         assert self.end(cluster) == ""
-        ((marker,),) = [
-            asked.markers for asked in cluster.brokers[1].requests(WriteTxnMarkersRequest)
-        ]
+        (asked,) = cluster.brokers[1].requests(WriteTxnMarkersRequest)
+        (marker,) = asked.markers
         assert (marker.producer_id, marker.producer_epoch) == (4_000, 7)
         assert (marker.coordinator_epoch, marker.transaction_result) == (5, True)
-        assert [(topic.name, list(topic.partition_indexes)) for topic in marker.topics] == [
-            ("billing", [3])
-        ]
+        (topic,) = marker.topics
+        assert (topic.name, list(topic.partition_indexes)) == ("billing", [3])
 
     @pytest.mark.parametrize(
         ("code", "partition", "reason"),
@@ -219,11 +198,3 @@ class TestTransactionEndClient:
     ) -> None:
         self.answering(cluster, code, partition=partition)
         assert reason in self.end(cluster)
-
-
-def test_a_session_that_reads_sends_none_of_them(cluster: FakeCluster) -> None:
-    with closing(cluster.sender(api_keys.READ)) as sender, pytest.raises(ReadOnly):
-        SettingClient(sender).write(MIN_ISR, {"orders": "1"}, ample())
-    with pytest.raises(ReadOnly):
-        TestTransactionEndClient().end(cluster, api_keys.READ)
-    assert cluster.brokers[1].received == []

@@ -119,18 +119,15 @@ def test_a_group_that_may_not_be_described_is_refused_at_once(
     assert len(cluster.brokers[1].requests(OffsetFetchRequest)) == 1
 
 
-def test_members_are_looked_for_once_all_groups_are_loaded(
+def test_groups_are_listed_once_loaded_and_a_refusal_is_not_repeated(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
-    listing(cluster, LOADING, LOADING)
-    assert live_groups(client.sender, 1, ample()) == {"billing", "audit"}
-
-
-def test_a_refusal_to_list_groups_is_not_repeated(cluster: FakeCluster, client: ReadClient) -> None:
-    listing(cluster, then=REFUSED)
+    listing(cluster, LOADING, LOADING, then=REFUSED)
     with pytest.raises(ClusterError):
         live_groups(client.sender, 1, ample())
-    assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
+    assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 3
+    listing(cluster, LOADING)
+    assert live_groups(client.sender, 1, ample()) == {"billing", "audit"}
 
 
 def test_r19_a_coordinator_that_loads_its_groups_is_named_beside_those_that_are_loaded(
@@ -140,22 +137,6 @@ def test_r19_a_coordinator_that_loads_its_groups_is_named_beside_those_that_are_
     found = read_standing(client, [1], {ORDERS}, ample())
     assert found.offsets == {ORDERS: {"billing": 78}}
     assert found.unread == {1: "COORDINATOR_LOAD_IN_PROGRESS"}
-
-
-def test_r19_committed_offsets_of_the_wanted_partitions(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    cluster.story.groups["billing"] = {ORDERS: 78, TopicPartition("other", 0): 5}
-    found = read_group_offsets(client.sender, 1, frozenset({ORDERS}), ample())
-    assert found == {ORDERS: {"billing": 78, "audit": 12}}
-
-
-def test_a_coordinator_without_groups_is_asked_for_no_offsets(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
-    cluster.story.groups = {}
-    assert read_group_offsets(client.sender, 1, frozenset({ORDERS}), ample()) == {}
-    assert cluster.brokers[1].requests(OffsetFetchRequest) == []
 
 
 def test_a_coordinator_that_hangs_makes_them_unknown(

@@ -10,7 +10,6 @@ import pytest
 
 from breakglass.services.kafka.cluster.snapshot_memory import SnapshotMemory
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.wire.cached_answers import Unchanged
 from breakglass.services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from breakglass.services.model import Reassignment, TopicPartition
 from breakglass.services.snapshot import ClusterSnapshot
@@ -80,58 +79,27 @@ def test_only_the_page_that_changed_is_decoded(
     assert same == [True] * PAGE + [False] * PAGE + [True] * PAGE
 
 
-def test_a_partition_that_comes_back_is_told_and_one_that_is_deleted_is_gone(
+def test_a_partition_that_comes_back_or_is_deleted_is_gone_and_a_new_one_there(
     cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory
 ) -> None:
     taken(client, memory)
     cluster.story.states[PARTITIONS[0]] = replace(cluster.story.states[PARTITIONS[0]], leader=1)
     del cluster.story.states[PARTITIONS[7]]
+    stock = TopicPartition("stock", 0)
+    cluster.story.offline(stock)
     second = taken(client, memory)
-    assert len(second.partitions) == len(PARTITIONS) - 1
-    assert [state.partition for state in second.offline] == [
-        partition for partition in PARTITIONS if partition not in (PARTITIONS[0], PARTITIONS[7])
-    ]
+    left = [one for one in PARTITIONS if one not in (PARTITIONS[0], PARTITIONS[7])]
+    assert [state.partition for state in second.offline] == [*left, stock]
+    assert set(second.settings) == {"orders", "stock"}
 
 
 def test_a_reassignment_that_begins_changes_its_partition_alone(
     cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory
 ) -> None:
-    first = taken(client, memory)
-    cluster.story.reassignments[PARTITIONS[3]] = Reassignment((4,), ())
+    first, moving = taken(client, memory), Reassignment((4,), ())
+    cluster.story.reassignments[PARTITIONS[3]] = moving
     second = taken(client, memory)
-    changed = [
-        new for old, new in zip(first.partitions, second.partitions, strict=True) if old is not new
-    ]
-    assert [(state.partition, state.reassignment) for state in changed] == [
-        (PARTITIONS[3], Reassignment((4,), ()))
-    ]
+    pairs = zip(first.partitions, second.partitions, strict=True)
+    (changed,) = [new for old, new in pairs if old is not new]
+    assert (changed.partition, changed.reassignment) == (PARTITIONS[3], moving)
     assert taken(client, memory).partitions is second.partitions
-
-
-def test_a_topic_that_goes_offline_has_its_settings_read(
-    cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory
-) -> None:
-    taken(client, memory)
-    cluster.story.offline(TopicPartition("stock", 0))
-    assert set(taken(client, memory).settings) == {"orders", "stock"}
-
-
-def test_an_answer_that_cannot_be_converted_is_not_kept() -> None:
-    class Answer:
-        name = "Answer"
-
-        @classmethod
-        def decode(cls, body: bytes, *, version: int) -> bytes:
-            return body
-
-    def refuse_bad(body: bytes) -> bytes:
-        if body == b"bad":
-            raise ValueError("spoiled")
-        return body
-
-    held = Unchanged(Answer, refuse_bad)
-    good = held.decode(b"good", version=1)
-    with pytest.raises(ValueError, match="spoiled"):
-        held.decode(b"bad", version=1)
-    assert held.decode(b"good", version=1) is good
-    assert held.decode(b"good", version=2) is not good

@@ -9,7 +9,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from breakglass.services.kafka.replicas.epoch_ends import EpochEnd, EpochWalk
-from breakglass.services.model import EpochHistory, EpochRange
+from breakglass.services.model import EpochHistory
 from tests.unit.kafka.replicas.replica_model import ModelReplica
 
 LARGEST_EPOCH = 2**31 - 1
@@ -108,54 +108,32 @@ class TestAgainstTheModel:
         assert told.last_written == (newer[-1].epoch if newer else None)
 
 
-class TestALogWithoutEpochs:
-    @pytest.fixture
-    def walk(self) -> EpochWalk:
-        """In the empty cache of a follower that began at offset 100."""
-        replica = ModelReplica()
-        replica.start_over(100)
-        walk = EpochWalk(100, 7, None)
-        walked(walk, replica)
-        return walk
-
-    def test_a_walk_goes_astray_instead_of_calling_the_log_empty(self, walk: EpochWalk) -> None:
-        assert walk.astray
-        assert not walk.begun
-
-    def test_its_start_from_elsewhere_tells_that_it_holds_nothing(self, walk: EpochWalk) -> None:
-        walk.start_at(100)
-        assert not walk.astray
-        assert walk.history == EpochHistory((), 100)
-
-    def test_records_without_epochs_stay_astray(self, walk: EpochWalk) -> None:
-        walk.start_at(40)
-        assert walk.astray
+@pytest.mark.parametrize(("start", "empty"), [(100, True), (40, False)])
+def test_a_walk_through_an_empty_cache_is_astray_until_the_logs_start_proves_it_empty(
+    start: int, empty: bool
+) -> None:
+    """In the empty cache of a follower that began at offset 100."""
+    replica = ModelReplica()
+    replica.start_over(100)
+    walk = EpochWalk(100, 7, None)
+    walked(walk, replica)
+    assert (walk.astray, walk.begun) == (True, False)
+    walk.start_at(start)
+    assert walk.astray is not empty
+    assert not empty or walk.history == EpochHistory((), 100)
 
 
-class TestByHand:
-    def test_an_empty_log_needs_no_question(self) -> None:
-        walk = EpochWalk(0, 7, None)
-        assert walk.question is None
-        assert walk.history == EpochHistory((), 0)
+def test_an_empty_log_needs_no_question() -> None:
+    walk = EpochWalk(0, 7, None)
+    assert walk.question is None
+    assert walk.history == EpochHistory((), 0)
+    with pytest.raises(ValueError, match="asked"):
+        walk.answer(EpochEnd(0, 0), 0)
 
-    def test_an_epoch_without_records_is_no_part_of_the_history(self) -> None:
-        """Elected, wrote nothing, died: the epoch before it is the last written one."""
-        replica = ModelReplica()
-        replica.append(0, 10)
-        replica.append(4, 5)
-        replica.lead(9)
-        walk = EpochWalk(15, 9, 4)
-        walked(walk, replica)
-        assert walk.history.ranges == (EpochRange(0, 0, 10), EpochRange(4, 10, 15))
-        assert walk.history.last_written == 4
 
-    def test_a_log_that_changes_meanwhile_never_ends_up_known_and_wrong(self) -> None:
-        """The answers fit no log: the walk says so, instead of telling of no records."""
-        walk = EpochWalk(50, 3, None)
-        while walk.question is not None:
-            walk.answer(EpochEnd(walk.question, 20), 0)
-        assert walk.astray
-
-    def test_an_answer_without_a_question_is_a_mistake(self) -> None:
-        with pytest.raises(ValueError, match="asked"):
-            EpochWalk(0, 0, None).answer(EpochEnd(0, 0), 0)
+def test_a_log_that_changes_meanwhile_never_ends_up_known_and_wrong() -> None:
+    """The answers fit no log: the walk says so, instead of telling of no records."""
+    walk = EpochWalk(50, 3, None)
+    while walk.question is not None:
+        walk.answer(EpochEnd(walk.question, 20), 0)
+    assert walk.astray

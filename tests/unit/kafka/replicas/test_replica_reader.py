@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -11,13 +10,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from breakglass.services.errors import Unreachable
 from breakglass.services.kafka.replicas.list_offsets import (
-    DEBUGGING_REPLICA,
     LATEST,
-    LEADER_ONLY,
-    MAX_TIMESTAMP,
-    ListedOffset,
-    OffsetError,
-    list_offsets,
 )
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
 from breakglass.services.kafka.wire.broker_errors import denied
@@ -32,7 +25,7 @@ from breakglass.services.model import (
     known,
 )
 from tests.kit.deadlines import ample
-from tests.kit.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
+from tests.kit.fake_cluster import FakeCluster, partitions_of, without
 from tests.kit.fake_metadata import TOPIC_ID
 
 READ_DENIED, STORAGE_ERROR, NOT_AVAILABLE, OFFSET_NOT_AVAILABLE = 29, 56, 9, 78
@@ -58,41 +51,21 @@ def questions(cluster: FakeCluster) -> list[int]:
 
 
 class TestFigures:
-    def test_a_replica_is_read_whole(self, cluster: FakeCluster, sender: Sender) -> None:
-        cluster.story.offline(ORDERS, leader_epoch=9)
-        cluster.hold(1, ORDERS, (0, 100), (2, 25)).high_watermark = 110
-        reading = read(sender, ORDERS)[ORDERS]
-        assert (reading.log_start, reading.high_watermark, reading.log_end) == (0, 110, 125)
-        assert reading.leader_epoch == 9
-        assert reading.epochs == EpochHistory((EpochRange(0, 0, 100), EpochRange(2, 100, 125)), 0)
-        assert (reading.newest_ms, reading.log_dir_online) == (NEWEST_MS, True)
-        assert reading.source is FigureSource.STOCK
-
+    @pytest.mark.parametrize("emptied", ["never written", "by retention", "as a new follower"])
     def test_a_log_without_records_is_known_to_be_empty(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS)
-        reading = read(sender, ORDERS)[ORDERS]
-        assert (reading.log_start, reading.high_watermark, reading.log_end) == (0, 0, 0)
-        assert reading.epochs == EpochHistory((), 0)
-        assert reading.newest_ms is None
-        assert questions(cluster) == []
-
-    @pytest.mark.parametrize("emptied", ["by retention", "as a new follower"])
-    def test_a_log_that_begins_late_is_known_to_be_empty(
         self, cluster: FakeCluster, sender: Sender, emptied: str
     ) -> None:
         """A new follower's cache knows no epoch: the log's start has to be asked for beside it."""
         cluster.story.offline(ORDERS)
+        start = 0 if emptied == "never written" else 100
         if emptied == "by retention":
             cluster.hold(1, ORDERS, (0, 100)).log.delete_below(100)
         else:
-            cluster.hold(1, ORDERS).log.start_over(100)
+            cluster.hold(1, ORDERS).log.start_over(start)
         reading = read(sender, ORDERS)[ORDERS]
-        assert (reading.log_start, reading.high_watermark, reading.log_end) == (100, 100, 100)
-        assert reading.epochs == EpochHistory((), 100)
-        assert reading.newest_ms is None
+        assert (reading.log_start, reading.high_watermark, reading.log_end) == (start,) * 3
+        assert (reading.epochs, reading.newest_ms) == (EpochHistory((), start), None)
+        assert start or questions(cluster) == []
 
     def test_records_whose_epochs_nobody_knows_are_no_empty_log(
         self, cluster: FakeCluster, sender: Sender
@@ -118,22 +91,14 @@ class TestFigures:
         assert isinstance(reading.high_watermark, Unknown)
         assert reading.log_start == start
 
-    def test_many_replicas_of_one_epoch_cost_three_requests(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        events = partitions_of("events", 500)
-        hold(cluster, events)
-        assert len(read(sender, *events)) == 500
-        assert len(cluster.brokers[1].received) == 3
-        assert questions(cluster) == [500]
-
-    def test_epochs_are_asked_for_a_thousand_partitions_at_a_time(
+    def test_many_replicas_of_one_epoch_cost_three_requests_for_each_thousand(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 1_200)
         hold(cluster, events)
         found = read(sender, *events)
         assert {known(reading.epochs) for reading in found.values()} == {True}
+        assert len(cluster.brokers[1].received) <= 6
         assert questions(cluster) == [1_000, 200]
 
     def test_a_short_walk_is_taken_further_without_asking_anew(
@@ -153,57 +118,39 @@ class TestFigures:
 
 
 class TestPartialAnswers:
-    def test_partitions_left_out_of_log_ends_are_asked_again(
+    def test_partitions_left_out_of_an_answer_are_asked_again(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 5)
         hold(cluster, events)
-        answer = cluster.apis(1)[ListOffsetsRequest]
-        cluster.brokers[1].serve(ListOffsetsRequest, lambda request: two_at_most(answer(request)))
+        for api in (ListOffsetsRequest, FetchRequest):
+            leave_out_of(cluster, api, two_at_most)
         found = read(sender, *events)
         assert [found[event].log_end for event in events] == [3] * 5
+        assert {found[event].epochs for event in events} == {
+            EpochHistory((EpochRange(0, 0, 3),), 0)
+        }
         latest = [
             [partition.partition_index for partition in request.topics[0].partitions]
             for request in cluster.brokers[1].requests(ListOffsetsRequest)
             if request.topics[0].partitions[0].timestamp == LATEST
         ]
         assert latest == [[0, 1, 2, 3, 4], [2, 3, 4], [4]]
-
-    def test_partitions_left_out_of_epoch_answers_are_asked_again(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        events = partitions_of("events", 5)
-        hold(cluster, events)
-        answer = cluster.apis(1)[FetchRequest]
-        cluster.brokers[1].serve(FetchRequest, lambda request: two_at_most(answer(request)))
-        found = read(sender, *events)
-        assert {found[event].epochs for event in events} == {
-            EpochHistory((EpochRange(0, 0, 3),), 0)
-        }
         assert questions(cluster) == [5, 3, 1]
 
+    @pytest.mark.parametrize("ends", [False, True], ids=["its end is known", "its end is not"])
     def test_one_that_stays_out_is_unknown_and_hides_no_other(
-        self, cluster: FakeCluster, sender: Sender
+        self, cluster: FakeCluster, sender: Sender, ends: bool
     ) -> None:
         told, untold = partitions_of("events", 2)
         hold(cluster, (told, untold))
-        leave_out(cluster, ListOffsetsRequest, untold)
-        leave_out(cluster, FetchRequest, untold)
+        for request in (FetchRequest, ListOffsetsRequest) if ends else (FetchRequest,):
+            leave_out_of(cluster, request, lambda answer: without(answer, [untold]))
         found = read(sender, told, untold)
-        assert found[told].log_end == 3
-        assert isinstance(found[untold].log_end, Unknown)
-
-    def test_epochs_that_stay_out_are_unknown_beside_a_known_end(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        told, untold = partitions_of("events", 2)
-        hold(cluster, (told, untold))
-        leave_out(cluster, FetchRequest, untold)
-        found = read(sender, told, untold)
-        assert known(found[told].epochs)
-        assert found[untold].log_end == 3
-        for figure in (found[untold].epochs, found[untold].high_watermark, found[untold].log_start):
-            assert isinstance(figure, Unknown)
+        assert (found[told].log_end, known(found[told].epochs)) == (3, True)
+        left = found[untold]
+        assert known(left.log_end) is not ends
+        assert not any(map(known, (left.epochs, left.high_watermark, left.log_start)))
 
     def test_an_answer_about_something_else_is_passed_over(
         self, cluster: FakeCluster, sender: Sender
@@ -249,7 +196,7 @@ class TestRefusals:
             (OFFSET_NOT_AVAILABLE, "high watermark"),
         ],
     )
-    def test_a_replica_that_cannot_be_read_says_why(
+    def test_r21_a_replica_that_cannot_be_read_says_why(
         self, cluster: FakeCluster, sender: Sender, code: int, reason: str
     ) -> None:
         cluster.story.offline(ORDERS)
@@ -259,13 +206,7 @@ class TestRefusals:
         assert reason in reading.log_end.reason
         assert reading.epochs == reading.log_end
         assert reading.source is FigureSource.NONE
-
-    def test_r21_an_offline_log_directory_is_known_from_the_replica_itself(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
-        cluster.story.offline(ORDERS)
-        cluster.hold(1, ORDERS).error = STORAGE_ERROR
-        assert read(sender, ORDERS)[ORDERS].log_dir_online is False
+        assert (reading.log_dir_online is False) is (code == STORAGE_ERROR)
 
     def test_a_broker_that_falls_silent_is_an_error_of_all(
         self, cluster: FakeCluster, sender: Sender
@@ -277,37 +218,10 @@ class TestRefusals:
             reader.read({ORDERS: TOPIC_ID}, Deadline.after(0.3))
 
 
-@pytest.mark.parametrize(
-    ("leader", "epoch", "code"), [(1, 5, 0), (1, 4, 74), (1, 6, 75), (None, 5, 6)]
-)
-def test_r06_only_the_leader_of_that_epoch_answers(
-    cluster: FakeCluster, sender: Sender, leader: int | None, epoch: int, code: int
-) -> None:
-    """What confirmation rests on: the fake answers as Partition.scala does."""
-    cluster.story.states[ORDERS] = replace(cluster.story.offline(ORDERS), leader=leader)
-    cluster.hold(1, ORDERS, (0, 3)).high_watermark = 2
-    options: dict[str, Any] = {"replica_id": LEADER_ONLY, "leader_epochs": {ORDERS: epoch}}
-    answer = list_offsets(sender, 1, [ORDERS], LATEST, ample(), **options)[ORDERS]
-    if code:
-        assert isinstance(answer, OffsetError)
-        assert answer.code == code
-    else:
-        assert answer == ListedOffset(2, -1, 5)
-
-
-def test_the_newest_batch_of_an_empty_log_is_told_apart_from_offset_zero(
-    cluster: FakeCluster, sender: Sender
-) -> None:
-    cluster.story.offline(ORDERS)
-    cluster.hold(1, ORDERS)
-    found = list_offsets(sender, 1, [ORDERS], MAX_TIMESTAMP, ample(), replica_id=DEBUGGING_REPLICA)
-    assert found == {ORDERS: ListedOffset(-1, -1, -1)}
-
-
-def leave_out(cluster: FakeCluster, request_class: Any, partition: TopicPartition) -> None:
-    """Let broker 1 leave *partition* out of its answers of one api."""
-    answer = cluster.apis(1)[request_class]
-    cluster.brokers[1].serve(request_class, lambda asked: without(answer(asked), [partition]))
+def leave_out_of(cluster: FakeCluster, api: Any, leaving: Callable[[Any], Any]) -> None:
+    """Let broker 1 answer one api with what *leaving* makes of the answer."""
+    answer = cluster.apis(1)[api]
+    cluster.brokers[1].serve(api, lambda asked: leaving(answer(asked)))
 
 
 def two_at_most(answer: Any) -> Any:

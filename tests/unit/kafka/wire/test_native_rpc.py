@@ -74,24 +74,18 @@ def offer(
 
 def _topic(messages: Any, topic_id: UUID, numbers: list[int], codes: dict[int, int]) -> Any:
     topic_class = messages.response_class.TopicPartitionLogInfo
-    entry_class = topic_class.PartitionLogInfo
     epochs = (
         {"partition_leader_epoch": 7}
         if messages.form is LogInfoSchema.KIP
         else {"last_written_leader_epoch": 3, "current_leader_epoch": 7}
     )
-    return topic_class(
-        topic_id=topic_id,
-        partition_log_info=[
-            entry_class(
-                partition=number,
-                log_end_offset=100 + number,
-                error_code=codes.get(number, 0),
-                **epochs,
-            )
-            for number in numbers
-        ],
-    )
+    infos = [
+        topic_class.PartitionLogInfo(
+            partition=one, log_end_offset=100 + one, error_code=codes.get(one, 0), **epochs
+        )
+        for one in numbers
+    ]
+    return topic_class(topic_id=topic_id, partition_log_info=infos)
 
 
 def elects(broker: FakeBroker, version: int) -> None:
@@ -134,13 +128,6 @@ class TestFinding:
         broker.serve(replica_log_info(LogInfoSchema.KIP).request_class, hang_up)
         found = self.find(sender)
         assert (found.log_info, found.designates) == (None, True)
-
-    def test_switched_off_nothing_is_asked(self, broker: FakeBroker, sender: Sender) -> None:
-        elects(broker, 3)
-        offer(broker, LogInfoSchema.KIP)
-        found = self.find(sender, "off")
-        assert (found.log_info, found.designates) == (None, False)
-        assert broker.frames == 0
 
     @pytest.mark.parametrize("form", LogInfoSchema)
     def test_r22_where_it_is_not_allowed_the_stock_requests_are_used_and_the_acl_is_named(
@@ -189,22 +176,20 @@ class TestReading:
             other: ListedOffset(100, -1, 7),
         }
 
-    def test_never_more_than_a_thousand_at_a_time(self, broker: FakeBroker, sender: Sender) -> None:
-        offer(broker, LogInfoSchema.KIP)
-        many = {TopicPartition("a", number): TOPIC for number in range(2_300)}
-        assert len(self.read(sender, many)) == 2_300
-        assert self.asked(broker) == [1_000, 1_000, 300]
-
-    def test_what_an_answer_has_no_room_for_is_asked_again(
-        self, broker: FakeBroker, sender: Sender
+    @pytest.mark.parametrize(
+        ("count", "room", "asked"),
+        [(10, 4, [10, 6, 2]), (2_300, 1_000, [1_000, 1_000, 300])],
+        ids=["what an answer has no room for", "what is more than a thousand"],
+    )
+    def test_the_rest_is_asked_again(
+        self, broker: FakeBroker, sender: Sender, count: int, room: int, asked: list[int]
     ) -> None:
-        offer(broker, LogInfoSchema.KIP, at_most=4)
-        many = {TopicPartition("a", number): TOPIC for number in range(10)}
-        found = self.read(sender, many)
-        assert [found[partition] for partition in many] == [
-            ListedOffset(100 + n, -1, 7) for n in range(10)
-        ]
-        assert self.asked(broker) == [10, 6, 2]
+        offer(broker, LogInfoSchema.KIP, at_most=room)
+        many = {TopicPartition("a", number): TOPIC for number in range(count)}
+        assert self.read(sender, many) == {
+            one: ListedOffset(100 + one.partition, -1, 7) for one in many
+        }
+        assert self.asked(broker) == asked
 
     def test_what_is_always_left_out_is_an_error_and_the_rest_is_read(
         self, broker: FakeBroker, sender: Sender

@@ -35,26 +35,25 @@ def encoded(request: Any, version: int) -> bytes:
     return bytes(request.encode(header=True))
 
 
+INT16 = st.integers(0, 2**15 - 1)
+
+
 @given(
     st.binary(max_size=50),
-    st.integers(0, 2**15 - 1),
-    st.integers(0, 2**15 - 1),
+    INT16,
+    INT16,
     st.integers(-(2**31), 2**31 - 1),
     st.none() | st.text(max_size=20),
 )
 def test_a_header_is_read_back(
-    body: bytes, api_key: int, version: int, correlation_id: int, client_id: str | None
+    body: bytes, api: int, version: int, correlation: int, client: str | None
 ) -> None:
     frame = request_frame(
-        body,
-        api_key=api_key,
-        api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
+        body, api_key=api, api_version=version, correlation_id=correlation, client_id=client
     )
     head = parse_head(frame)
-    assert (head.api_key, head.api_version) == (api_key, version)
-    assert (head.correlation_id, head.client_id) == (correlation_id, client_id)
+    assert (head.api_key, head.api_version) == (api, version)
+    assert (head.correlation_id, head.client_id) == (correlation, client)
     assert frame[head.end :] == body
 
 
@@ -75,13 +74,13 @@ def test_what_is_no_header_is_malformed(frame: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
-@pytest.mark.parametrize("transactional_id", [None, "t" * 200])
-@pytest.mark.parametrize(("acks", "answer_comes"), [(0, False), (1, True), (-1, True)])
+@pytest.mark.parametrize("transaction", [None, "t" * 200])
+@pytest.mark.parametrize("acks", [0, 1, -1])
 def test_only_records_sent_without_acks_are_not_answered(
-    version: int, transactional_id: str | None, acks: int, answer_comes: bool
+    version: int, transaction: str | None, acks: int
 ) -> None:
     request = ProduceRequest(
-        transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=[]
+        transactional_id=transaction, acks=acks, timeout_ms=1000, topic_data=[]
     )
     frame = encoded(request, version)
-    assert expects_answer(parse_head(frame), frame) is answer_comes
+    assert expects_answer(parse_head(frame), frame) is (acks != 0)
