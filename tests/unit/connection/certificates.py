@@ -38,12 +38,12 @@ class Identity:
 
     @classmethod
     def authority(cls, common_name: str = "Lab root") -> Self:
-        """Return a root that signs itself."""
+        """A root that signs itself."""
         key = ec.generate_private_key(ec.SECP256R1())
         return cls(key, _sign(common_name, key, None, key, (), authority=True))
 
     def signs(self, common_name: str, *hosts: str, authority: bool = False) -> Identity:
-        """Return an identity that this one vouches for."""
+        """An identity that this one vouches for."""
         key = ec.generate_private_key(ec.SECP256R1())
         signed = _sign(common_name, key, self.certificate, self.key, hosts, authority=authority)
         own = (self.certificate,) if self.certificate.issuer != self.certificate.subject else ()

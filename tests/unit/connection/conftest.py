@@ -9,11 +9,11 @@ from tests.unit.connection.certificates import Identity
 
 @pytest.fixture(scope="session")
 def root() -> Identity:
-    """Return an authority."""
+    """An authority."""
     return Identity.authority()
 
 
 @pytest.fixture(scope="session")
 def client(root: Identity) -> Identity:
-    """Return a client whose certificate an intermediate authority signed."""
+    """A client whose certificate an intermediate authority signed."""
     return root.signs("Lab intermediate", authority=True).signs("operator")

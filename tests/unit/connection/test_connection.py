@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
-import pickle
-import socket
 import subprocess
 import sys
 import traceback
@@ -18,7 +14,6 @@ import pytest
 
 from breakglass.console.look import FILE, read_settings
 from breakglass.services.connection.oauth import obtain
-from breakglass.services.connection.plaintext import Plaintext
 from breakglass.services.connection.profiles import FOLDER, load_profile
 from breakglass.services.connection.properties import Properties, Property, read_properties
 from breakglass.services.connection.sasl import OAuthLogin, TokenFile
@@ -33,8 +28,6 @@ from breakglass.services.connection.sources import (
 )
 from breakglass.services.connection.tls import StoreProblem, trusted_from_file
 from breakglass.services.errors import AuthenticationFailed, BadConnectionSettings, BreakglassError
-from breakglass.services.guard.journal import Journal
-from breakglass.services.model import TopicPartition
 from breakglass.services.regular_file import SETTINGS_BYTES
 from tests.unit.connection.certificates import Identity
 
@@ -58,33 +51,26 @@ sasl.oauthbearer.token.endpoint.url=http://127.0.0.1:1/token
 """
 
 
-@pytest.fixture
-def key_store(tmp_path: Path, client: Identity) -> str:
-    """Return properties of a key store whose password and key are secrets."""
-    (tmp_path / "key.p12").write_bytes(client.key_store(SENTINEL))
-    return (
-        f"security.protocol=SSL\nssl.keystore.location={tmp_path}/key.p12\n"
-        f"ssl.keystore.password={SENTINEL}\n"
-    )
-
-
 @pytest.fixture(params=["plain", "scram", "oauth", "mtls"])
 def connection(
-    request: pytest.FixtureRequest, tmp_path: Path, key_store: str
+    request: pytest.FixtureRequest, tmp_path: Path, client: Identity
 ) -> ConnectionSettings:
-    """Return settings that hold the sentinel, or a key, as a secret."""
+    """Settings that hold the sentinel, or a key, as a secret."""
+    (tmp_path / "key.p12").write_bytes(client.key_store(SENTINEL))
+    store = f"{tmp_path}/key.p12\nssl.keystore.password={SENTINEL}\n"
+    key_store = f"security.protocol=SSL\nssl.keystore.location={store}"
     text = {"plain": PLAIN, "scram": SCRAM, "oauth": OAUTH, "mtls": key_store}[request.param]
     return settle(tmp_path, text)
 
 
 @pytest.fixture
 def secrets(client: Identity) -> tuple[str, ...]:
-    """Return what must be seen nowhere: the sentinel, and a line of the private key."""
+    """What must be seen nowhere: the sentinel, and a line of the private key."""
     return SENTINEL, client.key_pem().splitlines()[1]
 
 
 def settle(folder: Path, text: str) -> ConnectionSettings:
-    """Return the settings of a client properties file."""
+    """The settings of a client properties file."""
     file = folder / "client.properties"
     file.write_text(text)
     flags = ConnectionOptions(bootstrap_server="b1:9092", command_config=str(file))
@@ -108,22 +94,6 @@ def test_nothing_that_holds_a_secret_shows_it(
     for holder in holders(connection):
         for text in (repr(holder), str(holder), f"{holder}"):
             assert not [secret for secret in secrets if secret in text]
-
-
-def test_settings_are_never_json_nor_pickled_nor_in_a_journal(
-    connection: ConnectionSettings, tmp_path: Path
-) -> None:
-    with pytest.raises(TypeError):
-        json.dumps(dataclasses.asdict(connection))
-    with pytest.raises(TypeError):
-        pickle.dumps(connection)
-    with Journal.open("cluster", tmp_path / "state") as journal:
-        with pytest.raises(TypeError):
-            journal.note("settings", settings=dataclasses.asdict(connection))
-        with pytest.raises(TypeError):
-            journal.request("elect", {TopicPartition("t", 0): {"login": connection}})
-        journal.note("the next entry is whole")
-    assert SENTINEL.encode() not in journal.path.read_bytes()
 
 
 BROKEN = {
@@ -150,7 +120,7 @@ BROKEN = {
 
 
 def told(error: BaseException) -> str:
-    """Return everything that a traceback could show of an error, local variables too."""
+    """everything that a traceback could show of an error, local variables too."""
     shown = traceback.TracebackException.from_exception(error, capture_locals=True)
     chained = [
         exception for exception in (error.__context__, error.__cause__) if exception is not None
@@ -260,50 +230,31 @@ def test_properties_that_the_shell_pipes_in_are_read(folder: str) -> None:
         os.close(reading)
 
 
-def imported_by(program: str) -> set[str]:
-    """The modules that a fresh interpreter has after *program*."""
-    program += "\nimport sys; print(*sys.modules)"
-    command = [sys.executable, "-c", program]
+READING = """
+import breakglass.services.connection.sources as s
+from breakglass.services.session import ReadAccess
+import sys
+settings = s.connection_settings(s.ConnectionOptions(bootstrap_server="b:1"), {})
+print(*sys.modules)
+ReadAccess(settings).client().close()
+print(*sys.modules)
+"""
+
+
+def test_settings_are_read_without_a_client_and_plaintext_without_tls_and_logins() -> None:
+    command = [sys.executable, "-c", READING]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
-def test_reading_plaintext_imports_nothing_of_tls_and_logins() -> None:
-    loaded = imported_by(
-        "from breakglass.services.connection.endpoint import Endpoint\n"
-        "from breakglass.services.connection.settings import ConnectionSettings\n"
-        "from breakglass.services.session import ReadAccess\n"
-        "ReadAccess(ConnectionSettings((Endpoint('127.0.0.1', 9092),))).client().close()"
-    )
-    needless = ("tls", "sasl", "oauth", "security")
-    assert not {f"breakglass.services.connection.{name}" for name in needless} & loaded
-
-
-def test_a_plaintext_socket_stays_as_it_is_and_sends_no_login() -> None:
-    with socket.socket() as plain:
-        assert Plaintext().wrap(plain, "broker.example") is plain
-    assert Plaintext().sasl("broker.example") is None
-
-
-def test_settings_are_read_without_loading_a_client() -> None:
-    loaded = imported_by(
-        "import breakglass.services.connection.sources as s\n"
-        "s.connection_settings(s.ConnectionOptions(bootstrap_server='b:1'), {})"
-    )
+    settings, client = (set(line.split()) for line in done.stdout.splitlines())
     heavy = {"pydantic", "kafka.net", "confluent_kafka", "cryptography", "javaproperties", "ssl"}
-    assert not heavy & loaded
+    assert not heavy & settings
+    needless = ("tls", "oauth", "security")
+    assert not {f"breakglass.services.connection.{name}" for name in needless} & client
 
 
 def test_all_of_librdkafkas_clients_are_configured_where_the_relay_is_chosen() -> None:
     """A client with settings of its own would go past the relay, to addresses that are hidden."""
-    sources = (
-        path
-        for folder in ("console", "screens", "services")
-        for path in (ROOT / folder).rglob("*.py")
-    )
-    users = {
-        str(path.relative_to(ROOT))
-        for path in sources
-        if "confluent_config(" in path.read_text("utf-8")
-    }
-    assert users == {"services/connection/security.py", "services/session.py"}
+    folders = ("console", "screens", "services")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    users = {path for path in paths if "confluent_config(" in path.read_text("utf-8")}
+    services = ROOT / "services"
+    assert users == {services / "connection" / "security.py", services / "session.py"}

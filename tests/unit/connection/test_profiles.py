@@ -41,11 +41,23 @@ def test_kafka_s_dotted_keys_are_written_as_they_are(folder: Path) -> None:
     assert profile.origin == "profile prod in profiles.toml"
 
 
-def test_a_profile_may_have_a_file_of_its_own(folder: Path) -> None:
-    (folder / "profiles" / "prod.toml").write_text('bootstrap.servers = "b1:9092"')
-    profile = load_profile("prod", folder)
+def test_a_profile_that_is_unknown_a_path_or_in_two_files_is_refused(folder: Path) -> None:
+    with pytest.raises(BadConnectionSettings, match=r"profiles\.toml"):
+        load_profile("prod", folder)
+    (folder / "profiles.toml").write_text("[prod]\n[test]\n")
+    own = folder / "profiles" / "lab.toml"
+    own.write_text('bootstrap.servers = "b1:9092"')
+    profile = load_profile("lab", folder)
     assert profile.properties.text("bootstrap.servers") == "b1:9092"
     assert profile.properties["bootstrap.servers"].folder == folder / "profiles"
+    with pytest.raises(BadConnectionSettings, match="lab, prod, test"):
+        load_profile("prd", folder)
+    (folder / "elsewhere.toml").touch()
+    with pytest.raises(BadConnectionSettings):
+        load_profile("../elsewhere", folder)
+    own.rename(own.with_name("prod.toml"))
+    with pytest.raises(BadConnectionSettings, match=r"profiles\.toml and prod\.toml"):
+        load_profile("prod", folder)
 
 
 def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path) -> None:
@@ -66,31 +78,6 @@ def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path)
     assert at_vpn.text("security.protocol") == "SSL"
     assert at_vpn.text("client.id") == "me"
     assert profile.at_listener("other").text("bootstrap.servers") == "b1:9092"
-
-
-def test_an_unknown_profile_is_refused_with_those_there_are(folder: Path) -> None:
-    (folder / "profiles.toml").write_text("[prod]\n[test]\n")
-    (folder / "profiles" / "lab.toml").write_text("")
-    with pytest.raises(BadConnectionSettings, match="lab, prod, test"):
-        load_profile("prd", folder)
-
-
-def test_a_profile_name_is_no_path(folder: Path) -> None:
-    (folder / "elsewhere.toml").write_text('bootstrap.servers = "b1:9092"')
-    with pytest.raises(BadConnectionSettings):
-        load_profile("../elsewhere", folder)
-
-
-def test_without_any_profile_the_file_to_write_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadConnectionSettings, match=r"profiles\.toml"):
-        load_profile("prod", tmp_path / "nowhere")
-
-
-def test_a_profile_in_two_files_is_refused(folder: Path) -> None:
-    (folder / "profiles.toml").write_text("[prod]\n")
-    (folder / "profiles" / "prod.toml").write_text("")
-    with pytest.raises(BadConnectionSettings, match=r"profiles\.toml and prod\.toml"):
-        load_profile("prod", folder)
 
 
 @pytest.mark.parametrize(

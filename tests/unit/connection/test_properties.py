@@ -14,7 +14,7 @@ from breakglass.services.errors import BadConnectionSettings
 
 
 def properties(name: str = "here", **values: str) -> Properties:
-    """Return settings from values whose keys have _ for a dot."""
+    """settings from values whose keys have _ for a dot."""
     return Properties(
         {
             key.replace("_", "."): Property(Secret(value), f"{name} line {line}")
@@ -58,9 +58,15 @@ def test_java_s_syntax_is_read(file: Path, text: str, key: str, value: str) -> N
     assert read_properties(file)[key].value.reveal() == value
 
 
-def test_a_file_is_latin_1_as_for_kafka_s_own_tools(file: Path) -> None:
+def test_a_file_is_latin_1_and_a_broken_escape_is_refused_with_its_line(file: Path) -> None:
     file.write_bytes(b"sasl.username=caf\xe9")
     assert read_properties(file).text("sasl.username") == "café"
+    file.write_text("a=1\nb=C:\\users\n")
+    with pytest.raises(BadConnectionSettings, match=r"client\.properties line 2"):
+        read_properties(file)
+    file.unlink()
+    with pytest.raises(BadConnectionSettings, match=r"client\.properties"):
+        read_properties(file)
 
 
 def test_each_value_knows_its_line_through_comments_and_continued_lines(file: Path) -> None:
@@ -71,17 +77,6 @@ def test_each_value_knows_its_line_through_comments_and_continued_lines(file: Pa
         "b": "client.properties line 5",
         "c": "client.properties line 6",
     }
-
-
-def test_a_broken_escape_is_refused_with_its_line(file: Path) -> None:
-    file.write_text("a=1\nb=C:\\users\n")
-    with pytest.raises(BadConnectionSettings, match=r"client\.properties line 2"):
-        read_properties(file)
-
-
-def test_a_missing_file_is_refused_with_its_path(file: Path) -> None:
-    with pytest.raises(BadConnectionSettings, match=r"client\.properties"):
-        read_properties(file)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(), max_size=5))
@@ -120,20 +115,11 @@ def test_a_choice_is_taken_in_any_case_and_refused_with_the_others() -> None:
         read.choice("security.protocol", ("SSL", "PLAINTEXT"), "SSL")
 
 
-def test_relative_paths_start_where_the_value_was_written(tmp_path: Path) -> None:
-    entry = Property(Secret("trust.p12"), "profile", tmp_path)
-    read = Properties({"ssl.truststore.location": entry}, "profile")
-    assert read.path("ssl.truststore.location") == tmp_path / "trust.p12"
-
-
-def test_the_first_source_that_has_a_key_wins() -> None:
-    merged = overlay([properties("flags", a="1"), properties("file", a="2", b="3")], "all")
-    assert (merged.text("a"), merged.text("b")) == ("1", "3")
-
-
-def test_security_settings_come_from_one_source_together() -> None:
-    first = properties("first", ssl_truststore_location="/new.pem", client_id="x")
-    second = properties("second", sasl_jaas_config="old", security_protocol="SASL_SSL", a="1")
+def test_the_first_source_that_has_a_key_wins_and_security_comes_from_one_together() -> None:
+    first = properties("first", ssl_truststore_location="/new.pem", client_id="x", a="1")
+    second = properties(
+        "second", sasl_jaas_config="old", security_protocol="SASL_SSL", a="2", c="3"
+    )
     merged = overlay([properties("flags", b="2"), first, second], "all")
-    assert set(merged) == {"b", "ssl.truststore.location", "client.id", "a"}
-    assert merged.name == "first"
+    assert set(merged) == {"b", "ssl.truststore.location", "client.id", "a", "c"}
+    assert (merged.name, merged.text("a")) == ("first", "1")

@@ -30,7 +30,7 @@ HANDLER = "sasl.login.callback.handler.class"
 
 
 def read(mechanism: str | None, jaas: str | None, **more: str) -> SaslSettings:
-    """Return the settings of a mechanism and a JAAS line; other keys have _ for a dot."""
+    """The settings of a mechanism and a JAAS line; other keys have _ for a dot."""
     values = {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
     values |= {key.replace("_", "."): value for key, value in more.items()}
     entries = {
@@ -75,61 +75,37 @@ def test_what_cannot_work_is_refused_with_what_to_do(
     assert said in str(refused.value)
 
 
-def test_kerberos_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_needs_a_package_and_takes_the_service_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(BadConnectionSettings, match=r"line 1: .*gssapi"):
         read("GSSAPI", None)
-
-
-@pytest.mark.parametrize(
-    ("jaas", "more"),
-    [
-        (None, {"sasl_kerberos_service_name": "kafka"}),
-        ('com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka";', {}),
-    ],
-)
-def test_kerberos_with_its_package_takes_the_service_name(
-    monkeypatch: pytest.MonkeyPatch, jaas: str | None, more: dict[str, str]
-) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
-    assert read("GSSAPI", jaas, **more).login == KerberosLogin("kafka")
+    jaas = 'com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka";'
+    by_key = read("GSSAPI", None, sasl_kerberos_service_name="kafka")
+    assert by_key.login == read("GSSAPI", jaas).login == KerberosLogin("kafka")
 
 
 def test_tokens_come_from_an_endpoint_by_keys_or_by_jaas_options() -> None:
     credentials = "sasl_oauthbearer_client_credentials_client"
-    by_keys = read(
-        "OAUTHBEARER",
-        f"{OAUTH};",
-        **{
-            URL.replace(".", "_"): "https://idp/token",
-            f"{credentials}_id": "me",
-            f"{credentials}_secret": "hush",
-            "sasl_oauthbearer_scope": "kafka",
-        },
-    )
-    by_jaas = read(
-        "OAUTHBEARER",
-        f'{OAUTH} clientId="me" clientSecret="hush" scope="kafka";',
-        **{URL.replace(".", "_"): "https://idp/token"},
-    )
-    assert by_keys == by_jaas
-    login = by_keys.login
-    assert isinstance(login, OAuthLogin)
-    assert login.source == TokenEndpoint(
+    url = {URL.replace(".", "_"): "https://idp/token"}
+    keys = {f"{credentials}_id": "me", f"{credentials}_secret": "hush"}
+    by_keys = read("OAUTHBEARER", f"{OAUTH};", **url, **keys, sasl_oauthbearer_scope="kafka")
+    line = f'{OAUTH} clientId="me" clientSecret="hush" scope="kafka";'
+    assert by_keys == read("OAUTHBEARER", line, **url)
+    assert isinstance(by_keys.login, OAuthLogin)
+    assert by_keys.login.source == TokenEndpoint(
         "https://idp/token", "me", Secret("hush"), "kafka", urlencode=False, timeout_ms=10_000
     )
 
 
-def test_tokens_come_from_a_file() -> None:
-    read_settings = read("OAUTHBEARER", f"{OAUTH};", **{URL.replace(".", "_"): "file:///run/a%20b"})
-    assert read_settings.login == OAuthLogin(TokenFile(Path("/run/a b")))
-
-
-def test_unsecured_tokens_and_extensions_come_from_the_jaas_line() -> None:
+def test_tokens_come_from_a_file_or_unsecured_from_the_jaas_line() -> None:
+    of_file = read("OAUTHBEARER", f"{OAUTH};", **{URL.replace(".", "_"): "file:///run/a%20b"})
+    assert of_file.login == OAuthLogin(TokenFile(Path("/run/a b")))
     line = f'{OAUTH} unsecuredLoginStringClaim_sub="ops" unsecuredLoginExtension_team="sre";'
-    assert read("OAUTHBEARER", line).login == OAuthLogin(
-        UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")}), {"team": "sre"}
-    )
+    claims = UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")})
+    assert read("OAUTHBEARER", line).login == OAuthLogin(claims, {"team": "sre"})
 
 
 @pytest.mark.parametrize(

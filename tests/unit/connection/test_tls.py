@@ -26,7 +26,7 @@ PASSWORD = Secret("changeit")
 
 
 def read(**values: str) -> TlsSettings:
-    """Return the settings of keys given without ``ssl.`` and with _ for a dot."""
+    """The settings of keys given without ``ssl.`` and with _ for a dot."""
     entries = {
         f"ssl.{key.replace('_', '.')}": Property(Secret(value), f"f line {line}")
         for line, (key, value) in enumerate(values.items(), 1)
@@ -34,21 +34,13 @@ def read(**values: str) -> TlsSettings:
     return read_tls(Properties(entries, "f"))
 
 
-def test_without_any_key_the_system_is_trusted_and_names_are_checked() -> None:
+def test_names_are_checked_unless_switched_off_and_versions_are_chosen() -> None:
     assert read() == TlsSettings(None, None, check_hostname=True, versions=("TLSv1.2", "TLSv1.3"))
-
-
-@pytest.mark.parametrize(("value", "checked"), [("https", True), ("HTTPS", True), ("", False)])
-def test_an_empty_algorithm_accepts_any_host_name(value: str, checked: bool) -> None:
-    assert read(endpoint_identification_algorithm=value).check_hostname is checked
-
-
-@pytest.mark.parametrize(
-    ("named", "kept"),
-    [("TLSv1.3", ("TLSv1.3",)), ("TLSv1.2,TLSv1.1", ("TLSv1.2",)), ("", ("TLSv1.2", "TLSv1.3"))],
-)
-def test_enabled_protocols_choose_tls_versions(named: str, kept: tuple[str, ...]) -> None:
-    assert read(enabled_protocols=named).versions == kept
+    assert read(endpoint_identification_algorithm="HTTPS").check_hostname
+    assert not read(endpoint_identification_algorithm="").check_hostname
+    assert read(enabled_protocols="TLSv1.3").versions == ("TLSv1.3",)
+    assert read(enabled_protocols="TLSv1.2,TLSv1.1").versions == ("TLSv1.2",)
+    assert read(enabled_protocols="").versions == ("TLSv1.2", "TLSv1.3")
 
 
 @pytest.mark.parametrize(
@@ -85,25 +77,22 @@ def test_what_cannot_work_is_refused_with_its_line(values: dict[str, str], said:
 
 
 def reason(result: object) -> str:
-    """Return why a store was refused."""
+    """why a store was refused."""
     assert isinstance(result, StoreProblem)
     return result.reason
 
 
-@pytest.mark.parametrize("name", ["keytool-truststore.p12", "keytool-keystore.p12"])
-def test_a_store_of_keytool_is_read(name: str) -> None:
-    trusted = trusted_from_file(DATA / name, PASSWORD)
-    assert isinstance(trusted, str)
-    assert trusted.count("-----BEGIN CERTIFICATE-----") == 1
-
-
-@pytest.mark.parametrize("name", ["openssl-legacy.p12", "keytool-keystore.p12"])
-def test_a_key_store_of_openssl_or_keytool_is_read_with_ciphers_old_and_new(name: str) -> None:
-    certificate = certificate_from_file(DATA / name, PASSWORD, None)
-    assert isinstance(certificate, ClientCertificate)
-    assert certificate.chain_pem.startswith("-----BEGIN CERTIFICATE-----")
-    assert certificate.key_pem.reveal().startswith("-----BEGIN PRIVATE KEY-----")
-    assert certificate.key_password is None
+def test_stores_of_openssl_and_keytool_are_read_with_ciphers_old_and_new() -> None:
+    for name in ("keytool-truststore.p12", "keytool-keystore.p12"):
+        trusted = trusted_from_file(DATA / name, PASSWORD)
+        assert isinstance(trusted, str)
+        assert trusted.count("-----BEGIN CERTIFICATE-----") == 1
+    for name in ("openssl-legacy.p12", "keytool-keystore.p12"):
+        certificate = certificate_from_file(DATA / name, PASSWORD, None)
+        assert isinstance(certificate, ClientCertificate)
+        assert certificate.chain_pem.startswith("-----BEGIN CERTIFICATE-----")
+        assert certificate.key_pem.reveal().startswith("-----BEGIN PRIVATE KEY-----")
+        assert certificate.key_password is None
 
 
 @pytest.mark.parametrize("kind", ["JKS", "JCEKS"])
@@ -123,26 +112,14 @@ def test_a_java_store_is_refused_with_the_command_that_converts_it(
     ]
 
 
-def test_a_store_that_keytool_wrote_as_jks_is_known_as_such() -> None:
+def test_a_store_that_does_not_open_has_its_reason(tmp_path: Path) -> None:
+    store, other = DATA / "keytool-truststore.p12", tmp_path / "x"
+    other.write_bytes(b"\x00\x01")
     assert "JKS" in reason(trusted_from_file(DATA / "keytool-truststore.jks", PASSWORD))
-
-
-@pytest.mark.parametrize(("password", "said"), [(Secret("wrong"), "with this"), (None, "without")])
-def test_a_password_that_does_not_open_is_told_from_one_that_is_missing(
-    password: Secret | None, said: str
-) -> None:
-    assert said in reason(trusted_from_file(DATA / "keytool-truststore.p12", password))
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    store = tmp_path / "x"
-    store.write_bytes(b"\x00\x01")
-    assert "PKCS12" in reason(trusted_from_file(store, PASSWORD))
+    assert "with this" in reason(trusted_from_file(store, Secret("wrong")))
+    assert "without" in reason(trusted_from_file(store, None))
+    assert "PKCS12" in reason(trusted_from_file(other, PASSWORD))
     assert "No such file" in reason(trusted_from_file(tmp_path / "y", PASSWORD))
-
-
-def test_a_trust_store_has_no_key_to_give() -> None:
-    store = DATA / "keytool-truststore.p12"
     assert "no private key" in reason(certificate_from_file(store, PASSWORD, None))
 
 
@@ -168,10 +145,7 @@ def test_a_traditional_key_keeps_its_encryption_headers() -> None:
         "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
         "DEK-Info: AES-256-CBC,00FF\n\nQUJD\n-----END RSA PRIVATE KEY-----\n"
     )
-    certificate = certificate_from_pem(
-        Secret("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----"),
-        Secret(key),
-        Secret("pw"),
-    )
+    chain = Secret("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----")
+    certificate = certificate_from_pem(chain, Secret(key), Secret("pw"))
     assert isinstance(certificate, ClientCertificate)
     assert certificate.key_pem.reveal() == key

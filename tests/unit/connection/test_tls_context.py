@@ -30,7 +30,7 @@ STORES = [pkcs12, pkcs12_legacy, pem_files, pem_inline]
 
 
 def settings(folder: Path, server: TlsServer, text: str) -> ConnectionSettings:
-    """Return the settings of a client properties file with *text* for that server."""
+    """The settings of a client properties file with *text* for that server."""
     file = folder / "client.properties"
     file.write_text(
         f"bootstrap.servers={server.host}:{server.port}\nsecurity.protocol=SSL\n"
@@ -41,7 +41,7 @@ def settings(folder: Path, server: TlsServer, text: str) -> ConnectionSettings:
 
 
 def greeted(server: TlsServer, security: ClientSecurity, name: str) -> bytes:
-    """Return what the server says to a client that connects and expects *name*."""
+    """What the server says to a client that connects and expects *name*."""
     plain = socket.create_connection((server.host, server.port), timeout=DEADLINE_SECONDS)
     with security.wrap(plain, name) as secured:
         return secured.recv(len(GREETING))
@@ -49,38 +49,24 @@ def greeted(server: TlsServer, security: ClientSecurity, name: str) -> bytes:
 
 @pytest.fixture
 def server(tmp_path: Path, root: Identity) -> Iterator[TlsServer]:
-    """Return a server of b1.prod and 127.0.0.1 that wants to know who we are."""
+    """A server of b1.prod and 127.0.0.1 that wants to know who we are."""
     identity = root.signs("b1.prod", "b1.prod", "127.0.0.1")
     with serving(identity, tmp_path, trusting=root) as running:
         yield running
 
 
 @pytest.mark.parametrize("stores", STORES, ids=lambda stores: stores.__name__)
-def test_both_sides_prove_who_they_are(
+def test_both_clients_and_the_broker_prove_who_they_are_with_the_whole_chain(
     tmp_path: Path, server: TlsServer, root: Identity, client: Identity, stores: Stores
 ) -> None:
-    security = ClientSecurity(settings(tmp_path, server, stores(tmp_path, root, client)))
-    assert greeted(server, security, "b1.prod") == GREETING
+    connection = settings(tmp_path, server, stores(tmp_path, root, client))
+    assert greeted(server, ClientSecurity(connection), "b1.prod") == GREETING
     visit = server.visit()
     assert (visit.common_name, visit.version) == ("operator", "TLSv1.3")
-
-
-@pytest.mark.parametrize("stores", STORES, ids=lambda stores: stores.__name__)
-def test_confluent_kafka_proves_it_too_with_the_whole_chain(
-    tmp_path: Path, server: TlsServer, root: Identity, client: Identity, stores: Stores
-) -> None:
-    config = confluent_config(settings(tmp_path, server, stores(tmp_path, root, client)))
-    producer = Producer(config, logger=logging.getLogger("test.confluent"))
+    logger = logging.getLogger("test.confluent")
+    producer = Producer(confluent_config(connection), logger=logger)
     assert server.visit().common_name == "operator"
     producer.poll(0)
-
-
-def test_enabled_protocols_bound_the_version(
-    tmp_path: Path, server: TlsServer, root: Identity, client: Identity
-) -> None:
-    text = pkcs12(tmp_path, root, client) + "ssl.enabled.protocols=TLSv1.2\n"
-    greeted(server, ClientSecurity(settings(tmp_path, server, text)), "b1.prod")
-    assert server.visit().version == "TLSv1.2"
 
 
 def test_a_certificate_for_another_name_is_refused_unless_names_do_not_count(
@@ -171,30 +157,15 @@ def test_the_key_is_never_in_a_file_in_the_clear(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "password", "said"),
-    [
-        ("locked", "wrong", "ssl.key.password"),
-        ("other", None, "certificate"),
-        ("broken", None, "PKCS8"),
-    ],
-)
-def test_a_key_that_does_not_open_or_does_not_fit_is_refused(
-    client: Identity, key: str, password: str | None, said: str
-) -> None:
-    keys = {
-        "locked": client.key_pem("pw"),
-        "other": Identity.authority().key_pem(),
-        "broken": "-----BEGIN PRIVATE KEY-----",
-    }
-    certificate = ClientCertificate(
-        client.chain_pem, Secret(keys[key]), Secret(password) if password else None
-    )
-    with pytest.raises(BadConnectionSettings, match=said):
-        client_context(TlsSettings(certificate=certificate))
-
-
-def test_trusted_certificates_that_are_none_are_refused() -> None:
+def test_certificates_and_keys_that_do_not_open_or_do_not_fit_are_refused(client: Identity) -> None:
+    chain, wrong = client.chain_pem, Secret("wrong")
+    for certificate, said in (
+        (ClientCertificate(chain, Secret(client.key_pem("pw")), wrong), "ssl.key.password"),
+        (ClientCertificate(chain, Secret(Identity.authority().key_pem())), "certificate"),
+        (ClientCertificate(chain, Secret("-----BEGIN PRIVATE KEY-----")), "PKCS8"),
+    ):
+        with pytest.raises(BadConnectionSettings, match=said):
+            client_context(TlsSettings(certificate=certificate))
     pem = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
     with pytest.raises(BadConnectionSettings, match=r"ssl\.truststore"):
         client_context(TlsSettings(trusted_pem=pem))

@@ -40,7 +40,7 @@ class TlsServer:
         self.thread = threading.Thread(target=self._serve)
 
     def visit(self) -> Visit:
-        """Return the next handshake, waiting for it."""
+        """The next handshake, waiting for it."""
         return self._visits.get(timeout=DEADLINE_SECONDS)
 
     def _serve(self) -> None:
