@@ -16,7 +16,7 @@ from breakglass.services.divergence.align import Comparison, PairKind, RecordPai
 from breakglass.services.divergence.backup_opening import open_backup, open_checkpoint
 from breakglass.services.divergence.backup_source import BackupSource
 from breakglass.services.divergence.entry import Item, Keep, RecordEntry, UnreadableRange, address
-from breakglass.services.divergence.source import Abandoned, Extent, Reading
+from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import records_name, segment_index_name, segment_prefix
@@ -41,7 +41,7 @@ WHOLE = Reading(keep=Keep(2**31, 2**31))
 SIZE = 40
 """Of a plain record."""
 with_folders = settings(
-    max_examples=examples(40),
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -90,35 +90,35 @@ def test_every_record_of_a_backup_is_told_as_it_is(
     tmp_path_factory: pytest.TempPathFactory, records: list[Record], limit: int
 ) -> None:
     source = opened(back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit))
-    entries = list(source.read(0, 2**63 - 1, WHOLE))
-    assert [
+    told = [
         (entry.offset, entry.timestamp_type, entry.timestamp, entry.key and entry.key.kept)
-        for entry in entries
+        for entry in source.read(0, 2**63 - 1, WHOLE)
         if isinstance(entry, RecordEntry)
-    ] == [
-        (record.offset, record.timestamp_type, record.timestamp, record.key) for record in records
     ]
-    assert len(entries) == len(records)
+    assert told == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]
 
 
-@pytest.mark.parametrize("bare", [False, True], ids=["ours", "the originals"])
-def test_a_stretch_is_read_by_the_index(tmp_path: Path, bare: bool) -> None:
+@pytest.mark.parametrize("what", ["ours", "the originals'", "without indexes"])
+def test_a_stretch_is_read_by_the_index_or_without(tmp_path: Path, what: str) -> None:
     topic = back_up(tmp_path, run(0, 200), max_segment_bytes=1_000)
-    if bare:
+    if what != "ours":
         as_the_originals(topic)
+    if what == "without indexes":
+        for path in topic.glob("*_index"):
+            path.unlink()
     assert opened(topic).extent == Extent(0, 200)
     assert offsets(told(topic, 77, 103)) == list(range(77, 103))
     assert told(topic, 200, 300) == []
 
 
-def test_a_damaged_record_is_told_alone_where_there_is_an_index(tmp_path: Path) -> None:
+def test_a_damaged_record_is_told_alone_and_a_cut_segment_from_the_cut_on(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 50))
     overwrite(topic / RECORDS, 1 + 20 * SIZE + 20, b"\x7f\xff\xff\xff")
+    cut_to(topic / RECORDS, 1 + 46 * SIZE + 7)
     items = told(topic)
-    assert damages(items) == [(20, 21)]
-    assert offsets(items) == [*range(20), *range(21, 50)]
-    (unread,) = [item for item in items if isinstance(item, UnreadableRange)]
-    assert RECORDS in unread.reason
+    assert damages(items) == [(20, 21), (46, 50)]
+    assert offsets(items) == [*range(20), *range(21, 46)]
+    assert all(RECORDS in item.reason for item in items if isinstance(item, UnreadableRange))
 
 
 @with_folders
@@ -134,21 +134,6 @@ def test_whatever_is_damaged_the_stream_is_in_order_and_ends(
     assert places == sorted(set(places))
 
 
-def test_who_does_not_want_it_any_more_ends_the_reading(tmp_path: Path) -> None:
-    def abandon() -> None:
-        raise Abandoned
-
-    source = opened(back_up(tmp_path, run(0, 10)))
-    with pytest.raises(Abandoned):
-        list(source.read(0, 10, Reading(go_on=abandon)))
-
-
-def test_of_a_partition_that_is_not_there_nothing_is_opened(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 1))
-    with pytest.raises(UsageError):
-        open_backup("x", LocalFolder(topic), 7)
-
-
 def kinds(left: Path, right: Path) -> dict[int, PairKind]:
     comparison = Comparison(opened(left), opened(right))
     found = [pair for pair in runs(comparison, 0, 2**62, READING) if isinstance(pair, RecordPair)]
@@ -159,26 +144,22 @@ changes = st.dictionaries(st.integers(0, 59), st.sampled_from(["drop", "value"])
 
 
 @with_folders
-@given(edits=changes, limits=st.tuples(st.integers(1, 3_000), st.integers(1, 3_000)))
+@given(edits=changes, limits=st.tuples(st.integers(200, 3_000), st.integers(200, 3_000)))
 def test_exactly_the_edits_are_found_however_segments_are_cut(
     tmp_path_factory: pytest.TempPathFactory, edits: dict[int, str], limits: tuple[int, int]
 ) -> None:
-    before = run(0, 60)
     after = [
-        record._replace(value=b"other") if edits.get(record.offset) == "value" else record
-        for record in before
-        if edits.get(record.offset) != "drop"
+        one._replace(value=b"other") if edits.get(one.offset) == "value" else one
+        for one in run(0, 60)
+        if edits.get(one.offset) != "drop"
     ]
     folder = tmp_path_factory.mktemp("b")
-    left = back_up(folder / "a", before, max_segment_bytes=limits[0])
+    left = back_up(folder / "a", run(0, 60), max_segment_bytes=limits[0])
     right = back_up(folder / "b", after, max_segment_bytes=limits[1])
-    expected = {
-        offset: PairKind.LEFT if edit == "drop" else PairKind.DIFFERENT
-        for offset, edit in edits.items()
-    }
-    assert kinds(left, right) == expected
-    mirrored = {PairKind.LEFT: PairKind.RIGHT, PairKind.DIFFERENT: PairKind.DIFFERENT}
-    assert kinds(right, left) == {offset: mirrored[kind] for offset, kind in expected.items()}
+    told = {"drop": PairKind.LEFT, "value": PairKind.DIFFERENT}
+    assert kinds(left, right) == {offset: told[edit] for offset, edit in edits.items()}
+    told["drop"] = PairKind.RIGHT
+    assert kinds(right, left) == {offset: told[edit] for offset, edit in edits.items()}
     assert kinds(left, left) == {}
 
 
@@ -224,40 +205,19 @@ def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:
     assert FIRST in [stretch.prefix for stretch in source.stretches]
 
 
-def checkpoint(root: Path, *, completed: bool = True) -> BackupStore:
+@pytest.mark.parametrize("completed", [True, False])
+def test_the_records_of_a_copy_are_read_once_it_is_completed(
+    tmp_path: Path, completed: bool
+) -> None:
     """Checkpoint 7 with a copy of orders-0 by node 3."""
-    store = reserved(BackupStore(str(root)), 7)
-    id = CopyId(7, 1, 3)
+    store, id = reserved(BackupStore(str(tmp_path)), 7), CopyId(7, 1, 3)
     store.copies.begin(id, 100, "1.0")
-    back_up(root / "contents/7/1/3/segments", run(0, 100))
+    back_up(tmp_path / "contents/7/1/3/segments", run(0, 100))
     if completed:
         store.copies.complete(id, manifest())
-    return store
-
-
-def test_the_records_of_a_copy_are_read(tmp_path: Path) -> None:
-    checkpoint(tmp_path)
-    source = open_checkpoint(parse_address(f"checkpoint:{tmp_path}/7/orders/0"))
-    assert source.extent == Extent(0, 100)
-    assert len(list(source.read(0, 100, Reading()))) == 100
-
-
-@pytest.mark.parametrize("address", ["8/orders/0", "7/orders/9", "7/orders/0"])
-def test_what_is_not_there_is_named(tmp_path: Path, address: str) -> None:
-    checkpoint(tmp_path, completed=False)
-    with pytest.raises(UsageError):
-        open_checkpoint(parse_address(f"checkpoint:{tmp_path}/{address}"))
-
-
-def test_without_indexes_all_is_found_all_the_same(tmp_path: Path) -> None:
-    topic = as_the_originals(back_up(tmp_path, run(0, 50), max_segment_bytes=500))
-    for path in topic.glob("*_index"):
-        path.unlink()
-    assert opened(topic).extent == Extent(0, 50)
-    assert offsets(told(topic, 20, 40)) == list(range(20, 40))
-
-
-def test_a_segment_that_was_cut_is_told_from_the_cut_on(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 10))
-    cut_to(topic / RECORDS, 1 + 6 * SIZE + 7)
-    assert (offsets(told(topic)), damages(told(topic))) == (list(range(6)), [(6, 10)])
+        source = open_checkpoint(parse_address(f"checkpoint:{tmp_path}/7/orders/0"))
+        assert source.extent == Extent(0, 100)
+        assert len(list(source.read(0, 100, Reading()))) == 100
+    for missing in ("8/orders/0", "7/orders/9", *(() if completed else ("7/orders/0",))):
+        with pytest.raises(UsageError):
+            open_checkpoint(parse_address(f"checkpoint:{tmp_path}/{missing}"))

@@ -27,7 +27,6 @@ from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition
 from breakglass.services.snapshot import Broker
 from breakglass.services.topic_backup.batches import ControlType, Marker
-from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
@@ -102,25 +101,14 @@ def test_a_record_comes_with_all_that_is_compared(broker: FakeBroker, sender: Se
     assert item.headers.kept == ((Content(b"h", 1), None),)
 
 
-def test_only_what_was_asked_for_comes_of_batches_that_reach_beyond(
-    broker: FakeBroker, sender: Sender
-) -> None:
-    HeldLog(ORDERS, tens(0, 50)).serve(broker)
-    assert spans(list(source(sender, 0, 50).read(25, 31, READING))) == [(25, 31)]
-
-
 def test_markers_of_transactions_are_told_as_such(broker: FakeBroker, sender: Sender) -> None:
     marker = batch([control_record(10, 0, 7)], flags=CONTROL | TRANSACTIONAL)
     HeldLog(ORDERS, [batch(run(0, 10), flags=TRANSACTIONAL), marker]).serve(broker)
-    items = [
-        entry
-        for entry in source(sender, 0, 11).read(9, 11, READING)
-        if isinstance(entry, RecordEntry)
-    ]
-    assert [(item.transactional, item.marker) for item in items] == [
-        (True, None),
-        (True, Marker(ControlType.ABORT, 7)),
-    ]
+    plain, end = source(sender, 0, 11).read(9, 11, READING)
+    assert isinstance(plain, RecordEntry)
+    assert isinstance(end, RecordEntry)
+    assert (plain.transactional, plain.marker) == (True, None)
+    assert end.marker == Marker(ControlType.ABORT, 7)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 700, 10_000])
@@ -152,31 +140,28 @@ def test_a_batch_of_another_format_hides_no_neighbour(
     assert spans([item for item in items if isinstance(item, UnreadableRange)])[0][0] == -10 * place
 
 
-def test_a_log_that_gives_no_more_than_half_is_not_taken_for_whole(
-    broker: FakeBroker, sender: Sender
+@pytest.mark.parametrize(
+    ("held", "end", "start", "gapless", "expected"),
+    [
+        (tens(0, 50), None, 25, True, [(25, 31)]),
+        (tens(0, 20), 50, 0, True, [(0, 20), (-20, -31)]),
+        (tens(0, 30), None, 20, True, [(20, 30), (-30, -31)]),
+        ([*tens(0, 10), *tens(30, 40)], 60, 0, False, [(0, 10), (30, 31)]),
+    ],
+    ids=["within batches", "half is not whole", "truncated meanwhile", "compacted"],
+)
+def test_a_stretch_comes_as_far_as_the_log_holds_it(
+    broker: FakeBroker,
+    sender: Sender,
+    held: list[bytes],
+    end: int | None,
+    start: int,
+    gapless: bool,
+    expected: list[tuple[int, int]],
 ) -> None:
-    HeldLog(ORDERS, tens(0, 20), end=50).serve(broker)
-    items = list(source(sender, 0, 50).read(0, 50, READING))
-    assert spans(items) == [(0, 20), (-20, -50)]
-    assert isinstance(items[-1], UnreadableRange)
-
-
-def test_offsets_that_compaction_removed_are_simply_not_there(
-    broker: FakeBroker, sender: Sender
-) -> None:
-    HeldLog(ORDERS, [*tens(0, 10), *tens(40, 50)], end=60).serve(broker)
-    compacted = source(sender, 0, 60, gapless=False)
-    assert spans(list(compacted.read(0, 60, READING))) == [(0, 10), (40, 50)]
-
-
-def test_a_log_that_was_truncated_meanwhile_is_told_where_it_ends(
-    broker: FakeBroker, sender: Sender
-) -> None:
-    HeldLog(ORDERS, tens(0, 30)).serve(broker)
-    items = list(source(sender, 0, 50).read(20, 50, READING))
-    assert spans(items) == [(20, 30), (-30, -50)]
-    assert isinstance(items[-1], UnreadableRange)
-    assert "it ends at 30" in items[-1].reason
+    HeldLog(ORDERS, held, end=end).serve(broker)
+    found = source(sender, 0, 50, gapless=gapless).read(start, 31, READING)
+    assert spans(list(found)) == expected
 
 
 @pytest.mark.parametrize(
@@ -219,15 +204,6 @@ def test_a_reading_that_nobody_waits_for_ends(broker: FakeBroker, sender: Sender
     with pytest.raises(Abandoned):
         list(source(sender, 0, 200).read(0, 200, Reading(chunk_bytes=1_000, go_on=go_on)))
     assert len(broker.received) < 5
-
-
-def test_a_large_value_is_held_in_its_first_bytes(broker: FakeBroker, sender: Sender) -> None:
-    large = Record(0, TimestampType.CREATE, 1, b"k", bytes(1_000_000))
-    HeldLog(ORDERS, [batch([large], compression=Compression.ZSTD)]).serve(broker)
-    (item,) = source(sender, 0, 1).read(0, 1, READING)
-    assert isinstance(item, RecordEntry)
-    assert item.value is not None
-    assert (len(item.value.kept), item.value.size) == (READING.keep.value, 1_000_000)
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])

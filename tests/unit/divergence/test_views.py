@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, PairKind
 from breakglass.services.divergence.entry import (
-    Content,
     Item,
     RecordEntry,
     UnreadableRange,
@@ -27,7 +27,6 @@ from breakglass.services.divergence.views import (
     by_position,
     uncommitted,
 )
-from breakglass.services.errors import UsageError
 from breakglass.services.metastore.lines import read_lines
 from breakglass.services.metastore.records import CommandRecord, counted, pairs
 from breakglass.services.topic_backup.batches import ControlType, Marker
@@ -39,6 +38,11 @@ from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, c
 from tests.unit.topic_backup.shapes import plain
 
 READING = Reading()
+with_folders = settings(
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def commands(path: Path, *values: str) -> Path:
@@ -51,11 +55,6 @@ def command(offset: int, number: int, value: str) -> RecordEntry:
     """The record of a command topic that line *number* stands for."""
     plain = entry(offset, value.encode(), epoch=4)
     return plain._replace(key=content_of(b'"stream/S%d/create"' % number, 512))
-
-
-def _bytes(content: Content | None) -> bytes:
-    assert content is not None
-    return content.kept
 
 
 def test_any_stretch_of_a_long_file_is_read(tmp_path: Path) -> None:
@@ -83,31 +82,16 @@ def test_lines_that_are_no_commands_have_no_position_and_are_told_with_their_pla
 def test_a_topic_is_compared_message_by_message_whatever_its_offsets(tmp_path: Path) -> None:
     file = open_metastore("m", commands(tmp_path / "m", "a", "b", "c"))
     marker = command(11, 9, "")._replace(marker=Marker(ControlType.COMMIT, 1))
-    topic = ListSource([command(7, 0, "a"), marker, command(12, 1, "x"), command(20, 2, "c")])
-    found = list(Comparison(file, by_position(topic, READING)).pairs(0, 99, READING))
-    assert [(pair.offset, pair.kind, list(map(str, pair.fields))) for pair in found] == [
-        (1, PairKind.EQUAL, []),
-        (2, PairKind.DIFFERENT, ["value"]),
-        (3, PairKind.EQUAL, []),
-    ]
+    damage = UnreadableRange(20, 21, "its CRC differs.")
+    topic = by_position(
+        ListSource([command(7, 0, "a"), marker, command(12, 1, "x"), damage]), READING
+    )
+    found = list(Comparison(file, topic).pairs(0, 99, READING))
+    assert "".join(pair.kind.value for pair in found) == "=!?"
+    assert found[2].right == UnreadableRange(3, 4, "offset 20: its CRC differs.")
 
 
-def test_what_cannot_be_read_of_a_topic_is_told_with_its_offset(tmp_path: Path) -> None:
-    topic = ListSource([command(7, 0, "a"), UnreadableRange(8, 9, "its CRC differs.")])
-    (_, damage) = by_position(topic, READING).read(1, 9, READING)
-    assert damage == UnreadableRange(2, 3, "offset 8: its CRC differs.")
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no file"):
-        open_metastore("m", tmp_path / "none")
-
-
-@settings(
-    max_examples=examples(50),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@with_folders
 @given(
     left=st.lists(st.sampled_from("abc"), max_size=12),
     right=st.lists(st.sampled_from("abc"), max_size=12),
@@ -117,23 +101,16 @@ def test_the_metastores_own_comparison_comes_to_the_same(
 ) -> None:
     path = commands(tmp_path_factory.mktemp("m") / "m", *left)
     topic = [command(10 + at, at, one) for at, one in enumerate(right)]
-    ours = list(
-        Comparison(by_position(ListSource(topic), READING), open_metastore("m", path)).pairs(
-            0, 99, READING
-        )
-    )
-    kinds = [our.kind for our in ours]
-    records = [CommandRecord(one.offset, _bytes(one.key), _bytes(one.value)) for one in topic]
+    sides = by_position(ListSource(topic), READING), open_metastore("m", path)
+    kinds = Counter(pair.kind for pair in Comparison(*sides).pairs(0, 99, READING))
+    records = [
+        CommandRecord(one.offset, one.key.kept, one.value.kept)  # type: ignore[union-attr]
+        for one in topic
+    ]
     with path.open("rb") as file:
         told = counted(list(pairs(records, list(read_lines(file)))))
-    assert (told.same, told.different) == (
-        kinds.count(PairKind.EQUAL),
-        kinds.count(PairKind.DIFFERENT),
-    )
-    assert (told.only_topic, told.only_backup) == (
-        kinds.count(PairKind.LEFT),
-        kinds.count(PairKind.RIGHT),
-    )
+    assert (told.same, told.different) == (kinds[PairKind.EQUAL], kinds[PairKind.DIFFERENT])
+    assert (told.only_topic, told.only_backup) == (kinds[PairKind.LEFT], kinds[PairKind.RIGHT])
 
 
 ABORT, COMMIT = Marker(ControlType.ABORT, 1), Marker(ControlType.COMMIT, 1)
@@ -167,19 +144,8 @@ def seen(start: int = 0, end: int = 20) -> list[int]:
     return [item.offset for item in items if isinstance(item, RecordEntry)]
 
 
-def test_aborted_and_undecided_records_and_markers_are_left_out() -> None:
-    assert seen() == [0, 2, 3, 6, 10]
-
-
-def test_a_stretch_knows_how_transactions_end_behind_it() -> None:
-    assert seen(1, 5) == [2, 3]
-    assert seen(6, 7) == [6]
-
-
-def test_a_log_without_transactions_is_read_once() -> None:
-    source = ListSource([entry(number) for number in range(10)])
-    assert len(list(CommittedView(source).read(0, 10, READING))) == 10
-    assert source.asked == [(0, 10)]
+def test_aborted_and_undecided_records_and_markers_are_left_out_of_any_stretch() -> None:
+    assert (seen(), seen(1, 5), seen(6, 7)) == ([0, 2, 3, 6, 10], [2, 3], [6])
 
 
 producers = st.sampled_from([7, 8])
@@ -202,11 +168,7 @@ def log_of(made: list[tuple[int, str]]) -> list[bytes]:
     return found
 
 
-@settings(
-    max_examples=examples(60),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@with_folders
 @given(made=steps)
 def test_headers_of_batches_tell_what_all_their_records_tell(
     tmp_path_factory: pytest.TempPathFactory, made: list[tuple[int, str]]
@@ -260,21 +222,15 @@ def told(topic: list[Item], start: int = 0, end: int = 99) -> list[tuple[int, st
     return [(pair.offset, pair.kind.value) for pair in pairs]
 
 
-def test_every_record_stands_under_its_old_offset() -> None:
-    same = [(offset, "=") for offset in (3, 4, 8, 9, 20, 21)]
-    assert told(restored()) == same
-    assert told(restored(), 4, 21) == same[1:-1]
-
-
-def test_what_is_missing_or_different_is_found_at_its_old_offset() -> None:
+def test_every_record_stands_under_its_old_offset_whole_missing_different_or_unread() -> None:
+    offsets = (3, 4, 8, 9, 20, 21)
+    assert told(restored()) == [(offset, "=") for offset in offsets]
+    assert told(restored(), 4, 21) == [(offset, "=") for offset in offsets[1:-1]]
     changed = entry(4, b"other")._replace(offset=101)
     without = [one for one in restored(n101=changed) if getattr(one, "offset", 0) != 111]
-    assert told(without) == [(3, "="), (4, "!"), (8, "="), (9, "="), (20, "<"), (21, "=")]
-
-
-def test_what_the_topic_cannot_read_is_told_where_it_belongs() -> None:
-    found = told(restored(n101=UnreadableRange(101, 103, "its CRC differs.")))
-    assert found == [(3, "="), (4, "?"), (8, "?"), (9, "="), (20, "="), (21, "=")]
+    assert told(without) == list(zip(offsets, "=!==<=", strict=True))
+    damaged = restored(n101=UnreadableRange(101, 103, "its CRC differs."))
+    assert told(damaged) == list(zip(offsets, "=??===", strict=True))
 
 
 def test_a_timestamp_that_was_set_on_append_is_no_difference() -> None:
