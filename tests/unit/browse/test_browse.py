@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakglass.services.browse.export import export, runs
+from breakglass.services.browse.export import export
 from breakglass.services.browse.finding import WHOLE, first_at, next_match, previous_match
 from breakglass.services.browse.query import parse_query
 from breakglass.services.browse.tree import (
@@ -51,11 +51,32 @@ def held(topic: Path) -> TopicContents:
 
 
 def test_a_place_has_its_topics(tmp_path: Path) -> None:
-    back_up(tmp_path, run(0, 1))
+    topic = back_up(tmp_path, run(0, 1))
     back_up(tmp_path, run(0, 1), identity=TopicIdentity("clicks"))
     assert [topic.folder for topic in topics_at(str(tmp_path))] == ["clicks", "orders"]
     with pytest.raises(UsageError):
         topics_at(str(tmp_path / "none"))
+    (topic / "breakglass_manifest.json").write_text("{")
+    with pytest.raises(MalformedInput):
+        held(topic)
+
+
+def test_what_is_unknown_not_committed_or_gone_is_told(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 100), max_segment_bytes=1_000)
+    first, *_ = segments(topic)
+    (topic / records_name(first)).unlink()
+    stray = segment_prefix(0, 5_000)
+    (topic / records_name(stray)).write_bytes(b"\x01")
+    (partition,) = held(topic).partitions
+    notes = {segment.prefix: segment.note for segment in partition.segments}
+    assert (notes[first], notes[stray], partition.gone) == ("gone", "not committed", 1)
+    as_the_originals(topic)
+    for path in topic.glob("*_index"):
+        path.unlink()
+    (partition,) = held(topic).partitions
+    assert isinstance(partition.records, Unknown)
+    assert "reindex" in partition.records.reason
+    assert (total([1, None, 2]), total([1, Unknown("why")])) == (3, Unknown("why"))
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["ours", "the originals"])
@@ -72,33 +93,6 @@ def test_partitions_and_segments_have_their_figures(tmp_path: Path, bare: bool) 
     assert (found.commit, partition.lost) == (
         (None, Unknown("without a manifest nobody noted it")) if bare else (1, 0)
     )
-
-
-def test_without_an_index_figures_are_unknown_with_the_reason(tmp_path: Path) -> None:
-    topic = as_the_originals(back_up(tmp_path, run(0, 10)))
-    for path in topic.glob("*_index"):
-        path.unlink()
-    (partition,) = held(topic).partitions
-    assert isinstance(partition.records, Unknown)
-    assert "reindex" in partition.records.reason
-
-
-def test_what_is_not_committed_or_gone_is_told(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 100), max_segment_bytes=1_000)
-    first, *_ = segments(topic)
-    (topic / records_name(first)).unlink()
-    stray = segment_prefix(0, 5_000)
-    (topic / records_name(stray)).write_bytes(b"\x01")
-    (partition,) = held(topic).partitions
-    notes = {segment.prefix: segment.note for segment in partition.segments}
-    assert (notes[first], notes[stray], partition.gone) == ("gone", "not committed", 1)
-
-
-def test_a_manifest_that_is_none_is_an_error_of_its_topic(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, run(0, 1))
-    (topic / "breakglass_manifest.json").write_text("{")
-    with pytest.raises(MalformedInput):
-        held(topic)
 
 
 def test_a_hundred_gigabytes_are_looked_up_at_once(tmp_path: Path) -> None:
@@ -121,11 +115,6 @@ def test_a_hundred_gigabytes_are_looked_up_at_once(tmp_path: Path) -> None:
     assert (partition.records, partition.last_offset) == (100_000_000, 99_999_999)
 
 
-def test_a_sum_with_an_unknown_in_it_is_unknown() -> None:
-    assert total([1, None, 2]) == 3
-    assert total([1, Unknown("why")]) == Unknown("why")
-
-
 VALUE = b'{"user": {"id": 17, "names": ["Ann", "B"]}, "ok": true, "note": "card declined"}'
 RECORD = RecordEntry(
     1_200,
@@ -138,52 +127,22 @@ RECORD = RecordEntry(
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "declined",
-        "u-17",
-        "key:-17",
-        "key=u-17",
-        '"value:card declined"',
-        "header:trace",
-        "header:trace=abc",
-        "json:user.id=17",
-        "json:$.user.names[1]=B",
-        "json:user.names[0]",
-        "json:ok=true",
-        "offset:1,200",
-        "time:2026-01-31T12:00",
-        "time:2026-01-31T13:00+01:00",
-        "time:1769860800000",
-        "-key:x declined",
-        "-header:other",
-    ],
+FOUND = (
+    *("declined", "u-17", "key:-17", "key=u-17", '"value:card declined"', "header:trace"),
+    *("header:trace=abc", "json:user.id=17", "json:$.user.names[1]=B", "json:user.names[0]"),
+    *("json:ok=true", "offset:1,200", "time:2026-01-31T12:00", "time:2026-01-31T13:00+01:00"),
+    *("time:1769860800000", "-key:x declined", "-header:other"),
 )
-def test_a_record_is_found_by(text: str) -> None:
-    assert parse_query(text).fits(RECORD)
+NOT_FOUND = (
+    *("nowhere", "key=u-1", "value:u-17", "header:trace=x", "header:other", "json:user.id=18"),
+    *("json:user.names[2]", "json:user[0]", "json:note.x", "offset:1201"),
+    *("time:2026-01-31T12:00:01", "-declined", "declined nowhere"),
+)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nowhere",
-        "key=u-1",
-        "value:u-17",
-        "header:trace=x",
-        "header:other",
-        "json:user.id=18",
-        "json:user.names[2]",
-        "json:user[0]",
-        "json:note.x",
-        "offset:1201",
-        "time:2026-01-31T12:00:01",
-        "-declined",
-        "declined nowhere",
-    ],
-)
-def test_a_record_is_not_found_by(text: str) -> None:
-    assert not parse_query(text).fits(RECORD)
+@pytest.mark.parametrize("text", [*FOUND, *NOT_FOUND])
+def test_a_record_is_found_by_what_it_holds(text: str) -> None:
+    assert parse_query(text).fits(RECORD) is (text in FOUND)
 
 
 def test_nulls_and_what_is_no_json_fit_nothing() -> None:
@@ -224,16 +183,13 @@ def test_exactly_the_next_and_the_previous_are_found(
     assert before == max((number for number in there if number < at), default=None)
 
 
-def test_either_side_can_have_it() -> None:
+def test_either_side_can_have_it_and_a_search_tells_how_far_it_is_and_can_be_ended() -> None:
     left, right = entries(0, 10), [*entries(0, 5), entry(5, b"wanted"), *entries(6, 10)]
     comparison = Comparison(ListSource(left), ListSource(right, "b2"))
     assert next_match(comparison, parse_query("wanted"), 0, READING, unheard) == 5
-
-
-def test_a_search_tells_how_far_it_is_and_can_be_ended() -> None:
     told: list[int] = []
-    comparison = Alone(ListSource(entries(0, 2_000)))
-    assert next_match(comparison, parse_query("nowhere"), 0, READING, told.append) is None
+    alone = Alone(ListSource(entries(0, 2_000)))
+    assert next_match(alone, parse_query("nowhere"), 0, READING, told.append) is None
     assert told == sorted(told)
     assert len(told) > 5
 
@@ -241,10 +197,10 @@ def test_a_search_tells_how_far_it_is_and_can_be_ended() -> None:
         raise Abandoned
 
     with pytest.raises(Abandoned):
-        previous_match(comparison, parse_query("x"), 900, Reading(go_on=abandon), unheard)
+        previous_match(alone, parse_query("x"), 900, Reading(go_on=abandon), unheard)
 
 
-def test_a_moment_is_found_by_halves() -> None:
+def test_a_moment_is_found_by_halves_and_records_without_a_time_are_passed_over() -> None:
     source = ListSource([*entries(0, 50), UnreadableRange(50, 60, "why"), *entries(60, 100)])
     for offset in (0, 1, 49, 61, 99):
         assert first_at(source, TIME + offset, READING) == offset
@@ -253,14 +209,8 @@ def test_a_moment_is_found_by_halves() -> None:
     assert first_at(source, 0, READING) == 0
     assert first_at(source, TIME + 1_000, READING) == 100
     assert len(source.asked) < 80
-
-
-def test_records_without_a_time_are_passed_over() -> None:
-    items: list[RecordEntry | UnreadableRange] = [
-        one._replace(timestamp=None) for one in entries(0, 10)
-    ]
-    source = ListSource([*items, *entries(10, 20)])
-    assert first_at(source, TIME + 15, READING) == 15
+    timeless = [one._replace(timestamp=None) for one in entries(0, 10)]
+    assert first_at(ListSource([*timeless, *entries(10, 20)]), TIME + 15, READING) == 15
 
 
 ORDERS = TopicPartition("orders", 0)
@@ -306,8 +256,3 @@ def test_what_is_there_is_never_written_over(source: BackupSource, tmp_path: Pat
     with pytest.raises(UsageError, match="is there already"):
         export(source, ORDERS, {1}, to, READING)
     assert to.read_text() == "mine"
-
-
-def test_neighbours_are_read_together() -> None:
-    assert list(runs({3, 1, 2, 7, 9, 8})) == [(1, 4), (7, 10)]
-    assert list(runs(set())) == []

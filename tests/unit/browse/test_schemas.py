@@ -21,15 +21,12 @@ from breakglass.services.errors import UsageError
 from tests.unit.browse.registry import registry
 from tests.unit.divergence.streams import entry
 
+FIELDS = {"id": "int", "note": "string", "seal": "bytes"}
+TIME = {"type": "long", "logicalType": "timestamp-millis"}
 AVRO = {
     "type": "record",
     "name": "Payment",
-    "fields": [
-        {"name": "id", "type": "int"},
-        {"name": "note", "type": "string"},
-        {"name": "seal", "type": "bytes"},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-    ],
+    "fields": [{"name": name, "type": kind} for name, kind in {**FIELDS, "at": TIME}.items()],
 }
 
 
@@ -82,23 +79,15 @@ def proto_bytes() -> bytes:
     return framed(2, b"\x04\x02\x00" + b"\x0a\x03Ann" + b"\x12" + bytes([len(at)]) + at)
 
 
-def test_avro_is_read_by_its_schema(schemas: Schemas) -> None:
-    found = schemas.decode(avro_bytes(), "orders")
-    assert isinstance(found, Decoded), found
-    told = json.loads(found.text)
+def test_avro_nested_protobuf_and_json_are_read_by_their_schemas(schemas: Schemas) -> None:
+    avro, proto = (schemas.decode(data, "orders") for data in (avro_bytes(), proto_bytes()))
+    assert isinstance(avro, Decoded), avro
+    told = json.loads(avro.text)
     assert (told["id"], told["note"], told["seal"]) == (7, "café", "/wA=")
     assert told["at"].startswith("2023-11-14 22:13:20")
-    assert found.how == "Avro, schema 1"
-
-
-def test_a_nested_message_of_protobuf_is_read_by_its_indexes(schemas: Schemas) -> None:
-    found = schemas.decode(proto_bytes(), "orders")
-    assert isinstance(found, Decoded), found
-    assert json.loads(found.text) == {"name": "Ann", "at": "2023-11-14T22:13:20Z"}
-    assert found.how == "Protobuf, schema 2"
-
-
-def test_json_stands_behind_its_frame(schemas: Schemas) -> None:
+    assert isinstance(proto, Decoded), proto
+    assert json.loads(proto.text) == {"name": "Ann", "at": "2023-11-14T22:13:20Z"}
+    assert (avro.how, proto.how) == ("Avro, schema 1", "Protobuf, schema 2")
     assert schemas.decode(framed(3, b'{"a": 1}'), "t") == Decoded(b'{"a": 1}', "JSON, schema 3")
 
 
@@ -131,12 +120,8 @@ def test_a_value_that_is_not_held_whole_is_not_decoded(schemas: Schemas) -> None
     assert "too many to be decoded" in found.notes[0]
 
 
-def test_a_registry_that_is_not_there_is_told() -> None:
-    found = Schemas("http://127.0.0.1:9").decode(avro_bytes(), "orders")
-    assert isinstance(found, str)
-
-
-def test_what_is_no_url_is_refused() -> None:
+def test_a_registry_that_is_not_there_is_told_and_what_is_no_url_is_refused() -> None:
+    assert isinstance(Schemas("http://127.0.0.1:9").decode(avro_bytes(), "orders"), str)
     with pytest.raises(UsageError):
         Schemas("nonsense")
 

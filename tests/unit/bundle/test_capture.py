@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -80,25 +80,19 @@ def settings_of(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Settings of a broker, among them a secret that the broker itself does not hide."""
     result = DescribeConfigsResponse.DescribeConfigsResult
     entry = result.DescribeConfigsResourceResult
+    secret = {"value": SECRET, "config_source": IN_ITS_FILE, "is_sensitive": True}
+    configs = [
+        entry(name="log.dirs", value="/logs", config_source=IN_ITS_FILE),
+        entry(name="ssl.keystore.password", **secret),
+        entry(name="num.io.threads", value="8", config_source=BY_DEFAULT),
+    ]
 
     def answer(request: Any) -> Any:
         (asked, *_) = request.resources
         if asked.resource_type != 4:
             return plain(request)
-        configs = [
-            entry(name="log.dirs", value="/logs", config_source=IN_ITS_FILE),
-            entry(
-                name="ssl.keystore.password",
-                value=SECRET,
-                config_source=IN_ITS_FILE,
-                is_sensitive=True,
-            ),
-            entry(name="num.io.threads", value="8", config_source=BY_DEFAULT),
-        ]
-        name = asked.resource_name
-        return DescribeConfigsResponse(
-            results=[result(resource_type=4, resource_name=name, configs=configs)]
-        )
+        told = result(resource_type=4, resource_name=asked.resource_name, configs=configs)
+        return DescribeConfigsResponse(results=[told])
 
     return answer
 
@@ -136,27 +130,22 @@ def test_what_is_silent_is_unknown_with_its_reason_in_entry_and_manifest(
     assert "connection refused" in missing["the replicas on b3"]
 
 
-def test_an_answer_that_fails_hides_no_other(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_an_answer_that_fails_or_that_nobody_expected_hides_no_other(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def hang_up(_: Any) -> Any:
         raise HangUp
 
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of all things")
+
     cluster.brokers[2].serve(DescribeLogDirsRequest, hang_up)
     cluster.brokers[1].serve(ListGroupsRequest, hang_up)
+    monkeypatch.setattr(capture, "add_topics", broken)
     found = captured(cluster, tmp_path)
     assert isinstance(found.brokers[2].log_dirs, Unknown)
     assert not isinstance(found.brokers[1].log_dirs, Unknown)
     assert "the groups that b1 coordinates" in unread(found)
-    assert len(found.rows) == 2
-
-
-def test_an_answer_that_nobody_expected_hides_no_other(
-    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("of all things")
-
-    monkeypatch.setattr(capture, "add_topics", broken)
-    found = captured(cluster, tmp_path)
     assert "ZeroDivisionError" in unread(found)["the topics' settings"]
     assert found.brokers.keys() == {1, 2, 3}
     assert len(found.rows) == 2
@@ -182,18 +171,9 @@ def test_records_are_captured_from_where_replicas_diverge(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     held = captured(cluster, tmp_path, records_each=7).records
-    extents = {
-        (str(partition), broker): (found.start, found.end)
-        for (partition, broker), found in held.items()
-    }
-    assert extents[("orders-0", 1)][0] == extents[("orders-0", 2)][0] == 100
+    starts = {(str(one), broker): found.start for (one, broker), found in held.items()}
+    assert starts["orders-0", 1] == starts["orders-0", 2] == 100
     assert {broker for _, broker in held} == {1, 2}
-    assert captured_without_records(cluster, tmp_path / "none") == {}
-
-
-def captured_without_records(cluster: FakeCluster, folder: Path) -> Any:
-    folder.mkdir()
-    return captured(cluster, folder, records_each=0).records
 
 
 def test_the_newest_journals_of_the_cluster_are_there_whole_lines_alone(
@@ -230,36 +210,28 @@ def ways_to(cluster: FakeCluster) -> list[str]:
 
 
 def test_the_commands_capture_list_and_refuse(cluster: FakeCluster, tmp_path: Path) -> None:
-    path = tmp_path / "b.tar.gz"
-    ended = breakglass(
-        "capture", "--to", path, *ways_to(cluster), "--recovery-duration-ms", 60_000, "--json"
-    )
+    path, duration = tmp_path / "b.tar.gz", ("--recovery-duration-ms", 60_000)
+    ended = breakglass("capture", "--to", path, *ways_to(cluster), *duration, "--json")
     assert ended.code == 0, ended.err
     assert ended.document["cluster_id"] == CLUSTER_ID
     assert "? the replicas on b3: " in ended.err
     again = breakglass("capture", "--out", path, *ways_to(cluster))
     assert (again.code, "exists already" in again.err) == (2, True)
-    listed = breakglass("open", path, "--list", "--json")
-    assert listed.document == ended.document
-    table = breakglass("open", path, "--list")
-    assert [line.split()[0] for line in table.out.splitlines()[1:]] == [
-        entry["name"] for entry in ended.document["entries"]
-    ]
+    assert breakglass("open", path, "--list", "--json").document == ended.document
+    table = breakglass("open", path, "--list").out.splitlines()[1:]
+    names = [entry["name"] for entry in ended.document["entries"]]
+    assert [line.split()[0] for line in table] == names
     shown = breakglass("open", path)
     assert (shown.code, "needs a terminal" in shown.err) == (2, True)
-    damaged = breakglass("open", tmp_path / "b.tar.gz.not")
-    assert damaged.code == 1
-
-
-def test_a_rule_without_contents_is_a_mistake(cluster: FakeCluster, tmp_path: Path) -> None:
-    ended = breakglass("capture", "--to", tmp_path / "b", *ways_to(cluster), "--redact", "card")
-    assert ended.code == UsageError.exit_code
-    assert "--contents-of" in ended.err
+    assert breakglass("open", tmp_path / "b.tar.gz.not").code == 1
 
 
 def test_a_cluster_that_does_not_answer_is_captured_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
-    ended = breakglass("capture", "--to", path, "--bootstrap-server", "127.0.0.1:1")
+    silent = ("capture", "--to", path, "--bootstrap-server", "127.0.0.1:1")
+    ended = breakglass(*silent, "--redact", "card")
+    assert (ended.code, "--contents-of" in ended.err) == (UsageError.exit_code, True)
+    ended = breakglass(*silent)
     assert ended.code == 0, ended.err
     assert "? the cluster: " in ended.err
     assert open_bundle(path).snapshot is None
@@ -309,54 +281,43 @@ def led(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
 (LED,) = partitions_of("orders", 1)
 
 
-def test_the_moment_of_a_failure_is_on_disk(led: FakeCluster, tmp_path: Path) -> None:
+def followed(
+    led: FakeCluster, folder: Path, wait: Callable[[int], bool], **asked: Any
+) -> tuple[list[BundleContents], list[str]]:
+    """The bundles that were saved until *wait*, given the number of the look, says to end."""
     told: list[str] = []
-    looks = iter(range(4))
+    looks = count()
+    capture = Capture(access_to(led), CaptureAsked(state_folder=folder / "s", **asked))
+    with closing(capture), BundleFolder(folder / "b", MUCH) as bundles:
+        follow(capture, bundles, 600.0, lambda _: wait(next(looks)), told.append)
+        names = [bundle.name for bundle in bundles.saved()]
+    return [open_bundle(folder / "b" / name) for name in names], told
 
-    def wait(_: float) -> bool:
-        look = next(looks)
+
+def test_the_moment_of_a_failure_is_on_disk(led: FakeCluster, tmp_path: Path) -> None:
+    def wait(look: int) -> bool:
         if look == 1:
             led.story.offline(LED, (3, 1, 2), elr=(3,))
             led.story.fenced = {3}
             led.brokers[3].stop()
         return look == 3
 
-    capture = Capture(access_to(led), CaptureAsked(duration=HUGE, state_folder=tmp_path / "s"))
-    try:
-        with BundleFolder(tmp_path / "b", MUCH) as folder:
-            follow(capture, folder, 600.0, wait, told.append)
-            names = [bundle.name for bundle in folder.saved()]
-    finally:
-        capture.close()
-    offline = [len(open_bundle(tmp_path / "b" / name).rows) for name in names]
-    assert offline == [0, 1]
-    assert [line.rpartition("  ")[2] for line in told] == [
-        "0 partitions offline",
-        "1 partitions offline",
-    ]
+    bundles, told = followed(led, tmp_path, wait, duration=HUGE)
+    assert [len(bundle.rows) for bundle in bundles] == [0, 1]
+    assert [line.split("  ")[-1].split()[0] for line in told] == ["0", "1"]
 
 
 def test_a_cluster_that_cannot_be_read_any_more_is_a_bundle_too(
     led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter(range(3))
-
-    def wait(_: float) -> bool:
-        look = next(looks)
+    def wait(look: int) -> bool:
         for broker in led.brokers.values():
             broker.stop()
         for name in ("SNAPSHOT", "WHOLE_CLUSTER", "GREETING", "REQUEST", "CONTROLLER"):
             monkeypatch.setattr(patience, name, 0.5)
         return look == 1
 
-    capture = Capture(access_to(led), CaptureAsked(state_folder=tmp_path / "s"))
-    try:
-        with BundleFolder(tmp_path / "b", MUCH) as folder:
-            follow(capture, folder, 600.0, wait, print)
-            paths = [tmp_path / "b" / bundle.name for bundle in folder.saved()]
-    finally:
-        capture.close()
-    before, after = map(open_bundle, paths)
+    (before, after), _ = followed(led, tmp_path, wait)
     assert before.snapshot is not None
     assert after.snapshot is None
     assert after.manifest.cluster_id == before.manifest.cluster_id
@@ -370,32 +331,23 @@ def test_a_refused_user_ends_the_watch_at_once(
         raise AuthenticationFailed("b1 rejects the password: correct it")
 
     monkeypatch.setattr(Capture, "look", refuse)
-    capture = Capture(access_to(led), CaptureAsked(state_folder=tmp_path / "s"))
-    with BundleFolder(tmp_path / "b", MUCH) as folder, pytest.raises(AuthenticationFailed):
-        follow(capture, folder, 600.0, lambda _: True, print)
-    capture.close()
+    with pytest.raises(AuthenticationFailed):
+        followed(led, tmp_path, lambda _: True)
 
 
 def test_what_cannot_be_saved_is_told_and_tried_again(
     led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    write, failing = BundleMaker.write, threading.Event()
-    failing.set()
+    write, failures = BundleMaker.write, iter(["No space left"])
 
     def full(maker: BundleMaker, path: Path) -> object:
-        if failing.is_set():
-            failing.clear()
-            raise StorageError(f"{path} cannot be written (No space left): make room.")
+        for failure in failures:
+            raise StorageError(f"{path} cannot be written ({failure}): make room.")
         return write(maker, path)
 
     monkeypatch.setattr(BundleMaker, "write", full)
-    looks = iter(range(2))
-    capture = Capture(access_to(led), CaptureAsked(state_folder=tmp_path / "s"))
-    with BundleFolder(tmp_path / "b", MUCH) as folder:
-        follow(capture, folder, 600.0, lambda _: next(looks) == 1, told.append)
-        assert len(folder.saved()) == 1
-    capture.close()
+    bundles, told = followed(led, tmp_path, lambda look: look == 1)
+    assert len(bundles) == 1
     assert "No space left" in told[0]
 
 
