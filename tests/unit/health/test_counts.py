@@ -65,20 +65,12 @@ def test_a_partition_counts_once_for_each_trouble_it_has(
     assert (counted.partitions, counted.unjudged) == (1, 0)
 
 
-def test_a_minimum_that_may_not_be_read_makes_the_figure_a_lower_bound_with_the_reason() -> None:
+def test_a_minimum_that_is_not_read_makes_the_figure_a_lower_bound_with_the_reason() -> None:
     states = [state(0, isr=(1,)), state(1, isr=(1,), topic="ledger"), state(2)]
-    assert count(states, {"orders": DENIED, "ledger": 2}) == PartitionCounts(
-        3, 0, 1, 2, 1, DENIED.reason
-    )
-
-
-def test_a_minimum_that_was_not_read_yet_says_so() -> None:
+    counted = count(states, {"orders": DENIED, "ledger": 2})
+    assert counted == PartitionCounts(3, 0, 1, 2, 1, DENIED.reason)
     assert count([state(isr=(1,))], {}).why_unjudged == NOT_READ
-
-
-def test_only_topics_with_a_leader_and_a_replica_behind_need_their_minimum() -> None:
-    states = [state(0), state(1, isr=(), topic="gone"), state(2, isr=(1,), topic="slow")]
-    assert topics_to_judge(states) == {"slow"}
+    assert topics_to_judge([*states, state(1, isr=(), topic="gone")]) == {"orders", "ledger"}
 
 
 def test_what_each_broker_holds_is_counted() -> None:
@@ -96,35 +88,26 @@ def test_counting_a_partition_takes_a_few_calls_however_many_there_are() -> None
     assert calls_of(lambda: count(states, {"orders": 2})) < 5 * len(states)
 
 
-def test_moves_are_listed_and_summed_by_topic() -> None:
-    moving = Reassignment((4,), (1,))
+def test_moves_are_listed_and_summed_by_topic_or_unknown() -> None:
+    moving, silent = Reassignment((4,), (1,)), Unknown("the controller does not answer")
     states = [state(0, moving=moving), state(1), state(2, topic="ledger", moving=moving)]
-    states.append(state(3, moving=moving))
-    found = moves_of(states)
+    found = moves_of([*states, state(3, moving=moving)])
     assert isinstance(found, Moves)
     assert found.moves[0] == PartitionMove(TopicPartition("orders", 0), (4,), (1,))
     assert found.by_topic == [("orders", 2), ("ledger", 1)]
-
-
-def test_moves_that_the_controller_does_not_tell_are_unknown() -> None:
-    silent = Unknown("the controller does not answer")
     assert moves_of([state(0, moving=silent)]) == silent
 
 
 def test_the_partitions_that_are_counted_can_be_named() -> None:
-    whole, behind, few = state(0), state(1, isr=(1, 2)), state(2, isr=(1,))
-    offline, untold = state(3, isr=()), state(4, isr=(1,), topic="ledger")
-    states = [whole, behind, few, offline, untold]
-    counted = count(states, {"orders": 2})
-    named = {trouble: partitions_in(trouble, states, {"orders": 2}) for trouble in Trouble}
-    assert named == {
-        Trouble.OFFLINE: [offline],
-        Trouble.UNDER_MIN_ISR: [few],
-        Trouble.UNDER_REPLICATED: [behind, few, untold],
-    }
-    assert {trouble: counted.number(trouble) for trouble in Trouble} == {
-        one: len(held) for one, held in named.items()
-    }
+    behind, few, gone = state(1, isr=(1, 2)), state(2, isr=(1,)), state(3, isr=())
+    states = [state(0), behind, few, gone, untold := state(4, isr=(1,), topic="ledger")]
+    counted, found = count(states, {"orders": 2}), {}
+    for trouble in Trouble:
+        found[trouble] = partitions_in(trouble, states, {"orders": 2})
+        assert counted.number(trouble) == len(found[trouble])
+    assert found[Trouble.OFFLINE] == [gone]
+    assert found[Trouble.UNDER_MIN_ISR] == [few]
+    assert found[Trouble.UNDER_REPLICATED] == [behind, few, untold]
 
 
 def counts(offline: int) -> PartitionCounts:
@@ -144,30 +127,25 @@ def of(*values: int | None) -> History:
     return history
 
 
-def test_before_the_first_look_there_is_no_line() -> None:
-    assert History().line(offline, 10, 0) == []
-    assert History().since_ms is None
-
-
-def test_one_look_is_one_part_however_wide_the_line() -> None:
-    assert of(7).line(offline, 40, 60_000) == [7]
-
-
-def test_each_look_has_its_part_while_there_is_room() -> None:
-    assert of(0, 3, 3, 1).line(offline, 10, 4_000) == [0, 3, 3, 1]
-
-
-def test_a_part_shows_its_highest_count() -> None:
-    assert of(0, 9, 1, 2, 0, 0).line(offline, 3, 6_000) == [9, 2, 0]
-
-
-def test_a_part_without_a_look_repeats_what_was_before() -> None:
-    history = of(5).counted(counts(1), 9_000).counted(counts(0), 10_000)
-    assert history.line(offline, 3, 12_000) == [5, 5, 1]
-
-
-def test_time_in_which_nothing_could_be_read_is_a_gap() -> None:
-    assert of(4, None, None, None, 2).line(offline, 3, 5_000) == [4, None, 2]
+@pytest.mark.parametrize(
+    ("history", "width", "now_ms", "line"),
+    [
+        (History(), 10, 0, []),
+        (of(7), 40, 60_000, [7]),
+        (of(0, 3, 3, 1), 10, 4_000, [0, 3, 3, 1]),
+        (of(0, 9, 1, 2, 0, 0), 3, 6_000, [9, 2, 0]),
+        (of(5).counted(counts(1), 9_000).counted(counts(0), 10_000), 3, 12_000, [5, 5, 1]),
+        (of(4, None, None, None, 2), 3, 5_000, [4, None, 2]),
+    ],
+    ids=[
+        *("nothing before the first look", "one look is one part", "each look has its part"),
+        *("a part shows its highest count", "without a look it repeats", "a failure is a gap"),
+    ],
+)
+def test_a_line_has_a_part_for_each_stretch_of_time(
+    history: History, width: int, now_ms: int, line: list[int | None]
+) -> None:
+    assert history.line(offline, width, now_ms) == line
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 50)), min_size=1, max_size=4 * CAPACITY))
@@ -184,20 +162,12 @@ def test_memory_is_bounded_and_no_peak_is_lost(values: list[int | None]) -> None
 PARTITIONS = tuple(online_partition("orders", number) for number in range(4))
 
 
-def test_the_very_same_partitions_are_not_summed_up_again() -> None:
-    first = tally(PARTITIONS, {"orders": 2})
-    assert tally(PARTITIONS, {"orders": 2}, first) is first
-
-
-def test_another_minimum_changes_the_counts_and_keeps_what_brokers_hold() -> None:
+def test_only_what_changed_is_summed_up_again() -> None:
     short = (replace(PARTITIONS[0], isr=(1,)), *PARTITIONS[1:])
     first = tally(short, {"orders": 1})
+    assert tally(short, {"orders": 1}, first) is first
     second = tally(short, {"orders": 2}, first)
     assert (first.counts.under_min_isr, second.counts.under_min_isr) == (0, 1)
     assert second.held is first.held
-
-
-def test_a_change_of_one_partition_is_seen() -> None:
-    first = tally(PARTITIONS, {})
     changed = (replace(PARTITIONS[0], leader=None, isr=()), *PARTITIONS[1:])
-    assert (first.counts.offline, tally(changed, {}, first).counts.offline) == (0, 1)
+    assert tally(changed, {"orders": 1}, first).counts.offline == 1
