@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,48 +11,24 @@ from breakglass.services.maven import repository
 from breakglass.services.maven.repository import CERTIFICATES, trust_the_machine
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only store of certificates that this machine has."""
-    file = tmp_path / "ca-certificates.crt"
-    file.touch()
-    monkeypatch.setattr(repository, "SYSTEM_CERTIFICATES", (tmp_path / "absent.crt", file))
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setattr("ssl.get_default_verify_paths", NoPaths)
-    return file
-
-
-class NoPaths:
-    """What Python says where OpenSSL has no file of certificates."""
-
-    cafile = None
-
-
-def test_the_store_of_the_machine_is_believed_where_nothing_is_named(store: Path) -> None:
-    environ: dict[str, str] = {}
-    trust_the_machine(environ)
-    assert environ == {CERTIFICATES: str(store)}
-
-
-def test_a_store_that_openssl_is_given_goes_before_that_of_the_machine(
-    store: Path, tmp_path: Path
+def test_certificates_that_are_named_are_believed_else_those_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = tmp_path / "named.crt"
+    machines, named = tmp_path / "ca-certificates.crt", tmp_path / "named.crt"
+    machines.touch()
     named.touch()
-    environ = {"SSL_CERT_FILE": str(named)}
+    monkeypatch.setattr(repository, "SYSTEM_CERTIFICATES", (tmp_path / "absent.crt", machines))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+    of_openssl, of_curl = {"SSL_CERT_FILE": str(named)}, {"CURL_CA_BUNDLE": "/some/authorities.pem"}
+    assert believed({}) == str(machines)
+    assert believed(of_openssl) == str(named)
+    assert believed({CERTIFICATES: "/own.pem"}) == "/own.pem"
+    assert believed(of_curl) is None, "requests reads it itself"
+    machines.unlink()
+    assert believed({"SSL_CERT_FILE": str(tmp_path / "absent.crt")}) is None
+
+
+def believed(environ: dict[str, str]) -> str | None:
     trust_the_machine(environ)
-    assert environ[CERTIFICATES] == str(named)
-
-
-@pytest.mark.parametrize("name", [CERTIFICATES, "CURL_CA_BUNDLE"])
-def test_what_requests_is_given_stays(store: Path, name: str) -> None:
-    environ = {name: "/some/authorities.pem"}
-    trust_the_machine(environ)
-    assert environ == {name: "/some/authorities.pem"}
-
-
-def test_a_machine_without_a_store_leaves_requests_its_own(store: Path, tmp_path: Path) -> None:
-    store.unlink()
-    environ = {"SSL_CERT_FILE": str(tmp_path / "absent.crt")}
-    trust_the_machine(environ)
-    assert CERTIFICATES not in environ
+    return environ.get(CERTIFICATES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -34,9 +33,9 @@ SECONDS = READ_AT_MS / 1000
 OF_SOURCES = {meters.BUILD.name, meters.UP.name, meters.LOOKED.name}
 
 
-@pytest.fixture
-def canned(tmp_path: Path) -> Looks:
-    return looks(tmp_path)
+@pytest.fixture(scope="module")
+def canned(tmp_path_factory: pytest.TempPathFactory) -> Looks:
+    return looks(tmp_path_factory.mktemp("checkpoints"))
 
 
 def answered(found: Looks, now_ms: int = NOW_MS) -> Samples:
@@ -61,19 +60,16 @@ def test_every_metric_has_a_sample_where_everything_is_known(canned: Looks) -> N
 
 def test_an_incident_is_counted_by_verdict_and_its_loss_summed(canned: Looks) -> None:
     samples = answered(canned)
-
-    assert only(samples, meters.OFFLINE) == 13
     verdicts = samples[meters.VERDICTS.name]
-    assert verdicts["BOMB",] == 3
-    assert verdicts["unjudged",] == 0
-    assert sum(verdicts.values()) == 13
+    assert (verdicts["BOMB",], verdicts["unjudged",], sum(verdicts.values())) == (3, 0, 13)
     assert only(samples, meters.LOSS) >= 50
     assert only(samples, meters.LOSS_UNKNOWN) == 3, "forked, moving and unproven"
-    assert only(samples, meters.COSTLY) == 1
-    assert only(samples, meters.MISSING_ACLS) == 1
-    assert only(samples, meters.EVIDENCE) == SECONDS
-    assert only(samples, meters.SILENT) == 1
-    assert only(samples, meters.FENCED) == 1
+    for meter in (meters.COSTLY, meters.MISSING_ACLS, meters.SILENT, meters.FENCED):
+        assert only(samples, meter) == 1, meter
+    assert (only(samples, meters.OFFLINE), only(samples, meters.EVIDENCE)) == (13, SECONDS)
+    none = of_incident(nothing_offline())
+    assert only(none, meters.OFFLINE) == only(none, meters.LOSS) == 0
+    assert meters.EVIDENCE.name not in none
 
 
 def test_a_loss_that_nobody_knows_is_absent_and_never_0() -> None:
@@ -83,29 +79,16 @@ def test_a_loss_that_nobody_knows_is_absent_and_never_0() -> None:
         assert only(samples, meters.LOSS_UNKNOWN) == len(incident.rows)
 
 
-def test_where_nothing_is_offline_nothing_is_at_risk() -> None:
-    samples = of_incident(nothing_offline())
-
-    assert only(samples, meters.OFFLINE) == only(samples, meters.LOSS) == 0
-    assert meters.EVIDENCE.name not in samples
-
-
-def test_backups_have_age_lag_and_verification_by_topic(canned: Looks) -> None:
+def test_backups_checkpoints_and_metastores_have_age_lag_and_verification(canned: Looks) -> None:
     samples = answered(canned)
-
     commit, lag = samples[meters.BACKUP_COMMIT.name], samples[meters.BACKUP_LAG.name]
     assert commit[MAIN, "refunds"] == SECONDS - 49 * 3_600
     assert lag[MAIN, "orders"] == 25, "of the newest generation"
     assert (MAIN, "payments") not in lag, "one of its partitions is offline"
-    assert samples[meters.BACKUP_VERIFIED.name][MAIN, "orders"] == 1
-    assert samples[meters.BACKUP_VERIFIED.name][MAIN, "refunds"] == 0
+    verified = samples[meters.BACKUP_VERIFIED.name]
+    assert (verified[MAIN, "orders"], verified[MAIN, "refunds"]) == (1, 0)
     assert samples[meters.BACKUP_TOPICS.name][MAIN, "unreadable"] == 1
     assert samples[meters.JOB_BEHIND.name]["restore", MAIN] == SECONDS
-
-
-def test_checkpoints_and_metastores_have_their_moments(canned: Looks) -> None:
-    samples = answered(canned)
-
     assert samples[meters.CHECKPOINTS.name]["coordinated", STORE, "COMPLETED"] == 2
     assert samples[meters.CHECKPOINT_VERIFIED_AT.name]["coordinated", STORE] == SECONDS
     assert samples[meters.CHECKPOINT_DAMAGED.name]["coordinated", STORE] == 1
@@ -150,18 +133,13 @@ def test_figures_that_nobody_has_read_lately_are_left_out_after_three_looks(cann
     assert set(samples[meters.UP.name].values()) == {0}
 
 
-def test_a_source_that_was_never_read_has_no_moment(canned: Looks) -> None:
+def test_a_source_never_read_has_no_moment_and_a_lag_without_ends_is_absent(canned: Looks) -> None:
     samples = answered(cluster_of(canned, Figure(GONE, READ_AT_MS)))
-
     assert samples[meters.UP.name]["", "cluster"] == 0
     assert ("", "cluster") not in samples[meters.LOOKED.name]
-
-
-def test_a_lag_without_the_ends_of_topics_is_absent(canned: Looks) -> None:
     assert canned.ends is not None
     old: Figure[LiveEnds] = canned.ends.looked.again(GONE, NOW_MS)
     samples = answered(replace(canned, ends=replace(canned.ends, looked=old)))
-
     assert meters.BACKUP_LAG.name not in samples
     assert meters.BACKUP_COMMIT.name in samples
 

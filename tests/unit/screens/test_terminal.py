@@ -11,65 +11,57 @@ from breakglass.themes.palettes import PALETTES
 @pytest.mark.parametrize(
     ("environ", "theme"),
     [
-        ({"TERM": "xterm-256color"}, "breakglass-dark"),
-        ({"TERM": "xterm", "COLORTERM": "truecolor"}, "breakglass-dark"),
-        ({"TERM": "xterm-kitty"}, "breakglass-dark"),
-        ({"TERM": "tmux-256color"}, "breakglass-dark"),
-        ({"TERM": "xterm"}, "breakglass-ansi-dark"),
-        ({"TERM": "xterm-16color"}, "breakglass-ansi-dark"),
-        ({"TERM": "linux"}, "breakglass-ansi-dark"),
-        ({"TERM": "screen"}, "breakglass-ansi-dark"),
-        ({"TERM": "tmux"}, "breakglass-ansi-dark"),
-        ({}, "breakglass-ansi-dark"),
-        ({"TERM": "xterm", "COLORFGBG": "0;15"}, "breakglass-ansi-light"),
-        ({"TERM": "rxvt-256color", "COLORFGBG": "0;default;15"}, "breakglass-light"),
-        ({"TERM": "rxvt-256color", "COLORFGBG": "15;0"}, "breakglass-dark"),
-        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "breakglass-monochrome"),
-        ({"TERM": "xterm-256color", "NO_COLOR": ""}, "breakglass-monochrome"),
+        ("TERM=xterm-256color", "breakglass-dark"),
+        ("TERM=xterm COLORTERM=truecolor", "breakglass-dark"),
+        ("TERM=xterm-kitty", "breakglass-dark"),
+        ("TERM=tmux-256color", "breakglass-dark"),
+        ("TERM=rxvt-256color COLORFGBG=15;0", "breakglass-dark"),
+        ("TERM=xterm", "breakglass-ansi-dark"),
+        ("TERM=linux", "breakglass-ansi-dark"),
+        ("TERM=screen", "breakglass-ansi-dark"),
+        ("", "breakglass-ansi-dark"),
+        ("TERM=xterm COLORFGBG=0;15", "breakglass-ansi-light"),
+        ("TERM=rxvt-256color COLORFGBG=0;default;15", "breakglass-light"),
+        ("TERM=xterm-256color NO_COLOR=1", "breakglass-monochrome"),
+        ("TERM=xterm-256color NO_COLOR=", "breakglass-monochrome"),
     ],
 )
-def test_a_theme_suits_the_colours_there_are(environ: dict[str, str], theme: str) -> None:
-    assert Terminal.detect(environ).theme == theme
+def test_a_theme_suits_the_colours_there_are(environ: str, theme: str) -> None:
+    assert Terminal.detect(variables(environ)).theme == theme
     assert theme in [palette.name for palette in PALETTES]
 
 
+def variables(text: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in text.split())  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(
-    ("environ", "ascii_only"),
+    "environ",
+    ["", "LANG=en_US.UTF-8", "LANG=de_DE.utf8", "LC_CTYPE=UTF-8", "LANG=C LC_ALL=en_US.UTF-8"],
+)
+def test_unicode_is_drawn_unless_something_else_is_said(environ: str) -> None:
+    assert not Terminal.detect(variables(environ)).ascii_only
+
+
+@pytest.mark.parametrize(
+    "environ",
     [
-        ({"LANG": "en_US.UTF-8"}, False),
-        ({"LANG": "de_DE.utf8"}, False),
-        ({}, False),
-        ({"LC_CTYPE": "UTF-8"}, False),
-        ({"LANG": "C.UTF-8"}, False),
-        ({"LANG": "C"}, True),
-        ({"LANG": "POSIX"}, True),
-        ({"LANG": "en_US.ISO-8859-1"}, True),
-        ({"LANG": "en_US.UTF-8", "LC_ALL": "C"}, True),
-        ({"LANG": "C", "LC_ALL": "en_US.UTF-8"}, False),
-        ({"LANG": "en_US.UTF-8", "LC_CTYPE": "C"}, True),
-        ({"LANG": "en_US.UTF-8", "TERM": "linux"}, True),
-        ({"LANG": "en_US.UTF-8", "TERM": "vt220"}, True),
-        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, True),
+        *("LANG=C", "LANG=POSIX", "LANG=en_US.ISO-8859-1", "LANG=C LC_CTYPE=C.UTF-8"),
+        *(f"LANG=en_US.UTF-8 {more}" for more in ("LC_ALL=C", "LC_CTYPE=C", "TERM=linux")),
+        "LANG=en_US.UTF-8 TERM=vt220",
     ],
 )
-def test_ascii_is_drawn_where_nothing_else_can_be(
-    environ: dict[str, str], ascii_only: bool
-) -> None:
-    assert Terminal.detect(environ).ascii_only is ascii_only
+def test_ascii_is_drawn_where_nothing_else_can_be(environ: str) -> None:
+    assert Terminal.detect(variables(environ)).ascii_only
 
 
 @pytest.mark.parametrize("name", ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"])
-def test_the_mouse_is_left_to_the_terminal_over_ssh(name: str) -> None:
-    there, here = Terminal.detect({name: "10.0.0.1 22"}), Terminal.detect({})
-
-    assert (there.remote, there.mouse) == (True, False)
-    assert (here.remote, here.mouse) == (False, True)
-
-
-def test_the_operators_word_stands_over_what_is_found() -> None:
-    over_ssh = {"SSH_TTY": "/dev/pts/3", "LANG": "C"}
-
-    terminal = Terminal.detect(over_ssh, ascii_only=False, mouse=True)
-
-    assert (terminal.ascii_only, terminal.mouse) == (False, True)
+def test_the_mouse_is_left_to_the_terminal_over_ssh_unless_the_operator_says_otherwise(
+    name: str,
+) -> None:
+    over_ssh, here = {name: "10.0.0.1 22", "LANG": "C"}, Terminal.detect({})
+    there = Terminal.detect(over_ssh)
+    assert (there.remote, there.mouse, here.remote, here.mouse) == (True, False, False, True)
+    asked = Terminal.detect(over_ssh, ascii_only=False, mouse=True)
+    assert (asked.ascii_only, asked.mouse) == (False, True)
     assert Terminal.detect({}, ascii_only=True, mouse=False).ascii_only
