@@ -170,9 +170,7 @@ def unheard(_: int) -> None:
     st.sets(st.integers(0, 299), max_size=60),
     st.integers(-1, 301),
 )
-def test_exactly_the_next_and_the_previous_are_found(
-    wanted: set[int], gone: set[int], at: int
-) -> None:
+def test_exactly_the_next_and_previous_are_found(wanted: set[int], gone: set[int], at: int) -> None:
     items = [entry(number, b"wanted" if number in wanted else b"v") for number in range(300)]
     source = ListSource([item for item in items if item.offset not in gone])
     comparison, query = Alone(source), parse_query("value:wanted")
@@ -226,7 +224,7 @@ def source(tmp_path: Path) -> BackupSource:
     return open_backup("x", LocalFolder(back_up(tmp_path / "b", records)), 0)
 
 
-def test_json_lines_hold_records_whole_for_their_owner_alone(
+def test_json_lines_hold_records_for_their_owner_alone(
     source: BackupSource, tmp_path: Path
 ) -> None:
     to = tmp_path / "marked.jsonl"
@@ -239,9 +237,7 @@ def test_json_lines_hold_records_whole_for_their_owner_alone(
     assert stat.S_IMODE(to.stat().st_mode) == 0o600
 
 
-def test_a_folder_becomes_a_backup_of_exactly_those_records(
-    source: BackupSource, tmp_path: Path
-) -> None:
+def test_a_folder_becomes_a_backup_of_those_records(source: BackupSource, tmp_path: Path) -> None:
     assert export(source, ORDERS, {5, 6}, tmp_path / "kept", READING) == 2
     held = read(tmp_path / "kept" / "orders")
     assert [(record.offset, len(record.value or b""), record.headers) for record in held] == [

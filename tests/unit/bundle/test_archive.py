@@ -78,7 +78,7 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_nothing_is_left_of_a_bundle_that_cannot_be_written(
+def test_a_bundle_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -156,9 +156,7 @@ def test_a_name_that_leads_elsewhere_is_refused(whole: Path, tmp_path: Path, nam
 @pytest.mark.parametrize(
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE]
 )
-def test_a_link_in_the_place_of_an_entry_is_refused(
-    whole: Path, tmp_path: Path, kind: bytes
-) -> None:
+def test_a_link_in_place_of_an_entry_is_refused(whole: Path, tmp_path: Path, kind: bytes) -> None:
     entries = entries_of(whole)
     member = tarfile.TarInfo(PARTITIONS)
     member.type, member.linkname = kind, "/etc/passwd"
@@ -227,7 +225,7 @@ FUZZ = settings(
 
 @FUZZ
 @given(apply=damage(), within=st.booleans())
-def test_a_damaged_file_or_tar_is_refused_or_harmless(
+def test_damage_is_refused_or_harmless(
     apply: Damage, within: bool, whole: Path, tmp_path: Path
 ) -> None:
     content = packed([apply(unpacked(whole))]) if within else apply(whole.read_bytes())
@@ -254,7 +252,7 @@ def altered(value: Any, draw: Any) -> Any:
 
 @FUZZ
 @given(data=st.data())
-def test_wrong_values_are_refused_or_can_be_judged(
+def test_wrong_values_are_refused_or_judged(
     data: st.DataObject, whole: Path, tmp_path: Path
 ) -> None:
     entries = entries_of(whole)
@@ -272,7 +270,7 @@ def test_wrong_values_are_refused_or_can_be_judged(
         assert len(list(incident.assessments())) == incident.judged
 
 
-def test_a_bundle_without_a_cluster_opens_and_a_line_that_is_too_long_is_noted(
+def test_a_bundle_without_a_cluster_opens_and_a_line_too_long_is_noted(
     tmp_path: Path,
 ) -> None:
     maker, path = BundleMaker(), tmp_path / "b.tar.gz"

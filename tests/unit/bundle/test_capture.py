@@ -117,9 +117,7 @@ def unread(found: BundleContents) -> dict[str, str]:
     return {part.what: part.why for part in found.manifest.unread}
 
 
-def test_what_is_silent_is_unknown_with_its_reason_in_entry_and_manifest(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_what_is_silent_is_unknown_with_its_reason(cluster: FakeCluster, tmp_path: Path) -> None:
     found = captured(cluster, tmp_path)
     assert isinstance(found.brokers[3].settings, Unknown)
     assert isinstance(found.brokers[3].log_dirs, Unknown)
@@ -167,16 +165,14 @@ def test_groups_and_settings_are_there_without_what_kafka_calls_sensitive(
     }  # fmt: skip
 
 
-def test_records_are_captured_from_where_replicas_diverge(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_records_are_captured_from_the_divergence_on(cluster: FakeCluster, tmp_path: Path) -> None:
     held = captured(cluster, tmp_path, records_each=7).records
     starts = {(str(one), broker): found.start for (one, broker), found in held.items()}
     assert starts["orders-0", 1] == starts["orders-0", 2] == 100
     assert {broker for _, broker in held} == {1, 2}
 
 
-def test_the_newest_journals_of_the_cluster_are_there_whole_lines_alone(
+def test_the_clusters_journals_are_there_in_whole_lines(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     with Journal.open(CLUSTER_ID, tmp_path / "state") as journal:
@@ -193,9 +189,7 @@ def test_the_newest_journals_of_the_cluster_are_there_whole_lines_alone(
     assert unread(found)[f"the last line of {name}"] == "it was not written whole"
 
 
-def test_places_of_backups_are_told_without_the_password_in_their_address(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_places_of_backups_are_told_without_passwords(cluster: FakeCluster, tmp_path: Path) -> None:
     assert without_user("s3://me:pw@host/x") == "s3://host/x"
     places = BackupPlaces((f"{tmp_path}/nothing-there",))
     found = captured(cluster, tmp_path, places=places)
@@ -324,7 +318,7 @@ def test_a_cluster_that_cannot_be_read_any_more_is_a_bundle_too(
     assert [part.what for part in after.manifest.unread] == ["the cluster"]
 
 
-def test_a_refused_user_ends_the_watch_at_once(
+def test_a_refused_user_ends_it(
     led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Capture) -> None:

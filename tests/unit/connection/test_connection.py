@@ -88,9 +88,7 @@ def holders(connection: ConnectionSettings) -> Iterator[object]:
     yield confluent_config(connection)
 
 
-def test_nothing_that_holds_a_secret_shows_it(
-    connection: ConnectionSettings, secrets: tuple[str, ...]
-) -> None:
+def test_nothing_shows_its_secret(connection: ConnectionSettings, secrets: tuple[str, ...]) -> None:
     for holder in holders(connection):
         for text in (repr(holder), str(holder), f"{holder}"):
             assert not [secret for secret in secrets if secret in text]
@@ -129,7 +127,7 @@ def told(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
-def test_no_error_about_settings_tells_a_secret_not_even_its_traceback(
+def test_no_error_about_settings_nor_its_traceback_tells_a_secret(
     tmp_path: Path, text: str
 ) -> None:
     with pytest.raises(BadConnectionSettings) as refused:
@@ -139,7 +137,7 @@ def test_no_error_about_settings_tells_a_secret_not_even_its_traceback(
     assert SENTINEL not in told(error)
 
 
-def test_no_error_about_key_material_tells_the_key(
+def test_no_error_of_a_key_tells_it(
     tmp_path: Path, client: Identity, secrets: tuple[str, ...]
 ) -> None:
     other = Identity.authority()

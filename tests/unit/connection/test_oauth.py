@@ -83,7 +83,7 @@ def provider() -> Iterator[Provider]:
             thread.join()
 
 
-def test_the_endpoint_is_asked_with_client_credentials_encoded_if_asked_to(
+def test_the_endpoint_is_asked_with_credentials_encoded_if_asked_to(
     provider: Provider,
 ) -> None:
     provider.answer = json.dumps({"access_token": jwt(exp=NOW + 60, sub="ops")}).encode()

@@ -90,9 +90,7 @@ def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path)
         ("[prod]\nclient.id = 1.5", "client.id"),
     ],
 )
-def test_a_file_that_cannot_work_is_refused_with_its_place(
-    folder: Path, text: str, said: str
-) -> None:
+def test_a_file_that_cannot_work_has_its_place(folder: Path, text: str, said: str) -> None:
     (folder / "profiles.toml").write_text(text)
     with pytest.raises(BadConnectionSettings, match=said):
         load_profile("prod", folder)

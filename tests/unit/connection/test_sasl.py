@@ -45,9 +45,7 @@ def read(mechanism: str | None, jaas: str | None, **more: str) -> SaslSettings:
     ("mechanism", "module"),
     [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("scram-sha-512", SCRAM), ("PLAIN", SCRAM)],
 )
-def test_password_mechanisms_take_user_and_password_from_the_jaas_line(
-    mechanism: str, module: str
-) -> None:
+def test_user_and_password_come_from_the_jaas_line(mechanism: str, module: str) -> None:
     assert read(mechanism, f'{module} username="ops" password="hunter2";') == SaslSettings(
         mechanism.upper(), PasswordLogin("ops", Secret("hunter2"))
     )
@@ -67,7 +65,7 @@ def test_password_mechanisms_take_user_and_password_from_the_jaas_line(
         (None, f"{PLAIN} username=a password=b;", "Kerberos"),
     ],
 )
-def test_what_cannot_work_is_refused_with_what_to_do(
+def test_what_cannot_work_says_what_to_do(
     mechanism: str | None, jaas: str | None, said: str
 ) -> None:
     with pytest.raises(BadConnectionSettings) as refused:
@@ -75,7 +73,7 @@ def test_what_cannot_work_is_refused_with_what_to_do(
     assert said in str(refused.value)
 
 
-def test_kerberos_needs_a_package_and_takes_the_service_name(
+def test_kerberos_needs_a_package_and_takes_a_service_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

@@ -134,7 +134,7 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     ],
     ids=["plain", "login", "Kerberos", "listener", "addresses"],
 )
-def test_what_librdkafka_cannot_reach_by_itself_goes_by_the_relay(
+def test_what_librdkafka_cannot_reach_is_relayed(
     connection: ConnectionSettings, *, reached: bool
 ) -> None:
     assert reached_by_librdkafka(connection) is reached

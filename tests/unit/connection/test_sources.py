@@ -121,7 +121,7 @@ def test_broker_addresses_come_from_a_file_with_the_names_of_certificates(tmp_pa
         (b"0=a:1\n0=b:1", "gives broker 0 twice"),
     ],
 )
-def test_a_file_of_addresses_that_cannot_be_used_is_refused(
+def test_bad_files_of_addresses_are_refused(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
     file = tmp_path / "addresses"
@@ -148,9 +148,7 @@ def test_a_listener_the_profile_does_not_know_is_left_to_the_brokers(folder: Pat
         ({"bootstrap_server": "b:1", "command_config": "none"}, "none.properties"),
     ],
 )
-def test_what_cannot_work_is_refused_with_its_source(
-    folder: Path, flags: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_work_names_its_source(folder: Path, flags: dict[str, Any], said: str) -> None:
     with pytest.raises(BadConnectionSettings) as refused:
         settle(folder, **flags)
     assert said in str(refused.value)
@@ -175,7 +173,7 @@ def test_keys_without_effect_are_noted_not_refused(folder: Path) -> None:
     ("password", "mode", "noted"),
     [("hunter2", 0o644, True), ("hunter2", 0o600, False), ("${env:P}", 0o644, False)],
 )
-def test_a_secret_that_others_can_read_is_noted(
+def test_a_secret_others_can_read_is_noted(
     folder: Path, password: str, mode: int, noted: bool
 ) -> None:
     declared = f"config.providers=env\nconfig.providers.env.class={ENV_PROVIDER}\n"

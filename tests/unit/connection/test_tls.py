@@ -96,9 +96,7 @@ def test_stores_of_openssl_and_keytool_are_read_with_ciphers_old_and_new() -> No
 
 
 @pytest.mark.parametrize("kind", ["JKS", "JCEKS"])
-def test_a_java_store_is_refused_with_the_command_that_converts_it(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_java_store_is_refused_with_the_command_to_convert_it(tmp_path: Path, kind: str) -> None:
     store = tmp_path / "o'brien trust.jks"
     magic = {"JKS": b"\xfe\xed\xfe\xed", "JCEKS": b"\xce\xce\xce\xce"}[kind]
     store.write_bytes(magic + b"\0\0\0\2")
@@ -132,7 +130,7 @@ def test_a_store_that_does_not_open_has_its_reason(tmp_path: Path) -> None:
         ("chain", "locked", "set ssl.key.password"),
     ],
 )
-def test_pem_that_lacks_something_is_refused(
+def test_pem_that_lacks_a_part_is_refused(
     client: Identity, chain: str, key: str, said: str
 ) -> None:
     texts = {"chain": client.chain_pem, "key": client.key_pem(), "locked": client.key_pem("pw")}

@@ -89,9 +89,7 @@ def test_an_authority_we_do_not_know_is_refused_with_the_setting_to_change(
         greeted(server, security, "b1.prod")
 
 
-def test_the_broker_s_own_certificate_may_be_the_anchor_as_in_java(
-    tmp_path: Path, root: Identity
-) -> None:
+def test_the_broker_s_own_certificate_may_be_the_anchor(tmp_path: Path, root: Identity) -> None:
     identity = root.signs("b1.prod", "b1.prod")
     (tmp_path / "trust.p12").write_bytes(identity.trust_store("t"))
     text = f"ssl.truststore.location={tmp_path}/trust.p12\nssl.truststore.password=t\n"

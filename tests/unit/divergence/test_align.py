@@ -157,7 +157,7 @@ def test_equal_batches_are_not_decoded_and_the_ones_around_a_change_are(tmp_path
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(edits=st.sets(st.integers(0, 1_499), max_size=8), cut=st.integers(1, 150))
-def test_what_is_skipped_changes_no_figure(
+def test_skipping_changes_none(
     tmp_path_factory: pytest.TempPathFactory, edits: set[int], cut: int
 ) -> None:
     folder = tmp_path_factory.mktemp("logs")

@@ -169,7 +169,7 @@ def same_to(left: Path, right: Path, start: int = 0) -> int:
     return max((same.end for same in comparison.same_from(start, 100, READING)), default=start)
 
 
-def test_equal_bytes_reach_up_to_the_first_record_that_differs_and_go_on_behind_it(
+def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(
     tmp_path: Path,
 ) -> None:
     records = list(run(0, 100))
@@ -206,9 +206,7 @@ def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("completed", [True, False])
-def test_the_records_of_a_copy_are_read_once_it_is_completed(
-    tmp_path: Path, completed: bool
-) -> None:
+def test_records_of_a_copy_are_read_once_it_is_completed(tmp_path: Path, completed: bool) -> None:
     """Checkpoint 7 with a copy of orders-0 by node 3."""
     store, id = reserved(BackupStore(str(tmp_path)), 7), CopyId(7, 1, 3)
     store.copies.begin(id, 100, "1.0")

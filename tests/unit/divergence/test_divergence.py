@@ -80,7 +80,7 @@ def test_what_is_no_address_says_what_is_missing(text: str) -> None:
         ("topic:orders/1", "metastore:/m", False),
     ],
 )
-def test_sources_with_offsets_or_positions_in_common_are_compared(
+def test_sources_with_positions_in_common_are_compared(
     one: str, other: str, together: bool
 ) -> None:
     assert (refusal(parse_address(one), parse_address(other)) == "") is together
@@ -165,7 +165,7 @@ def test_what_is_not_marked_is_the_same_on_both_sides(one: str, other: str) -> N
         ("", "x", [], ["x"]),
     ],
 )
-def test_a_difference_is_told_to_the_character(
+def test_a_difference_is_to_the_character(
     one: str, other: str, ours: list[str], theirs: list[str]
 ) -> None:
     told = differences(one, other)
@@ -174,9 +174,7 @@ def test_a_difference_is_told_to_the_character(
 
 
 @given(lines, lines)
-def test_every_line_stands_on_its_side_once_and_the_same_ones_beside_each_other(
-    left: list[str], right: list[str]
-) -> None:
+def test_every_line_stands_once_beside_its_like(left: list[str], right: list[str]) -> None:
     pairs = list(lines_beside(left, right))
     assert [pair.left for pair in pairs if pair.left is not None] == left
     assert [pair.right for pair in pairs if pair.right is not None] == right
@@ -208,16 +206,12 @@ small = st.binary(max_size=8) | st.none()
 
 
 @given(small, small)
-def test_two_contents_are_equal_exactly_when_all_of_their_bytes_are(
-    one: bytes | None, other: bytes | None
-) -> None:
+def test_contents_are_equal_when_their_bytes_are(one: bytes | None, other: bytes | None) -> None:
     assert (content_of(one, 4) == content_of(other, 4)) == (one == other)
 
 
 @given(shapes.headers, shapes.headers)
-def test_two_lists_of_headers_are_equal_exactly_when_all_headers_are(
-    one: Headers, other: Headers
-) -> None:
+def test_lists_of_headers_are_equal_when_all_headers_are(one: Headers, other: Headers) -> None:
     assert (headers_of(one, TIGHT) == headers_of(other, TIGHT)) == (one == other)
 
 

@@ -100,9 +100,7 @@ def test_a_flipped_bit_costs_its_batch_alone(folder: Path) -> None:
         (23, struct.pack(">i", 2**30)),
     ],
 )
-def test_behind_a_header_that_lies_the_index_finds_the_next_batch(
-    folder: Path, at: int, bytes_: bytes
-) -> None:
+def test_after_a_lying_header_the_index_finds_a_batch(folder: Path, at: int, bytes_: bytes) -> None:
     path = folder / f"{0:020}.log"
     content = bytearray(path.read_bytes())
     place = 3 * (len(content) // 10) + at

@@ -24,9 +24,7 @@ rooms = st.builds(PageLimits, pairs=st.integers(1, 9), bytes=st.integers(1, 200)
 
 
 @given(edited(), rooms, st.integers(0, 45))
-def test_paging_forward_and_back_meets_every_pair_once(
-    made: Edited, room: PageLimits, at: int
-) -> None:
+def test_paging_either_way_meets_every_pair_once(made: Edited, room: PageLimits, at: int) -> None:
     comparison = compare(made.before, made.after)
     extent = comparison.extent
     met: list[RecordPair] = []
@@ -77,9 +75,7 @@ SMALL = PageLimits(pairs=5, bytes=10**6)
 
 
 @given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
-def test_however_it_grows_it_holds_every_pair_once(
-    made: Edited, offset: int, downward: list[bool]
-) -> None:
+def test_a_window_holds_every_pair_once(made: Edited, offset: int, downward: list[bool]) -> None:
     comparison = compare(made.before, made.after)
     at = min(max(offset, comparison.extent.start), comparison.extent.end)
     window = Window(at, at)

@@ -112,7 +112,7 @@ def test_markers_of_transactions_are_told_as_such(broker: FakeBroker, sender: Se
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 700, 10_000])
-def test_a_batch_whose_crc_differs_is_told_and_the_log_goes_on(
+def test_after_a_batch_of_another_crc_it_goes_on(
     broker: FakeBroker, sender: Sender, chunk_bytes: int
 ) -> None:
     log = DamagedLog(ORDERS, tens(0, 50))
@@ -167,9 +167,7 @@ def test_a_stretch_comes_as_far_as_the_log_holds_it(
 @pytest.mark.parametrize(
     ("code", "words"), [(29, "grant READ on topic orders"), (56, "log directory"), (-1, "failed")]
 )
-def test_a_refusal_is_told_in_its_place(
-    broker: FakeBroker, sender: Sender, code: int, words: str
-) -> None:
+def test_a_refusal_has_its_place(broker: FakeBroker, sender: Sender, code: int, words: str) -> None:
     log = HeldLog(ORDERS, tens(0, 20))
     log.mishaps = [lambda: log.answer(code)] * 40
     log.serve(broker)

@@ -67,7 +67,7 @@ def test_any_stretch_of_a_long_file_is_read(tmp_path: Path) -> None:
         assert found == [b"{%d}" % (at - 1) for at in range(start, last)]
 
 
-def test_lines_that_are_no_commands_have_no_position_and_are_told_with_their_place(
+def test_lines_that_are_no_commands_have_a_place_and_no_position(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "m"

@@ -74,9 +74,7 @@ def test_where_all_is_well_every_line_is_ok() -> None:
         ({"ahead_ms": -SKEW_MS - 1}, "clock", "NTP"),
     ],
 )
-def test_what_is_lacking_or_refused_says_what_to_do(
-    changes: dict[str, Any], name: str, words: str
-) -> None:
+def test_what_is_lacking_has_its_remedy(changes: dict[str, Any], name: str, words: str) -> None:
     found = of_cluster if hasattr(CLUSTER, next(iter(changes))) else of_machine
     check = found(**changes)[name]
     assert check.state is CheckState.TODO

@@ -144,9 +144,7 @@ def test_a_silent_broker_says_why_and_keeps_its_directories_with_their_age(
     assert "b3 does not answer" in three.voice.log_dirs.failed.reason
 
 
-def test_a_broker_that_may_not_tell_has_answered(
-    cluster: FakeCluster, client: ReadClient, monitor: Monitor
-) -> None:
+def test_a_broker_may_not_tell(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:
     cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
     monitor.seen(read(client))
     one = broker(monitor.ask(client, HOUR), 1)
@@ -182,7 +180,7 @@ def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
     assert sum(map(len, asked)) == 1
 
 
-def test_figures_keep_their_age_when_the_cluster_cannot_be_read(
+def test_figures_that_cannot_be_read_get_older(
     client: ReadClient, monitor: Monitor, clock: Clock
 ) -> None:
     monitor.seen(read(client))
@@ -198,9 +196,7 @@ def test_figures_keep_their_age_when_the_cluster_cannot_be_read(
     assert broker(health, 1).voice.log_dirs.read_at_ms == LATER
 
 
-def test_controllers_that_fall_silent_leave_the_last_quorum_and_say_so(
-    monitor: Monitor, clock: Clock
-) -> None:
+def test_controllers_that_fall_silent_leave_the_last_quorum(monitor: Monitor, clock: Clock) -> None:
     monitor.seen(snapshot(state()))
     clock.advance(LATER - SECOND)
     silent = Silent("the controller quorum does not answer")
@@ -220,9 +216,7 @@ def test_settings_that_were_read_for_the_evidence_are_not_read_again(
     assert cluster.brokers[1].requests(DescribeConfigsRequest) == []
 
 
-def test_nobody_is_asked_twice_at_a_time(
-    cluster: FakeCluster, client: ReadClient, monitor: Monitor
-) -> None:
+def test_nobody_is_asked_twice(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:
     asked, answer = threading.Event(), threading.Event()
 
     def wait(_: Any) -> Any:
@@ -255,7 +249,7 @@ class Backups:
         return BackupGlance("complete", 4_000)
 
 
-def test_backups_that_are_in_use_tell_of_themselves_and_keep_what_they_told(
+def test_backups_in_use_tell_of_themselves_and_keep_what_they_told(
     client: ReadClient,
 ) -> None:
     backups = Backups()

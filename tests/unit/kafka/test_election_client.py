@@ -118,7 +118,7 @@ def answer_all(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) 
 
 
 class TestWhatIsSent:
-    def test_r23_each_partition_is_named_with_its_whole_order(
+    def test_r23_each_is_named_with_its_order(
         self, broker: FakeBroker, client: ElectionClient
     ) -> None:
         client.reorder({B: (2, 1), A: (3, 1, 2), C: (1, 3)}, ample())
@@ -146,9 +146,7 @@ class TestWhatIsSent:
                 act()
         assert broker.frames == 0
 
-    def test_designees_never_go_where_they_would_be_ignored(
-        self, broker: FakeBroker, client: ElectionClient
-    ) -> None:
+    def test_designees_are_never_ignored(self, broker: FakeBroker, client: ElectionClient) -> None:
         """Version 2 would make it an unclean election by order."""
         broker.serve(ElectLeadersRequest, lambda _: None, (0, 2))
         with pytest.raises(UnsupportedByCluster):
@@ -158,7 +156,7 @@ class TestWhatIsSent:
 
 class TestAnswers:
     @ACTS
-    def test_each_partition_has_a_reply_of_its_own(
+    def test_each_has_its_own_reply(
         self, broker: FakeBroker, client: ElectionClient, act: Act
     ) -> None:
         answer_all(broker, {C: NOT_NEEDED})
@@ -233,8 +231,6 @@ def test_once_a_request_may_have_left_its_outcome_is_unknown_and_it_is_sent_once
 
 
 @ACTS
-def test_without_a_connection_nothing_was_sent_and_it_is_no_unknown_outcome(
-    dead: Endpoint, act: Act
-) -> None:
+def test_without_a_connection_nothing_was_sent(dead: Endpoint, act: Act) -> None:
     with closing(sender_to(dead)) as sender, pytest.raises(Unreachable):
         act(ElectionClient(sender))

@@ -43,7 +43,7 @@ class TestGroupClient:
             (25, "UNKNOWN_MEMBER_ID"),
         ],
     )
-    def test_r22_a_commit_that_is_refused_says_why(
+    def test_r22_a_refused_commit_says_why(
         self, cluster: FakeCluster, code: int, reason: str
     ) -> None:
         cluster.brokers[1].serve(
@@ -140,15 +140,11 @@ class TestMarkerClient:
         with closing(cluster.sender(api_keys.CHECKPOINTS, 2)) as sender:
             yield MarkerClient(sender)
 
-    def test_a_hung_leader_costs_its_own_partitions_only(
-        self, cluster: FakeCluster, markers: MarkerClient
-    ) -> None:
+    def test_a_hung_leader_costs_its_own(self, cluster: FakeCluster, markers: MarkerClient) -> None:
         states = [cluster.story.states[partition] for partition in (self.HUNG, self.LED)]
         assert markers.write(states, Small(b"marker", b""), ample()) == {self.LED: self.END}
 
-    def test_a_partition_that_refuses_ends_the_write(
-        self, cluster: FakeCluster, markers: MarkerClient
-    ) -> None:
+    def test_a_refusal_ends_the_write(self, cluster: FakeCluster, markers: MarkerClient) -> None:
         cluster.brokers[2].serve(
             ProduceRequest, lambda request: self.produced(request, TOPIC_AUTHORIZATION_FAILED)
         )

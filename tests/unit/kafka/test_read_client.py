@@ -78,7 +78,7 @@ class TestPartitions:
         assert [state.partition for state in found] == sorted(cluster.story.states)
         assert len(cluster.brokers[1].requests(DescribeTopicPartitionsRequest)) == 6
 
-    def test_of_a_large_topic_only_the_stretch_that_matters_is_read(
+    def test_of_a_large_topic_a_stretch_is_read(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         for partition in partitions_of("orders", 5_000):
@@ -101,7 +101,7 @@ class TestPartitions:
             client.partitions(["orders"], ample())
         assert refused.value.needs == "DESCRIBE on topic orders"
 
-    def test_a_cluster_before_elr_says_so_instead_of_an_empty_set(
+    def test_before_elr_it_is_unknown_not_empty(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         old = replace(cluster.story.states[ORDERS], elr=Unknown(""), last_known_elr=Unknown(""))
@@ -110,7 +110,7 @@ class TestPartitions:
         assert isinstance(state.elr, Unknown)
         assert isinstance(state.last_known_elr, Unknown)
 
-    def test_a_cluster_without_the_api_is_asked_for_its_metadata(
+    def test_without_the_api_metadata_is_asked(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         topic = MetadataResponse.MetadataResponseTopic

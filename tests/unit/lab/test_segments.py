@@ -41,7 +41,7 @@ def segment(partition: Path, base: int, *batches: bytes) -> Path:
     return path
 
 
-def test_epochs_follow_one_another_holes_are_no_records_and_a_torn_batch_is_left_out(
+def test_epochs_follow_each_other_without_holes_and_torn_batches(
     partition: Path,
 ) -> None:
     segment(partition, 0, batch(0, range(60), 0), batch(60, (1, 39), 0))

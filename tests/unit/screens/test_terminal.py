@@ -56,7 +56,7 @@ def test_ascii_is_drawn_where_nothing_else_can_be(environ: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"])
-def test_the_mouse_is_left_to_the_terminal_over_ssh_unless_the_operator_says_otherwise(
+def test_the_mouse_is_left_to_the_terminal_over_ssh_unless_asked_for(
     name: str,
 ) -> None:
     over_ssh, here = {name: "10.0.0.1 22", "LANG": "C"}, Terminal.detect({})

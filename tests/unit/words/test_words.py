@@ -79,15 +79,16 @@ SILENT = Unknown("b3 is silent")
         (
             time_text,
             {
-                SILENT: "?", None: "-", -1: "-", 0: "1970-01-01 00:00:00Z",
+                SILENT: "?",
+                None: "-",
+                -1: "-",
+                0: "1970-01-01 00:00:00Z",
                 1 << 62: str(1 << 62),
             },
         ),
     ],
 )
-def test_a_figure_tells_unknown_none_and_zero_apart(
-    write: Callable[[Any], str], texts: dict[Any, str]
-) -> None:
+def test_unknown_none_and_zero_differ(write: Callable[[Any], str], texts: dict[Any, str]) -> None:
     assert {value: write(value) for value in texts} == texts
 
 
@@ -122,7 +123,7 @@ def test_who_is_unread_is_named_and_a_bound_of_zero_is_not_said(
         ([UnreadRecords((), 25)], ">= 25", "at least 25 in no replica"),
     ],
 )
-def test_what_is_unread_of_several_is_said_with_who_is_unread(
+def test_who_is_unread_of_several_is_said(
     bounds: list[UnreadRecords], text: str, sentence: str
 ) -> None:
     assert unread_total(bounds) == text
@@ -226,7 +227,7 @@ def shown_all(content: bytes, form: TextForm) -> tuple[str, ...]:
 
 
 @given(bytes_of_any_kind, forms, st.integers(0, 10**7), st.integers(8, 90))
-def test_whatever_bytes_hold_is_inert_and_bounded(
+def test_what_is_shown_is_inert_and_short(
     kept: bytes, form: TextForm, more: int, limit: int
 ) -> None:
     told = shown(kept, len(kept) + more, form, TextLimits(lines=5, columns=20))

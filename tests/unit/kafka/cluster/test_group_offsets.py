@@ -109,9 +109,7 @@ def test_h11_groups_that_are_never_loaded_are_not_taken_for_groups_without_offse
         standing(client, Deadline.after(0.3))
 
 
-def test_a_group_that_may_not_be_described_is_refused_at_once(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_a_group_without_its_acl_is_refused(cluster: FakeCluster, client: ReadClient) -> None:
     fetching(cluster, then=NOT_ALLOWED)
     with pytest.raises(NotAuthorized) as refused:
         standing(client)
@@ -119,9 +117,7 @@ def test_a_group_that_may_not_be_described_is_refused_at_once(
     assert len(cluster.brokers[1].requests(OffsetFetchRequest)) == 1
 
 
-def test_groups_are_listed_once_loaded_and_a_refusal_is_not_repeated(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_groups_are_listed_once_they_are_loaded(cluster: FakeCluster, client: ReadClient) -> None:
     listing(cluster, LOADING, LOADING, then=REFUSED)
     with pytest.raises(ClusterError):
         live_groups(client.sender, 1, ample())
@@ -139,9 +135,7 @@ def test_r19_a_coordinator_that_loads_its_groups_is_named_beside_those_that_are_
     assert found.unread == {1: "COORDINATOR_LOAD_IN_PROGRESS"}
 
 
-def test_a_coordinator_that_hangs_makes_them_unknown(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_a_hung_coordinator_makes_them_unknown(cluster: FakeCluster, client: ReadClient) -> None:
     cluster.brokers[1].serve(OffsetFetchRequest, lambda _: None)
     found = read_group_offsets(client.sender, 1, frozenset({ORDERS}), Deadline.after(0.1))
     assert isinstance(found, Unknown)

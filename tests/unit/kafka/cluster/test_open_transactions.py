@@ -109,9 +109,7 @@ def test_r18_a_transaction_that_its_coordinator_has_ended_hangs(
     assert hanging(sender) is hangs
 
 
-def test_r18_one_whose_producer_has_another_under_way_hangs(
-    cluster: FakeCluster, sender: Sender
-) -> None:
+def test_r18_one_of_a_producer_with_another_hangs(cluster: FakeCluster, sender: Sender) -> None:
     """Its transaction under way does not include this partition, so it will not be ended here."""
     producers(cluster, {1001: 42})
     transactions(cluster, 1, {})

@@ -181,9 +181,7 @@ def test_without_a_login_no_request_passes(brokers: Brokers) -> None:
     ],
     ids=["large", "negative", "no header", "raw SASL", "unknown version"],
 )
-def test_what_a_stranger_sends_ends_its_connection_and_no_other(
-    brokers: Brokers, sent: bytes
-) -> None:
+def test_what_a_stranger_sends_ends_its_own_connection(brokers: Brokers, sent: bytes) -> None:
     with relayed(*brokers) as (relay, sender):
         seen_by(sender)
         with socket.create_connection(
@@ -227,9 +225,7 @@ def test_what_a_reader_writes_does_not_pass(brokers: Brokers) -> None:
         assert offered[1] == 9
 
 
-def test_brokers_without_number_are_not_believed(
-    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_brokers_are_refused(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_BROKERS >= 1_000
     monkeypatch.setattr("breakglass.services.kafka.relay.relay.MOST_BROKERS", 20)
     brokers[0].serve(MetadataRequest, lambda _: metadata(*map(node, range(50))))

@@ -84,16 +84,14 @@ class TestAgainstTheModel:
         assert questions <= search_cost(max(current, hint or 0)) + len(replica.cache) + 1
 
     @given(replicas())
-    def test_a_hint_from_the_newest_batch_saves_the_search(
-        self, case: tuple[ModelReplica, int]
-    ) -> None:
+    def test_a_hint_of_the_newest_epoch_saves_it(self, case: tuple[ModelReplica, int]) -> None:
         replica, current = case
         assume(replica.ranges)
         walk = EpochWalk(replica.end, current, replica.newest_epoch)
         assert walked(walk, replica) <= len(replica.cache) + 1
 
     @given(replicas(), st.integers(1, 6))
-    def test_what_is_known_halfway_is_the_newer_part_of_the_truth(
+    def test_what_is_known_halfway_is_true(
         self, case: tuple[ModelReplica, int], depth: int
     ) -> None:
         """A walk may stop at any depth: what it tells is true, and says from where on."""

@@ -69,9 +69,7 @@ def target(partition: TopicPartition, designee: int) -> ElectionTarget:
     return ElectionTarget(partition, TOPIC_ID, designee, (1, 2), (1, 2), 5, 40, 1, ())
 
 
-def test_each_partition_has_its_end_or_the_reason_why_not(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_each_partition_has_its_end_or_a_reason(cluster: FakeCluster, client: ReadClient) -> None:
     ends = read_leader_ends(client.sender, cluster.story.states.values(), ample())
 
     silent = ends[HUNG]
@@ -99,9 +97,7 @@ def test_all_brokers_are_asked_at_once() -> None:
     assert ask_brokers({}, ask) == {}
 
 
-def test_lag_groups_and_confirmation_know_the_end_of_the_other_leader(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: ReadClient) -> None:
     found = live_ends.read_ends(client, {"orders"}, ample())
     assert (found.ends[LED], type(found.ends[HUNG])) == (40, Unanswered)
     assert group_reset.read_ends(client, cluster.story.states.values(), ample()) == {LED: 40}
@@ -118,7 +114,7 @@ def test_a_backup_copies_the_partitions_of_the_other_leader(client: ReadClient) 
 
 
 @pytest.mark.usefixtures("brief_look")
-def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
+def test_what_needs_every_partition_raises_the_error(
     cluster: FakeCluster, client: ReadClient
 ) -> None:
     with pytest.raises(Unreachable):
@@ -130,9 +126,7 @@ def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
     assert Logs(client, states[:1]).high_watermarks(ample()) == {LED: 40}
 
 
-def test_the_rung_of_the_other_leaders_partitions_is_seen(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_the_rung_of_the_other_partitions_is_seen(cluster: FakeCluster, client: ReadClient) -> None:
     waiting = [
         PartitionOutcome(one, RecoveryResult.ELECTED, "", one.designee, 6, Rung.SERVING)
         for one in (target(HUNG, 2), target(LED, 1))

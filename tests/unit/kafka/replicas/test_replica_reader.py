@@ -67,7 +67,7 @@ class TestFigures:
         assert (reading.epochs, reading.newest_ms) == (EpochHistory((), start), None)
         assert start or questions(cluster) == []
 
-    def test_records_whose_epochs_nobody_knows_are_no_empty_log(
+    def test_records_without_epochs_are_no_empty_log(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         """Taken for one, the replica would rank last, and lose what it alone holds."""
@@ -101,9 +101,7 @@ class TestFigures:
         assert len(cluster.brokers[1].received) <= 6
         assert questions(cluster) == [1_000, 200]
 
-    def test_a_short_walk_is_taken_further_without_asking_anew(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
+    def test_a_short_walk_is_taken_further(self, cluster: FakeCluster, sender: Sender) -> None:
         cluster.story.offline(ORDERS)
         cluster.hold(1, ORDERS, *((epoch, 2) for epoch in range(0, 80, 2)))
         reader = ReplicaReader(sender, 1)
@@ -118,7 +116,7 @@ class TestFigures:
 
 
 class TestPartialAnswers:
-    def test_partitions_left_out_of_an_answer_are_asked_again(
+    def test_partitions_left_out_are_asked_again(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
         events = partitions_of("events", 5)
@@ -152,9 +150,7 @@ class TestPartialAnswers:
         assert known(left.log_end) is not ends
         assert not any(map(known, (left.epochs, left.high_watermark, left.log_start)))
 
-    def test_an_answer_about_something_else_is_passed_over(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
+    def test_what_was_not_asked_is_passed_over(self, cluster: FakeCluster, sender: Sender) -> None:
         asked, other = partitions_of("events", 2)
         hold(cluster, (asked, other))
         answer = cluster.apis(1)[FetchRequest]
@@ -208,9 +204,7 @@ class TestRefusals:
         assert reading.source is FigureSource.NONE
         assert (reading.log_dir_online is False) is (code == STORAGE_ERROR)
 
-    def test_a_broker_that_falls_silent_is_an_error_of_all(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
+    def test_a_silent_broker_is_an_error_of_all(self, cluster: FakeCluster, sender: Sender) -> None:
         hold(cluster, [ORDERS])
         cluster.brokers[1].serve(FetchRequest, lambda _: None)
         reader = ReplicaReader(sender, 1)

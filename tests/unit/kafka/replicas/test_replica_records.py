@@ -96,9 +96,7 @@ def test_a_cut_batch_is_read_again_from_its_start_and_no_more_is_held_than_was_a
     assert max(len(chunk.data) for chunk in chunks) <= max(chunk_bytes, len(log.batches[0]))
 
 
-def test_a_batch_that_is_cut_even_at_the_front_is_asked_for_with_its_size(
-    broker: FakeBroker, sender: Sender
-) -> None:
+def test_a_batch_cut_at_the_front_is_asked_by_its_size(broker: FakeBroker, sender: Sender) -> None:
     log = HeldLog(ORDERS, [batch(run(0, 30))])
     log.mishaps = [lambda: log.answer(0, log.batches[0][:200])]
     log.serve(broker)
@@ -106,9 +104,7 @@ def test_a_batch_that_is_cut_even_at_the_front_is_asked_for_with_its_size(
     assert broker.received[1].message.max_bytes >= len(log.batches[0])
 
 
-def test_offsets_that_compaction_removed_are_passed_over(
-    broker: FakeBroker, sender: Sender
-) -> None:
+def test_offsets_compaction_removed_are_passed_over(broker: FakeBroker, sender: Sender) -> None:
     HeldLog(ORDERS, [*tens(0, 10), *tens(40, 50)], end=60).serve(broker)
     assert offsets(reader(sender), 0, 60) == [(0, 10), (40, 50)]
     assert offsets(reader(sender), 10, 40) == []
@@ -123,9 +119,7 @@ def test_a_log_that_no_longer_holds_the_offset_has_moved_and_is_not_at_its_end(
         offsets(reader(sender), start, end)
 
 
-def test_a_throttle_and_an_error_that_passes_are_waited_out(
-    broker: FakeBroker, sender: Sender
-) -> None:
+def test_a_throttle_and_a_passing_error_are_waited_out(broker: FakeBroker, sender: Sender) -> None:
     log = HeldLog(ORDERS, tens(0, 20))
     throttled = FetchResponse(throttle_time_ms=50, responses=[])
     log.mishaps = [lambda: throttled, lambda: log.answer(6), lambda: log.answer(3)]
@@ -133,9 +127,7 @@ def test_a_throttle_and_an_error_that_passes_are_waited_out(
     assert offsets(reader(sender), 0, 20) == [(0, 10), (10, 20)]
 
 
-def test_a_throttle_or_a_death_that_outlasts_the_time_for_a_request_is_an_error(
-    broker: FakeBroker, sender: Sender
-) -> None:
+def test_a_throttle_or_a_death_that_lasts_is_an_error(broker: FakeBroker, sender: Sender) -> None:
     log = HeldLog(ORDERS, tens(0, 20))
     log.mishaps = [lambda: FetchResponse(throttle_time_ms=3_600_000, responses=[])]
     log.serve(broker)
@@ -150,9 +142,7 @@ def hang_up() -> object:
     raise HangUp
 
 
-def test_a_broken_connection_is_made_again_and_goes_on_where_it_broke(
-    broker: FakeBroker, sender: Sender
-) -> None:
+def test_a_broken_connection_is_made_again_and_goes_on(broker: FakeBroker, sender: Sender) -> None:
     log = HeldLog(ORDERS, tens(0, 40))
     log.mishaps = [lambda: log.fetch(broker.received[-1].message), hang_up]
     log.serve(broker)
@@ -176,9 +166,7 @@ def test_a_refusal_is_an_error_of_its_kind(
         offsets(reader(sender), 0, 20)
 
 
-def test_a_broker_that_answers_with_older_offsets_is_not_read_for_ever(
-    broker: FakeBroker, sender: Sender
-) -> None:
+def test_older_offsets_do_not_keep_it_reading_for_ever(broker: FakeBroker, sender: Sender) -> None:
     log = HeldLog(ORDERS, tens(0, 20))
     log.mishaps = [lambda: log.answer(0, log.batches[0])]
     log.serve(broker)

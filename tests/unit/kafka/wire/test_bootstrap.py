@@ -57,7 +57,7 @@ def race(*servers: Endpoint) -> Endpoint:
     return winner
 
 
-def test_the_first_wins_when_all_is_well_and_the_others_are_left_alone(
+def test_the_first_wins_and_the_others_are_left_alone(
     brokers: list[FakeBroker],
 ) -> None:
     first, second = brokers
@@ -156,7 +156,7 @@ def cut_off() -> Iterator[Endpoint]:
 
 
 @pytest.mark.parametrize("address", ["hung", "cut_off"])
-def test_closing_a_session_ends_the_wait_for_a_connection(
+def test_closing_ends_the_wait_for_a_connection(
     address: str, request: pytest.FixtureRequest
 ) -> None:
     broker: Endpoint = request.getfixturevalue(address)

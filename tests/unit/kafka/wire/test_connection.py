@@ -64,9 +64,7 @@ def frame(correlation_id: int, body: bytes = b"") -> bytes:
 
 
 class TestVersions:
-    def test_the_highest_version_that_both_sides_know_is_used_below_a_cap(
-        self, broker: FakeBroker
-    ) -> None:
+    def test_the_highest_version_that_both_know_is_used(self, broker: FakeBroker) -> None:
         broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id="here"), (4, 9))
         with closing(connect(broker)) as connection:
             assert ask(connection).cluster_id == "here"
@@ -74,7 +72,7 @@ class TestVersions:
         assert [one.version for one in broker.received] == [9, 5]
 
     @pytest.mark.parametrize("offered", [None, (90, 91)], ids=["not at all", "too new"])
-    def test_an_api_that_is_not_offered_in_a_version_of_ours_is_never_sent(
+    def test_an_api_not_offered_in_our_versions_is_unsent(
         self, offered: tuple[int, int] | None
     ) -> None:
         with FakeBroker() as broker:
@@ -84,9 +82,7 @@ class TestVersions:
                 ask(connection)
             assert broker.received == []
 
-    def test_a_broker_too_old_for_our_api_versions_is_asked_by_the_oldest(
-        self, broker: FakeBroker
-    ) -> None:
+    def test_an_old_broker_is_asked_by_the_oldest_version(self, broker: FakeBroker) -> None:
         broker.version_errors.append(35)
         with closing(connect(broker)) as connection:
             assert ask(connection).cluster_id == "here"
@@ -150,7 +146,7 @@ class TestWaiting:
             ask(connection, A_MOMENT)
         assert connection.closed
 
-    def test_a_passed_deadline_sends_nothing(
+    def test_past_it_nothing_is_sent(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
         with pytest.raises(TimedOut):

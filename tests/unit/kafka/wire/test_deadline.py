@@ -53,9 +53,7 @@ def failing(
         (NotAuthorized("no"), False),
     ],
 )
-def test_a_read_is_tried_again_while_that_can_help(
-    clock: Clock, error: BreakglassError, helps: bool
-) -> None:
+def test_a_read_is_tried_while_it_helps(clock: Clock, error: BreakglassError, helps: bool) -> None:
     read, tried = failing(error, 3, clock)
     with nullcontext() if helps else pytest.raises(type(error)):
         until(Deadline.after(10, clock), read, clock.sleep)
@@ -89,9 +87,7 @@ def test_pauses_grow_to_a_limit(clock: Clock) -> None:
         (ClusterError("invalid"), False),
     ],
 )
-def test_what_passes_is_waited_for_and_each_failure_is_heard(
-    clock: Clock, error: BreakglassError, passes: bool
-) -> None:
+def test_what_passes_is_waited_for(clock: Clock, error: BreakglassError, passes: bool) -> None:
     read, tried = failing(error, 2, clock)
     heard: list[BreakglassError] = []
     with nullcontext() if passes else pytest.raises(type(error)):

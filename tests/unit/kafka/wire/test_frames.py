@@ -27,7 +27,7 @@ def wire() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_frames_of_any_size_come_whole_and_in_order(
+def test_frames_of_any_size_come_in_order(
     wire: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = wire

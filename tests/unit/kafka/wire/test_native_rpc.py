@@ -118,9 +118,7 @@ class TestFinding:
         assert (found.log_info, found.designates) == (None, False)
         assert broker.received == []
 
-    def test_another_request_under_the_key_is_not_taken_for_it(
-        self, broker: FakeBroker, sender: Sender
-    ) -> None:
+    def test_another_request_is_not_taken_for_it(self, broker: FakeBroker, sender: Sender) -> None:
         def hang_up(_: Any) -> Any:
             raise HangUp
 
@@ -139,9 +137,7 @@ class TestFinding:
         assert (found.log_info, found.designates) == (None, False)
         assert "CLUSTER_ACTION on CLUSTER" in found.summary
 
-    def test_another_key_is_asked_when_it_is_given(
-        self, broker: FakeBroker, sender: Sender
-    ) -> None:
+    def test_another_key_is_asked_if_given(self, broker: FakeBroker, sender: Sender) -> None:
         elects(broker, 2)
         offer(broker, LogInfoSchema.MERGED, key=120)
         found = self.find(sender, "120")
@@ -166,7 +162,7 @@ class TestReading:
         ]
 
     @pytest.mark.parametrize("form", LogInfoSchema)
-    def test_log_end_and_current_epoch(
+    def test_its_end_and_epoch(
         self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
     ) -> None:
         offer(broker, form)
@@ -191,16 +187,14 @@ class TestReading:
         }
         assert self.asked(broker) == asked
 
-    def test_what_is_always_left_out_is_an_error_and_the_rest_is_read(
-        self, broker: FakeBroker, sender: Sender
-    ) -> None:
+    def test_what_is_always_left_out_is_an_error(self, broker: FakeBroker, sender: Sender) -> None:
         offer(broker, LogInfoSchema.KIP, left_out=frozenset({1}))
         found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(3)})
         assert isinstance(found[TopicPartition("a", 1)], OffsetError)
         assert found[TopicPartition("a", 2)] == ListedOffset(102, -1, 7)
 
     @pytest.mark.parametrize("code", [DENIED, STORAGE_ERROR, 3])
-    def test_r22_an_error_is_that_of_its_partition(
+    def test_r22_an_error_is_of_its_one(
         self, broker: FakeBroker, sender: Sender, code: int
     ) -> None:
         offer(broker, LogInfoSchema.KIP, codes={0: code})

@@ -169,9 +169,7 @@ class TestConnections:
         sender.close()
         ended(hanging)
 
-    def test_a_request_whose_connection_breaks_is_not_sent_again(
-        self, broker: FakeBroker, sender: Sender
-    ) -> None:
+    def test_a_broken_request_is_not_sent_again(self, broker: FakeBroker, sender: Sender) -> None:
         def hang_up(_: Any) -> Any:
             raise HangUp
 
@@ -207,9 +205,7 @@ class TestConnections:
         assert ask(sender).cluster_id == "second"
         assert broker.connected == 2
 
-    def test_silence_asked_for_is_kept_by_the_connection_that_was_asked(
-        self, broker: FakeBroker, sender: Sender
-    ) -> None:
+    def test_silence_is_kept_by_its_connection(self, broker: FakeBroker, sender: Sender) -> None:
         """KIP-219: giving up the wait must not lead around it."""
         broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=3_600_000))
         ask(sender)
@@ -218,17 +214,13 @@ class TestConnections:
                 ask(sender)
         assert (len(broker.received), broker.connected) == (1, 1)
 
-    def test_a_broker_without_address_is_named_with_the_way_to_give_one(
-        self, sender: Sender
-    ) -> None:
+    def test_a_broker_without_address_is_named_with_the_remedy(self, sender: Sender) -> None:
         with pytest.raises(ConnectFailed) as caught:
             ask(sender, 7)
         assert caught.value.reason == "no address known"
         assert "--broker-address 7=HOST:PORT" in str(caught.value)
 
-    def test_an_address_given_by_the_operator_wins_over_the_advertised_one(
-        self, broker: FakeBroker
-    ) -> None:
+    def test_an_address_of_the_operator_wins_over_advertised(self, broker: FakeBroker) -> None:
         with closing(sender_to(broker, broker_addresses={1: broker.endpoint})) as sender:
             sender.learn([Broker(1, "unreachable.invalid", 9092)])
             assert ask(sender, 1).cluster_id == "here"
@@ -241,9 +233,7 @@ def to_both(broker: FakeBroker) -> Iterator[Sender]:
         yield sender
 
 
-def test_another_takes_the_place_of_a_bootstrap_broker_that_dies(
-    broker: FakeBroker, to_both: Sender
-) -> None:
+def test_another_takes_the_place_of_one_that_dies(broker: FakeBroker, to_both: Sender) -> None:
     broker.stop()
     assert ask(to_both).cluster_id == "other"
 
@@ -266,9 +256,7 @@ class TestClosing:
         sender.close()
         ended(waiting)
 
-    def test_a_connection_that_was_being_opened_is_not_used_afterwards(
-        self, broker: FakeBroker, sender: Sender
-    ) -> None:
+    def test_one_being_opened_is_not_used_later(self, broker: FakeBroker, sender: Sender) -> None:
         """A hung broker that goes on later finds no request."""
         go_on = threading.Event()
 

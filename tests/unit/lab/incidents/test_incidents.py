@@ -21,9 +21,7 @@ PLAYED = PlayedDrill("2026-01-02 03:04", 7, "easy", "keys", 93, 2, 0, 0, 75, 61,
 
 
 @given(SEEDS, st.sampled_from(DrillLevel))
-def test_a_seed_and_a_level_say_it_all_and_breakglass_can_repair_it(
-    seed: int, level: DrillLevel
-) -> None:
+def test_a_seed_and_a_level_say_it_all_and_it_is_curable(seed: int, level: DrillLevel) -> None:
     incident = next(drill_incidents(seed, level))
     assert incident == next(drill_incidents(seed, level))
     assert incident.seed == seed
@@ -43,9 +41,7 @@ def test_an_easy_drill_has_one_plain_topic_and_brokers_that_died(seed: int) -> N
     }
 
 
-def test_scores_are_kept_read_in_their_order_and_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_are_kept_in_order_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = tmp_path / "breakglass"
     assert breakglass("drill", "history").out == ""
@@ -72,7 +68,7 @@ def test_scores_are_kept_read_in_their_order_and_printed(
     [("--auto", "--level", "hardest"), ("--auto", "--incident", "/dev/null"), ()],
     ids=["no such level", "no incident in the file", "neither a terminal nor --auto"],
 )
-def test_a_drill_that_cannot_be_is_refused_in_a_sentence_before_anything_starts(
+def test_a_drill_that_cannot_be_is_refused_before_anything_starts(
     words: tuple[str, ...],
 ) -> None:
     ended = breakglass("drill", *words)

@@ -120,9 +120,7 @@ def framed(frame: bytes) -> bytes:
 
 
 class TestForwarding:
-    def test_a_frame_that_comes_byte_by_byte_is_forwarded_whole(
-        self, proxy: Proxy, broker: SocketBroker
-    ) -> None:
+    def test_a_frame_in_bytes_is_forwarded_whole(self, proxy: Proxy, broker: SocketBroker) -> None:
         frame = request_frame(b"slow", correlation_id=5)
         with connect(proxy) as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -182,9 +180,7 @@ class TestDamage:
         assert len(broker.received) == (end is Proxy.heal)
 
     @pytest.mark.parametrize("served", [False, True])
-    def test_a_reset_request_may_have_been_served(
-        self, proxy: Proxy, broker: SocketBroker, served: bool
-    ) -> None:
+    def test_a_reset_may_be_served(self, proxy: Proxy, broker: SocketBroker, served: bool) -> None:
         proxy.reset_next(METADATA, served=served)
         with connect(proxy) as client:
             send_frame(client, request_frame())
@@ -202,9 +198,7 @@ class TestDamage:
 
 
 class TestRefusing:
-    def test_a_refusal_names_every_partition_asked_for(
-        self, proxy: Proxy, broker: SocketBroker
-    ) -> None:
+    def test_a_refusal_names_each_partition_asked(self, proxy: Proxy, broker: SocketBroker) -> None:
         topic_class = ListOffsetsRequest.ListOffsetsTopic
         partitions = [topic_class.ListOffsetsPartition(partition_index=number) for number in (0, 3)]
         topics = [topic_class(name="orders", partitions=partitions)]

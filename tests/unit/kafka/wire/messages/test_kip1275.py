@@ -72,9 +72,7 @@ class TestElectLeaders:
             (3, "01 02 07 6f7264657273 02 00000000 00 00 000003e8 00"),
         ],
     )
-    def test_an_election_without_designees_is_that_of_kafka_4_3(
-        self, version: int, sent: str
-    ) -> None:
+    def test_an_election_without_designees_is_kafkas(self, version: int, sent: str) -> None:
         assert election(0).encode(version=version) == bytes.fromhex(sent)
 
     @given(LEADERS, INT32, st.data())
@@ -99,9 +97,7 @@ class TestElectLeaders:
         [None, [], [ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[])]],
         ids=["null", "no topic", "a topic without partitions"],
     )
-    def test_r23_an_election_of_every_partition_cannot_be_encoded(
-        self, topics: list[Any] | None
-    ) -> None:
+    def test_r23_an_election_of_all_cannot_be_encoded(self, topics: list[Any] | None) -> None:
         request = ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1000)
         with pytest.raises(ValueError, match="partition"):
             request.encode(version=2)
