@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from breakglass.services import errors
 from breakglass.services.bundle.archive import BLOCK, MOST_BYTES, MOST_LINE_BYTES, header_of
 from breakglass.services.bundle.contents import BundleContents, open_bundle
 from breakglass.services.bundle.documents import EVIDENCE, GROUPS, PARTITIONS, BundledOffset
@@ -24,12 +25,6 @@ from breakglass.services.bundle.making import BundleMaker
 from breakglass.services.bundle.manifest import MANIFEST
 from breakglass.services.bundle.values import DEEPEST, Unfit, decode, encode
 from breakglass.services.connection.secret import Secret
-from breakglass.services.errors import (
-    BreakglassError,
-    MalformedInput,
-    StorageError,
-    UnsupportedSchema,
-)
 from breakglass.services.model import Denied, Forfeited, LogDir, PartitionEvidence, Silent, Unknown
 from breakglass.services.snapshot import Quorum, Voter
 from tests.fuzz.damage import Damage, damage
@@ -45,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refused(path: Path) -> None:
-    with pytest.raises(MalformedInput):
+    with pytest.raises(errors.MalformedInput):
         open_bundle(path)
 
 
@@ -85,13 +80,13 @@ def test_a_bundle_that_fails_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(errors.StorageError, match="No space left"):
         bundle_of(every_verdict(), tmp_path / "b.tar.gz")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_version_and_what_follows_the_end_are_refused(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedSchema):
+    with pytest.raises(errors.UnsupportedSchema):
         open_bundle(rebuilt(entries_of(whole), tmp_path / "other.tar.gz", version=2))
     path = tmp_path / "b.tar.gz"
     path.write_bytes(whole.read_bytes() + b"more")
@@ -212,7 +207,7 @@ def opened(data: bytes, path: Path) -> BundleContents | None:
     path.write_bytes(data)
     try:
         return open_bundle(path)
-    except BreakglassError:
+    except errors.BreakglassError:
         return None
 
 

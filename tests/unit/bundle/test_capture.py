@@ -13,14 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.admin import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeLogDirsRequest,
-    ListGroupsRequest,
-)
+from kafka.protocol import admin
 
-from breakglass.services import patience
+from breakglass.services import errors, patience
 from breakglass.services.bundle import capture, following
 from breakglass.services.bundle.capture import Capture, CaptureAsked
 from breakglass.services.bundle.contents import BundleContents, open_bundle
@@ -29,12 +24,6 @@ from breakglass.services.bundle.following import BundleFolder, Keeping, SavedBun
 from breakglass.services.bundle.from_this_machine import BackupPlaces, without_user
 from breakglass.services.bundle.making import BundleMaker
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import (
-    AlreadyRunning,
-    AuthenticationFailed,
-    StorageError,
-    UsageError,
-)
 from breakglass.services.guard.journal import Journal
 from breakglass.services.incident import broker_liveness, watch
 from breakglass.services.kafka.cluster.shown_settings import ShownSetting
@@ -71,14 +60,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
         cluster.story.reassignments = {ORDERS[1]: Reassignment((4,), ())}
         cluster.brokers[3].stop()
         for broker in (1, 2):
-            plain = cluster.apis(broker)[DescribeConfigsRequest]
-            cluster.brokers[broker].serve(DescribeConfigsRequest, settings_of(plain))
+            plain = cluster.apis(broker)[admin.DescribeConfigsRequest]
+            cluster.brokers[broker].serve(admin.DescribeConfigsRequest, settings_of(plain))
         yield cluster
 
 
 def settings_of(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Settings of a broker, among them a secret that the broker itself does not hide."""
-    result = DescribeConfigsResponse.DescribeConfigsResult
+    result = admin.DescribeConfigsResponse.DescribeConfigsResult
     entry = result.DescribeConfigsResourceResult
     secret = {"value": SECRET, "config_source": IN_ITS_FILE, "is_sensitive": True}
     configs = [
@@ -92,7 +81,7 @@ def settings_of(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if asked.resource_type != 4:
             return plain(request)
         told = result(resource_type=4, resource_name=asked.resource_name, configs=configs)
-        return DescribeConfigsResponse(results=[told])
+        return admin.DescribeConfigsResponse(results=[told])
 
     return answer
 
@@ -137,8 +126,8 @@ def test_an_answer_that_fails_or_that_nobody_expected_hides_no_other(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of all things")
 
-    cluster.brokers[2].serve(DescribeLogDirsRequest, hang_up)
-    cluster.brokers[1].serve(ListGroupsRequest, hang_up)
+    cluster.brokers[2].serve(admin.DescribeLogDirsRequest, hang_up)
+    cluster.brokers[1].serve(admin.ListGroupsRequest, hang_up)
     monkeypatch.setattr(capture, "add_topics", broken)
     found = captured(cluster, tmp_path)
     assert isinstance(found.brokers[2].log_dirs, Unknown)
@@ -224,7 +213,7 @@ def test_a_cluster_that_does_not_answer_is_captured_with_the_reason(tmp_path: Pa
     path = tmp_path / "b.tar.gz"
     silent = ("capture", "--to", path, "--bootstrap-server", "127.0.0.1:1")
     ended = breakglass(*silent, "--redact", "card")
-    assert (ended.code, "--contents-of" in ended.err) == (UsageError.exit_code, True)
+    assert (ended.code, "--contents-of" in ended.err) == (errors.UsageError.exit_code, True)
     ended = breakglass(*silent)
     assert ended.code == 0, ended.err
     assert "? the cluster: " in ended.err
@@ -322,10 +311,10 @@ def test_a_refused_user_ends_it(
     led: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Capture) -> None:
-        raise AuthenticationFailed("b1 rejects the password: correct it")
+        raise errors.AuthenticationFailed("b1 rejects the password: correct it")
 
     monkeypatch.setattr(Capture, "look", refuse)
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(errors.AuthenticationFailed):
         followed(led, tmp_path, lambda _: True)
 
 
@@ -336,7 +325,7 @@ def test_what_cannot_be_saved_is_told_and_tried_again(
 
     def full(maker: BundleMaker, path: Path) -> object:
         for failure in failures:
-            raise StorageError(f"{path} cannot be written ({failure}): make room.")
+            raise errors.StorageError(f"{path} cannot be written ({failure}): make room.")
         return write(maker, path)
 
     monkeypatch.setattr(BundleMaker, "write", full)
@@ -354,7 +343,7 @@ def test_what_others_put_there_stays_and_what_a_killed_watch_began_goes(tmp_path
         for _ in range(3):
             folder.save(BundleMaker(), "0" * 8)
         assert len(folder.saved()) == 1
-        with pytest.raises(AlreadyRunning, match="another capture"):
+        with pytest.raises(errors.AlreadyRunning, match="another capture"):
             BundleFolder(tmp_path, MUCH)
     assert others.read_text() == "mine"
     assert not begun.exists()

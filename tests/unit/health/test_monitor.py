@@ -8,12 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from kafka.protocol import admin
 
 from breakglass.services.errors import StorageError
 from breakglass.services.health.backups import BackupGlance
@@ -88,12 +83,12 @@ def hang_up(_: Any) -> Any:
 
 
 def log_dirs(*results: tuple[str, int], error: int = 0) -> Any:
-    result, sizes = DescribeLogDirsResponse.DescribeLogDirsResult, {"total_bytes": 900}
+    result, sizes = admin.DescribeLogDirsResponse.DescribeLogDirsResult, {"total_bytes": 900}
     told = [
         result(log_dir=path, error_code=code, topics=[], usable_bytes=400, **sizes)
         for path, code in results
     ]
-    return DescribeLogDirsResponse(error_code=error, results=told)
+    return admin.DescribeLogDirsResponse(error_code=error, results=told)
 
 
 def test_a_snapshot_alone_gives_every_figure_but_what_brokers_tell(monitor: Monitor) -> None:
@@ -114,7 +109,7 @@ def test_brokers_tell_their_directories_and_topics_their_minimum(
     cluster: FakeCluster, client: ReadClient, monitor: Monitor
 ) -> None:
     cluster.brokers[2].serve(
-        DescribeLogDirsRequest, lambda _: log_dirs(("/b", STORAGE_ERROR), ("/a", 0))
+        admin.DescribeLogDirsRequest, lambda _: log_dirs(("/b", STORAGE_ERROR), ("/a", 0))
     )
     monitor.seen(read(client))
     health = monitor.ask(client, HOUR)
@@ -135,7 +130,7 @@ def test_a_silent_broker_says_why_and_keeps_its_directories_with_their_age(
 ) -> None:
     monitor.seen(read(client))
     monitor.ask(client, HOUR)
-    cluster.brokers[3].serve(DescribeLogDirsRequest, hang_up)
+    cluster.brokers[3].serve(admin.DescribeLogDirsRequest, hang_up)
     three = broker(monitor.ask(client, HOUR), 3)
     assert three.voice.silent
     assert not three.sound
@@ -145,7 +140,7 @@ def test_a_silent_broker_says_why_and_keeps_its_directories_with_their_age(
 
 
 def test_a_broker_may_not_tell(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:
-    cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
+    cluster.brokers[1].serve(admin.DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
     monitor.seen(read(client))
     one = broker(monitor.ask(client, HOUR), 1)
     assert not one.voice.silent
@@ -158,7 +153,7 @@ def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
 ) -> None:
     monitor.seen(read(client))
     monitor.ask(client, HOUR)
-    cluster.brokers[3].serve(DescribeLogDirsRequest, lambda _: None)
+    cluster.brokers[3].serve(admin.DescribeLogDirsRequest, lambda _: None)
     health = monitor.ask(client, seconds=MOMENT)
     assert broker(health, 3).voice.silent
     assert broker(health, 1).offline_dirs == 0
@@ -168,15 +163,17 @@ def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
 def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
     cluster: FakeCluster, client: ReadClient, monitor: Monitor
 ) -> None:
-    result = DescribeConfigsResponse.DescribeConfigsResult
+    result = admin.DescribeConfigsResponse.DescribeConfigsResult
     denied = result(error_code=29, resource_type=2, resource_name="orders", configs=[])
     for fake in cluster.brokers.values():
-        fake.serve(DescribeConfigsRequest, lambda _: DescribeConfigsResponse(results=[denied]))
+        fake.serve(
+            admin.DescribeConfigsRequest, lambda _: admin.DescribeConfigsResponse(results=[denied])
+        )
     monitor.seen(read(client))
     health = monitor.ask(client, HOUR)
     monitor.ask(client, HOUR)
     assert counts(health).why_unjudged == "not allowed: needs DESCRIBE_CONFIGS on topic orders"
-    asked = [fake.requests(DescribeConfigsRequest) for fake in cluster.brokers.values()]
+    asked = [fake.requests(admin.DescribeConfigsRequest) for fake in cluster.brokers.values()]
     assert sum(map(len, asked)) == 1
 
 
@@ -213,7 +210,7 @@ def test_settings_that_were_read_for_the_evidence_are_not_read_again(
     assert counts(health).under_min_isr == 1
     client.describe(Deadline.after(HOUR))
     monitor.ask(client, HOUR)
-    assert cluster.brokers[1].requests(DescribeConfigsRequest) == []
+    assert cluster.brokers[1].requests(admin.DescribeConfigsRequest) == []
 
 
 def test_nobody_is_asked_twice(cluster: FakeCluster, client: ReadClient, monitor: Monitor) -> None:
@@ -224,7 +221,7 @@ def test_nobody_is_asked_twice(cluster: FakeCluster, client: ReadClient, monitor
         answer.wait(DEADLINE_SECONDS)
         return log_dirs(("/a", 0))
 
-    cluster.brokers[1].serve(DescribeLogDirsRequest, wait)
+    cluster.brokers[1].serve(admin.DescribeLogDirsRequest, wait)
     monitor.seen(read(client))
     first = threading.Thread(target=monitor.ask, args=(client, HOUR))
     first.start()

@@ -12,7 +12,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlte
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from breakglass.services.errors import NotAuthorized, UsageError
+from breakglass.services.errors import UsageError
 from breakglass.services.kafka.cluster.topic_settings import MIN_ISR, UNCLEAN_ELECTION
 from breakglass.services.kafka.election_client import LEFT_OUT
 from breakglass.services.kafka.group_client import COMMIT_VERSION, GroupClient
@@ -20,7 +20,6 @@ from breakglass.services.kafka.marker_client import MarkerClient, Small
 from breakglass.services.kafka.setting_client import TOPICS_A_REQUEST, SettingClient
 from breakglass.services.kafka.transaction_end_client import EndMarker, TransactionEndClient
 from breakglass.services.kafka.wire import api_keys
-from breakglass.services.kafka.wire.broker_errors import TOPIC_AUTHORIZATION_FAILED
 from breakglass.services.kafka.wire.messages.transaction_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -143,13 +142,6 @@ class TestMarkerClient:
     def test_a_hung_leader_costs_its_own(self, cluster: FakeCluster, markers: MarkerClient) -> None:
         states = [cluster.story.states[partition] for partition in (self.HUNG, self.LED)]
         assert markers.write(states, Small(b"marker", b""), ample()) == {self.LED: self.END}
-
-    def test_a_refusal_ends_the_write(self, cluster: FakeCluster, markers: MarkerClient) -> None:
-        cluster.brokers[2].serve(
-            ProduceRequest, lambda request: self.produced(request, TOPIC_AUTHORIZATION_FAILED)
-        )
-        with pytest.raises(NotAuthorized):
-            markers.write([cluster.story.states[self.LED]], Small(b"marker", b""), ample())
 
 
 class TestTransactionEndClient:

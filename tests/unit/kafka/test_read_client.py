@@ -7,19 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import (
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
+from kafka.protocol import admin
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services import patience
@@ -44,7 +32,7 @@ from tests.kit.fake_cluster import FakeCluster, partitions_of
 DENIED = 29
 CLUSTER_DENIED = 31
 ORDERS = TopicPartition("orders", 0)
-GAVE_UP = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
+GAVE_UP = admin.DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
 
 
 @pytest.fixture
@@ -59,7 +47,7 @@ def cluster() -> Iterator[FakeCluster]:
 def cut_off(cluster: FakeCluster) -> FakeBroker:
     """The broker that answers first, and that the controllers do not answer."""
     broker = cluster.brokers[1]
-    broker.serve(DescribeQuorumRequest, lambda _: GAVE_UP)
+    broker.serve(admin.DescribeQuorumRequest, lambda _: GAVE_UP)
     return broker
 
 
@@ -76,7 +64,7 @@ class TestPartitions:
         cluster.story.page = 10
         found = client.partitions([], ample())
         assert [state.partition for state in found] == sorted(cluster.story.states)
-        assert len(cluster.brokers[1].requests(DescribeTopicPartitionsRequest)) == 6
+        assert len(cluster.brokers[1].requests(admin.DescribeTopicPartitionsRequest)) == 6
 
     def test_of_a_large_topic_a_stretch_is_read(
         self, cluster: FakeCluster, client: ReadClient
@@ -85,18 +73,18 @@ class TestPartitions:
             cluster.story.offline(partition)
         only = [TopicPartition("orders", number) for number in (3_000, 4_200, 2_100)]
         read = client.partitions(["orders"], ample(), only)
-        asked = cluster.brokers[1].requests(DescribeTopicPartitionsRequest)
+        asked = cluster.brokers[1].requests(admin.DescribeTopicPartitionsRequest)
         assert [state.partition.partition for state in read] == list(range(2_100, 4_201))
         assert [one.cursor.partition_index for one in asked] == [2_100, 4_100]
 
     def test_r22_a_named_topic_that_may_not_be_described_is_an_error_that_names_it(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
-        topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-        answer = DescribeTopicPartitionsResponse(
+        topic = admin.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+        answer = admin.DescribeTopicPartitionsResponse(
             topics=[topic(error_code=DENIED, name="orders", partitions=[])]
         )
-        cluster.brokers[1].serve(DescribeTopicPartitionsRequest, lambda _: answer)
+        cluster.brokers[1].serve(admin.DescribeTopicPartitionsRequest, lambda _: answer)
         with pytest.raises(NotAuthorized) as refused:
             client.partitions(["orders"], ample())
         assert refused.value.needs == "DESCRIBE on topic orders"
@@ -120,7 +108,7 @@ class TestPartitions:
         answer = MetadataResponse(topics=[topic(name="orders", partitions=[partition])])
         broker = cluster.brokers[1]
         broker.serve(MetadataRequest, lambda _: answer, (12, 12))
-        broker.serve(DescribeTopicPartitionsRequest, lambda _: None, (9, 9))
+        broker.serve(admin.DescribeTopicPartitionsRequest, lambda _: None, (9, 9))
         (state,) = client.partitions(["orders"], ample())
         assert (state.offline, state.assignment, state.isr) == (True, (3, 1), (3,))
         assert isinstance(state.elr, Unknown)
@@ -135,8 +123,8 @@ class TestSnapshot:
         """The rest is there, though no controller answers before the test ends."""
         monkeypatch.setattr(patience, "CONTROLLER", 0.1)
         monkeypatch.setattr(patience, "ROLL_CALL", 0.1)
-        serve_everywhere(cluster, DescribeQuorumRequest, lambda _: None)
-        serve_everywhere(cluster, ListPartitionReassignmentsRequest, lambda _: None)
+        serve_everywhere(cluster, admin.DescribeQuorumRequest, lambda _: None)
+        serve_everywhere(cluster, admin.ListPartitionReassignmentsRequest, lambda _: None)
         snapshot = client.snapshot(ample())
         assert isinstance(snapshot.quorum, Silent)
         assert isinstance(snapshot.offline[0].reassignment, Unknown)
@@ -144,8 +132,8 @@ class TestSnapshot:
     def test_r22_reassignments_that_may_not_be_listed_are_unknown_with_the_acl(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
-        answer = ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[])
-        cluster.brokers[1].serve(ListPartitionReassignmentsRequest, lambda _: answer)
+        answer = admin.ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[])
+        cluster.brokers[1].serve(admin.ListPartitionReassignmentsRequest, lambda _: answer)
         (state,) = client.snapshot(ample()).offline
         assert isinstance(state.reassignment, Denied)
         assert state.reassignment.needs == "DESCRIBE on CLUSTER"
@@ -154,39 +142,39 @@ class TestSnapshot:
     def test_r22_a_quorum_that_may_not_be_described_is_unknown_with_the_acl(
         self, cluster: FakeCluster, client: ReadClient, whole: bool
     ) -> None:
-        topic = DescribeQuorumResponse.TopicData
+        topic = admin.DescribeQuorumResponse.TopicData
         refused = topic.PartitionData(partition_index=0, error_code=0 if whole else CLUSTER_DENIED)
-        answer = DescribeQuorumResponse(
+        answer = admin.DescribeQuorumResponse(
             error_code=CLUSTER_DENIED if whole else 0,
             topics=[topic(topic_name="__cluster_metadata", partitions=[refused])],
         )
-        cluster.brokers[1].serve(DescribeQuorumRequest, lambda _: answer)
+        cluster.brokers[1].serve(admin.DescribeQuorumRequest, lambda _: answer)
         assert client.snapshot(ample()).quorum == denied("DESCRIBE on CLUSTER")
 
     def test_r20_a_broker_that_the_controllers_do_not_answer_speaks_for_no_other(
         self, cut_off: FakeBroker, client: ReadClient
     ) -> None:
         assert known(client.snapshot(ample()).quorum)
-        asked = len(cut_off.requests(DescribeTopicPartitionsRequest))
+        asked = len(cut_off.requests(admin.DescribeTopicPartitionsRequest))
         assert asked == 1
         assert client.partitions(["orders"], ample())
-        assert len(cut_off.requests(DescribeTopicPartitionsRequest)) == asked
+        assert len(cut_off.requests(admin.DescribeTopicPartitionsRequest)) == asked
 
     def test_r20_a_change_goes_to_a_broker_that_the_controllers_answer(
         self, cut_off: FakeBroker, client: ReadClient
     ) -> None:
         described = client.describe_for_changes(ample())
         assert described.cluster_id == client.snapshot(ample()).cluster_id
-        assert not cut_off.requests(DescribeTopicPartitionsRequest)
+        assert not cut_off.requests(admin.DescribeTopicPartitionsRequest)
 
     def test_r20_brokers_are_not_asked_each_time_while_no_controller_answers(
         self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(read_client, "SILENT_SECONDS", HOUR)
-        serve_everywhere(cluster, DescribeQuorumRequest, lambda _: GAVE_UP)
+        serve_everywhere(cluster, admin.DescribeQuorumRequest, lambda _: GAVE_UP)
         for _ in range(3):
             assert isinstance(client.snapshot(ample()).quorum, Silent)
-        assert len(cluster.brokers[2].requests(DescribeQuorumRequest)) == 1
+        assert len(cluster.brokers[2].requests(admin.DescribeQuorumRequest)) == 1
 
     def test_settings_are_read_for_topics_with_offline_partitions_alone(
         self, cluster: FakeCluster, client: ReadClient
@@ -194,16 +182,16 @@ class TestSnapshot:
         well = TopicPartition("well", 0)
         cluster.story.states[well] = replace(cluster.story.offline(well), leader=1)
         client.snapshot(ample())
-        (asked,) = cluster.brokers[1].requests(DescribeConfigsRequest)
+        (asked,) = cluster.brokers[1].requests(admin.DescribeConfigsRequest)
         assert [resource.resource_name for resource in asked.resources] == ["orders"]
 
     def test_r22_settings_that_may_not_be_read_are_unknown_with_the_acl(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
-        result = DescribeConfigsResponse.DescribeConfigsResult
+        result = admin.DescribeConfigsResponse.DescribeConfigsResult
         refused = result(error_code=DENIED, resource_type=2, resource_name="orders", configs=[])
-        answer = DescribeConfigsResponse(results=[refused])
-        cluster.brokers[1].serve(DescribeConfigsRequest, lambda _: answer)
+        answer = admin.DescribeConfigsResponse(results=[refused])
+        cluster.brokers[1].serve(admin.DescribeConfigsRequest, lambda _: answer)
         missing = denied("DESCRIBE_CONFIGS on topic orders")
         assert client.snapshot(ample()).settings == {
             "orders": TopicSettings(missing, missing, missing, missing)
@@ -213,7 +201,7 @@ class TestSnapshot:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[1].serve(
-            DescribeClusterRequest, cluster.apis(1)[DescribeClusterRequest], (0, 1)
+            admin.DescribeClusterRequest, cluster.apis(1)[admin.DescribeClusterRequest], (0, 1)
         )
         del cluster.story.addresses[3]
         description = client.describe(ample())
@@ -224,7 +212,7 @@ class TestSnapshot:
 
 def described(path: str, held: Mapping[TopicPartition, tuple[int, bool]]) -> Any:
     """One directory; of each replica its offset lag, and whether it is a copy."""
-    result = DescribeLogDirsResponse.DescribeLogDirsResult
+    result = admin.DescribeLogDirsResponse.DescribeLogDirsResult
     topic = result.DescribeLogDirsTopic
     topics = []
     for one, (lag, future) in held.items():
@@ -242,14 +230,14 @@ class TestLogDirs:
         """-1 is INVALID_OFFSET_LAG where there is no log, and one ahead where there is."""
         alone = TopicPartition("orders", 1)
         logs, copies = (0, False), (-1, True)
-        answer = DescribeLogDirsResponse(
+        answer = admin.DescribeLogDirsResponse(
             error_code=0,
             results=[
                 described("/one", {ORDERS: logs}),
                 described("/two", {ORDERS: copies, alone: copies}),
             ],
         )
-        cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: answer)
+        cluster.brokers[1].serve(admin.DescribeLogDirsRequest, lambda _: answer)
         held = client.log_dirs(1, [ORDERS, alone], ample())
         copy = LogDir("/two", online=True, size=9, future=True, behind=-1)
         assert held[ORDERS] == LogDir("/one", online=True, size=9, copy=copy)
@@ -259,8 +247,8 @@ class TestLogDirs:
     def test_r22_no_answer_at_all_is_a_missing_acl_in_old_brokers_and_new(
         self, cluster: FakeCluster, client: ReadClient, code: int
     ) -> None:
-        answer = DescribeLogDirsResponse(error_code=code, results=[])
-        cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: answer)
+        answer = admin.DescribeLogDirsResponse(error_code=code, results=[])
+        cluster.brokers[1].serve(admin.DescribeLogDirsRequest, lambda _: answer)
         with pytest.raises(NotAuthorized) as refused:
             client.log_dirs(1, [ORDERS], ample())
         assert refused.value.needs == "DESCRIBE on CLUSTER"

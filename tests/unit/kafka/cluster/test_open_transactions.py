@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from kafka.protocol import admin
 
 from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
@@ -37,7 +30,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 def producers(cluster: FakeCluster, active: Producers, code: int = 0) -> None:
     """Let broker 1 lead `billing-0` with these producers."""
-    topic_class = DescribeProducersResponse.TopicResponse
+    topic_class = admin.DescribeProducersResponse.TopicResponse
     partition_class = topic_class.PartitionResponse
     states = [
         partition_class.ProducerState(
@@ -46,16 +39,18 @@ def producers(cluster: FakeCluster, active: Producers, code: int = 0) -> None:
         for one, start in active.items()
     ]
     told = partition_class(partition_index=0, error_code=code, active_producers=states)
-    answer = DescribeProducersResponse(topics=[topic_class(name="billing", partitions=[told])])
-    cluster.brokers[1].serve(DescribeProducersRequest, lambda _: answer)
+    answer = admin.DescribeProducersResponse(
+        topics=[topic_class(name="billing", partitions=[told])]
+    )
+    cluster.brokers[1].serve(admin.DescribeProducersRequest, lambda _: answer)
 
 
 def transactions(cluster: FakeCluster, broker: int, states: dict[int, str], code: int = 0) -> None:
     """Let *broker* coordinate transactions: state by producer id."""
-    state_class = ListTransactionsResponse.TransactionState
+    state_class = admin.ListTransactionsResponse.TransactionState
 
     def answer(request: Any) -> Any:
-        return ListTransactionsResponse(
+        return admin.ListTransactionsResponse(
             error_code=code,
             transaction_states=[
                 state_class(transactional_id=f"t{one}", producer_id=one, transaction_state=state)
@@ -64,16 +59,16 @@ def transactions(cluster: FakeCluster, broker: int, states: dict[int, str], code
             ],
         )
 
-    cluster.brokers[broker].serve(ListTransactionsRequest, answer)
+    cluster.brokers[broker].serve(admin.ListTransactionsRequest, answer)
 
 
 def includes(cluster: FakeCluster, broker: int, *partitions: int, code: int = 0) -> None:
     """Let *broker* describe a transaction under way with these partitions of `billing`."""
-    state = DescribeTransactionsResponse.TransactionState
+    state = admin.DescribeTransactionsResponse.TransactionState
     topics = [state.TopicData(topic="billing", partitions=list(partitions))]
     told = state(transactional_id="t1001", error_code=code, topics=topics)
-    answer = DescribeTransactionsResponse(transaction_states=[told])
-    cluster.brokers[broker].serve(DescribeTransactionsRequest, lambda _: answer)
+    answer = admin.DescribeTransactionsResponse(transaction_states=[told])
+    cluster.brokers[broker].serve(admin.DescribeTransactionsRequest, lambda _: answer)
 
 
 def read(sender: Sender) -> tuple[OpenTransaction, ...] | Unknown:

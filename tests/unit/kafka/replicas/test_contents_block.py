@@ -115,36 +115,23 @@ def test_the_share_of_a_log_is_spent_on_its_newest_batches() -> None:
     assert min(disk.asked) >= contents.verified_from
 
 
-def test_newest_records_that_are_much_larger_than_the_rest_are_read_first_all_the_same() -> None:
-    sizes = [20] * 900 + [10_000] * 101
-    disk = DiskOfBatches(list(range(1001)), sizes)
-    contents = disk.read(30_000).contents
-    assert contents is not None
-    assert 990 <= contents.verified_from < contents.verified_to == 1000
-    assert contents.bytes_read < 4 * 30_000
-
-
-def test_a_reading_that_stops_amid_the_newest_batches_vouches_for_no_later_one() -> None:
-    disk = DiskOfBatches(list(range(0, 101, 10)))
-    reading = LogReading(disk.log(size=disk.size), 10_000)
-    reading.take(b"".join(disk.batches[:4]))
-    reading.stop("b1 throttles this user")
-    contents = reading.contents
-    assert contents is not None
-    assert (contents.verified_from, contents.verified_to) == (0, 40)
-
-
-def test_a_reading_that_stops_amid_older_batches_vouches_for_the_newer_ones() -> None:
+@pytest.mark.parametrize(("amid", "vouched"), [("newest", (0, 40)), ("older", None)])
+def test_a_reading_that_stops_vouches_for_what_it_read_up_to_the_newest(
+    amid: str, vouched: tuple[int, int] | None
+) -> None:
     disk = DiskOfBatches(list(range(0, 1001, 10)), [200] * 101)
-    reading = LogReading(disk.log(size=disk.size), 10_000)
-    while reading.bound == 1000:
-        reading.take(disk.fetch(reading.position, reading.wanted_bytes))
-    newest = reading.bound
-    reading.take(b"".join(disk.batches[reading.position // 10 : reading.position // 10 + 1]))
+    reading = LogReading(disk.log(size=disk.size), 10_000 if vouched is None else 10**6)
+    if vouched is None:
+        while reading.bound == 1000:
+            reading.take(disk.fetch(reading.position, reading.wanted_bytes))
+        vouched = reading.bound, 1000
+        reading.take(disk.batches[reading.position // 10])
+    else:
+        reading.take(b"".join(disk.batches[:4]))
     reading.stop("b1 throttles this user")
     contents = reading.contents
     assert contents is not None
-    assert (contents.verified_from, contents.verified_to) == (newest, 1000)
+    assert (contents.verified_from, contents.verified_to) == vouched, amid
 
 
 HISTORY = EpochHistory((EpochRange(3, 0, 20), EpochRange(5, 20, 40)), 0)

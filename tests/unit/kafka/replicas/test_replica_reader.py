@@ -150,19 +150,6 @@ class TestPartialAnswers:
         assert known(left.log_end) is not ends
         assert not any(map(known, (left.epochs, left.high_watermark, left.log_start)))
 
-    def test_what_was_not_asked_is_passed_over(self, cluster: FakeCluster, sender: Sender) -> None:
-        asked, other = partitions_of("events", 2)
-        hold(cluster, (asked, other))
-        answer = cluster.apis(1)[FetchRequest]
-
-        def both(request: Any) -> Any:
-            unasked = FetchRequest.FetchTopic.FetchPartition(partition=1, last_fetched_epoch=0)
-            request.topics[0].partitions.append(unasked)
-            return answer(request)
-
-        cluster.brokers[1].serve(FetchRequest, both)
-        assert known(read(sender, asked)[asked].epochs)
-
 
 class TestRefusals:
     def test_r22_without_read_the_ends_are_known_and_the_epochs_name_what_is_missing(

@@ -8,17 +8,9 @@ from contextlib import closing
 import pytest
 from kafka.protocol.consumer import FetchResponse
 
+from breakglass.services import errors
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import (
-    ClusterError,
-    ConnectFailed,
-    EvidenceChanged,
-    MalformedMessage,
-    NotAuthorized,
-    Refused,
-    TimedOut,
-)
 from breakglass.services.kafka.replicas.epoch_ends import FUTURE_REPLICA
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.wire import api_keys
@@ -115,7 +107,7 @@ def test_a_log_that_no_longer_holds_the_offset_has_moved_and_is_not_at_its_end(
     broker: FakeBroker, sender: Sender, start: int, end: int
 ) -> None:
     HeldLog(ORDERS, tens(20, 50), start=20).serve(broker)
-    with pytest.raises(EvidenceChanged):
+    with pytest.raises(errors.EvidenceChanged):
         offsets(reader(sender), start, end)
 
 
@@ -131,10 +123,10 @@ def test_a_throttle_or_a_death_that_lasts_is_an_error(broker: FakeBroker, sender
     log = HeldLog(ORDERS, tens(0, 20))
     log.mishaps = [lambda: FetchResponse(throttle_time_ms=3_600_000, responses=[])]
     log.serve(broker)
-    with pytest.raises(TimedOut):
+    with pytest.raises(errors.TimedOut):
         offsets(reader(sender, seconds=0.5), 0, 20)
     broker.stop()
-    with pytest.raises(ConnectFailed):
+    with pytest.raises(errors.ConnectFailed):
         offsets(reader(sender, seconds=0.5), 0, 20)
 
 
@@ -153,7 +145,12 @@ def test_a_broken_connection_is_made_again_and_goes_on(broker: FakeBroker, sende
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [(29, NotAuthorized), (56, ClusterError), (109, EvidenceChanged), (76, ClusterError)],
+    [
+        (29, errors.NotAuthorized),
+        (56, errors.ClusterError),
+        (109, errors.EvidenceChanged),
+        (76, errors.ClusterError),
+    ],
     ids=["not allowed", "offline directory", "remote storage", "any other error"],
 )
 def test_a_refusal_is_an_error_of_its_kind(
@@ -170,7 +167,7 @@ def test_older_offsets_do_not_keep_it_reading_for_ever(broker: FakeBroker, sende
     log = HeldLog(ORDERS, tens(0, 20))
     log.mishaps = [lambda: log.answer(0, log.batches[0])]
     log.serve(broker)
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(errors.MalformedMessage):
         offsets(reader(sender), 10, 20)
 
 
@@ -179,9 +176,9 @@ def test_reading_ends_when_nobody_wants_it_any_more(broker: FakeBroker, sender: 
 
     def stopped() -> None:
         if len(broker.received) == 2:
-            raise Refused("stopped on request")
+            raise errors.Refused("stopped on request")
 
     log = ReplicaRecords(sender, B2, ORDERS, chunk_bytes=1_000, go_on=stopped)
-    with pytest.raises(Refused):
+    with pytest.raises(errors.Refused):
         offsets(log, 0, 200)
     assert len(broker.received) == 2

@@ -5,21 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 
 import pytest
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from breakglass.services import patience
+from breakglass.services import errors, patience
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import (
-    AuthenticationFailed,
-    BreakglassError,
-    ConnectFailed,
-    SessionClosing,
-)
 from breakglass.services.kafka.wire import api_keys
 from breakglass.services.kafka.wire.bootstrap import first_to_answer
 from breakglass.services.kafka.wire.connection import BrokerConnection
@@ -91,29 +84,10 @@ def test_when_none_answers_each_is_named_with_its_error(hung: Endpoint, dead: En
         finally:
             clock.advance(HOUR)
 
-    with pytest.raises(ConnectFailed) as caught:
+    with pytest.raises(errors.ConnectFailed) as caught:
         first_to_answer((hung, dead), connect, Deadline.after(HOUR, clock))
     assert f"{hung} is silent" in str(caught.value)
     assert f"{dead} cannot be spoken to" in str(caught.value)
-
-
-@pytest.mark.usefixtures("short_head_start")
-def test_a_late_answer_finds_its_connection_closed(brokers: list[FakeBroker]) -> None:
-    """The first was slow, the second won: the first's connection is not left open."""
-    slow, quick = brokers
-    answer = threading.Event()
-
-    def late(_: object) -> ApiVersionsResponse:
-        answer.wait(DEADLINE_SECONDS)
-        return ApiVersionsResponse()
-
-    slow.serve(ApiVersionsRequest, late)
-    winner, connection = first_to_answer((slow.endpoint, quick.endpoint), plain, ample())
-    with closing(connection):
-        assert winner == quick.endpoint
-        answer.set()
-        slow.wait_for(lambda: slow.open == 0, "the late connection to be closed")
-        assert quick.open == 1
 
 
 @pytest.mark.usefixtures("short_head_start")
@@ -134,9 +108,9 @@ def test_of_two_that_answer_at_the_same_moment_one_is_closed(brokers: list[FakeB
 
 def test_rejected_credentials_are_an_error_of_their_own_when_no_server_takes_them() -> None:
     def rejected(server: Endpoint, _: Deadline) -> BrokerConnection:
-        raise AuthenticationFailed(f"{server} rejects this user")
+        raise errors.AuthenticationFailed(f"{server} rejects this user")
 
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(errors.AuthenticationFailed):
         first_to_answer([Endpoint("b1", 1), Endpoint("b2", 1)], rejected, ample())
 
 
@@ -159,27 +133,24 @@ def cut_off() -> Iterator[Endpoint]:
 def test_closing_ends_the_wait_for_a_connection(
     address: str, request: pytest.FixtureRequest
 ) -> None:
-    broker: Endpoint = request.getfixturevalue(address)
+    at: Endpoint = request.getfixturevalue(address)
+    security, addresses = ClientSecurity(ConnectionSettings((at,))), {1: at}
     sender = Sender(
-        (broker,),
-        ClientSecurity(ConnectionSettings((broker,))),
-        api_keys.READ,
-        broker_addresses={1: broker},
-        connect_seconds=HOUR,
+        (at,), security, api_keys.READ, broker_addresses=addresses, connect_seconds=HOUR
     )
-    ended: list[BreakglassError] = []
+    ended: list[errors.BreakglassError] = []
 
     def wait_for_connection() -> None:
         try:
             sender.offers(1, METADATA, Deadline.after(HOUR))
-        except BreakglassError as error:
+        except errors.BreakglassError as error:
             ended.append(error)
 
     threading.Thread(target=wait_for_connection, daemon=True).start()
     wait_until(lambda: any(map(_connects, sender._opening._sockets)), "a connection to be begun")
     sender.close()
     wait_until(lambda: ended, "the wait to end")
-    with pytest.raises(SessionClosing):
+    with pytest.raises(errors.SessionClosing):
         sender.offers(1, METADATA, ample())
 
 

@@ -13,15 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
+from breakglass.services import errors
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings
-from breakglass.services.errors import (
-    ConnectFailed,
-    MalformedMessage,
-    TimedOut,
-    UnsupportedByCluster,
-)
 from breakglass.services.kafka.wire.connection import BrokerConnection
 from breakglass.services.kafka.wire.deadline import Deadline
 from tests.kit.deadlines import ample
@@ -78,7 +73,7 @@ class TestVersions:
         with FakeBroker() as broker:
             if offered:
                 broker.serve(MetadataRequest, lambda _: None, offered)
-            with closing(connect(broker)) as connection, pytest.raises(UnsupportedByCluster):
+            with closing(connect(broker)) as connection, pytest.raises(errors.UnsupportedByCluster):
                 ask(connection)
             assert broker.received == []
 
@@ -95,9 +90,9 @@ class TestAnswersThatAreNone:
     @pytest.mark.parametrize(
         ("sent", "error"),
         [
-            *((sent, ConnectFailed) for sent in SIZES.values()),
-            (Raw(frame(4711)), ConnectFailed),
-            (Raw(frame(2, b"\0" + b"\xff" * 20)), MalformedMessage),
+            *((sent, errors.ConnectFailed) for sent in SIZES.values()),
+            (Raw(frame(4711)), errors.ConnectFailed),
+            (Raw(frame(2, b"\0" + b"\xff" * 20)), errors.MalformedMessage),
         ],
         ids=[*SIZES, "an answer to another question", "an answer that cannot be decoded"],
     )
@@ -111,7 +106,7 @@ class TestAnswersThatAreNone:
 
     def test_a_web_server_is_told_from_a_broker(self, broker: FakeBroker) -> None:
         broker.serve(ApiVersionsRequest, lambda _: Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
-        with pytest.raises(ConnectFailed) as caught:
+        with pytest.raises(errors.ConnectFailed) as caught:
             connect(broker)
         assert "not Kafka's protocol" in caught.value.reason
 
@@ -124,7 +119,7 @@ class TestAnswersThatAreNone:
             return Raw(sent)
 
         broker.serve(MetadataRequest, torn)
-        with pytest.raises(ConnectFailed):
+        with pytest.raises(errors.ConnectFailed):
             ask(connection)
         assert connection.closed
 
@@ -133,7 +128,7 @@ class TestAnswersThatAreNone:
     def test_no_bytes_of_an_answer_raise_anything_but_our_errors(self, body: bytes) -> None:
         with FakeBroker() as broker:
             broker.serve(MetadataRequest, lambda _: Raw(frame(2, body)))
-            with closing(connect(broker)) as connection, suppress(MalformedMessage):
+            with closing(connect(broker)) as connection, suppress(errors.MalformedMessage):
                 ask(connection)
 
 
@@ -142,14 +137,14 @@ class TestWaiting:
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
         broker.serve(MetadataRequest, lambda _: None)
-        with pytest.raises(TimedOut):
+        with pytest.raises(errors.TimedOut):
             ask(connection, A_MOMENT)
         assert connection.closed
 
     def test_past_it_nothing_is_sent(
         self, broker: FakeBroker, connection: BrokerConnection
     ) -> None:
-        with pytest.raises(TimedOut):
+        with pytest.raises(errors.TimedOut):
             ask(connection, 0.0)
         assert broker.received == []
 
@@ -170,16 +165,16 @@ class TestWaiting:
             return Raw(struct.pack(">i", 2**28))
 
         broker.serve(MetadataRequest, trickle)
-        with pytest.raises(TimedOut):
+        with pytest.raises(errors.TimedOut):
             ask(connection, A_MOMENT)
         given_up.set()
 
     def test_a_listener_that_never_accepts_is_given_up(self, hung: Endpoint) -> None:
-        with pytest.raises(TimedOut):
+        with pytest.raises(errors.TimedOut):
             BrokerConnection(hung, PLAIN, "tests", Deadline.after(A_MOMENT))
 
     def test_a_refused_connection_says_so_in_short(self, dead: Endpoint) -> None:
-        with pytest.raises(ConnectFailed) as caught:
+        with pytest.raises(errors.ConnectFailed) as caught:
             BrokerConnection(dead, PLAIN, "tests", ample())
         assert caught.value.reason == "connection refused"
         assert str(dead) in str(caught.value)
@@ -195,7 +190,7 @@ def test_without_the_time_to_keep_silent_as_asked_nothing_is_sent_and_the_connec
     ask(connection)
     first, second = broker.received
     assert second.at - first.at >= 0.1
-    with pytest.raises(TimedOut):
+    with pytest.raises(errors.TimedOut):
         ask(connection)
     assert len(broker.received) == 2
     assert not connection.closed

@@ -25,7 +25,6 @@ from tests.kit.deadlines import ample
 from tests.kit.fake_broker import FakeBroker, HangUp
 
 TOPIC = UUID("11111111-2222-3333-4444-555555555555")
-OTHER = UUID("99999999-2222-3333-4444-555555555555")
 DENIED, STORAGE_ERROR = 31, 56
 
 
@@ -147,30 +146,15 @@ class TestFinding:
 
 class TestReading:
     def read(
-        self,
-        sender: Sender,
-        wanted: dict[TopicPartition, UUID],
-        form: LogInfoSchema = LogInfoSchema.KIP,
+        self, sender: Sender, wanted: dict[TopicPartition, UUID]
     ) -> dict[TopicPartition, ListedOffset | OffsetError]:
-        messages = replica_log_info(form)
-        return read_log_infos(sender, 1, messages, wanted, ample())
+        return read_log_infos(sender, 1, replica_log_info(LogInfoSchema.KIP), wanted, ample())
 
     def asked(self, broker: FakeBroker) -> list[int]:
         return [
             sum(len(topic.partitions) for topic in received.message.topic_partitions)
             for received in broker.received
         ]
-
-    @pytest.mark.parametrize("form", LogInfoSchema)
-    def test_its_end_and_epoch(
-        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
-    ) -> None:
-        offer(broker, form)
-        one, other = TopicPartition("a", 4), TopicPartition("b", 0)
-        assert self.read(sender, {one: TOPIC, other: OTHER}, form) == {
-            one: ListedOffset(104, -1, 7),
-            other: ListedOffset(100, -1, 7),
-        }
 
     @pytest.mark.parametrize(
         ("count", "room", "asked"),

@@ -29,18 +29,12 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from breakglass.services import patience
+from breakglass.services import errors, patience
 from breakglass.services.connection.endpoint import Endpoint
 from breakglass.services.connection.sasl import PasswordLogin, SaslSettings
 from breakglass.services.connection.secret import Secret
 from breakglass.services.connection.security import ClientSecurity
 from breakglass.services.connection.settings import ConnectionSettings, SecurityProtocol
-from breakglass.services.errors import (
-    AuthenticationFailed,
-    ConnectFailed,
-    ReadOnly,
-    TimedOut,
-)
 from breakglass.services.kafka.wire import api_keys, connection
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.group_details import (
@@ -139,12 +133,12 @@ class TestTheAllowList:
     ) -> None:
         assert len(FORBIDDEN) > 30
         for request_class in FORBIDDEN:
-            with pytest.raises(ReadOnly):
+            with pytest.raises(errors.ReadOnly):
                 sender.call(ANY_BROKER, request_class(), MetadataResponse, ample())
         assert (broker.connected, broker.frames) == (0, 0)
         ask(sender)
         before = broker.frames
-        with pytest.raises(ReadOnly):
+        with pytest.raises(errors.ReadOnly):
             sender.call(ANY_BROKER, ElectLeadersRequest(), MetadataResponse, ample())
         assert broker.frames == before
 
@@ -174,7 +168,7 @@ class TestConnections:
             raise HangUp
 
         broker.serve(MetadataRequest, hang_up)
-        with pytest.raises(ConnectFailed):
+        with pytest.raises(errors.ConnectFailed):
             ask(sender)
         assert len(broker.received) == 1
 
@@ -198,7 +192,7 @@ class TestConnections:
             return MetadataResponse(cluster_id="late")
 
         broker.serve(MetadataRequest, late)
-        with pytest.raises(TimedOut):
+        with pytest.raises(errors.TimedOut):
             ask(sender, seconds=A_MOMENT)
         broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id="second"))
         given_up.set()
@@ -210,12 +204,12 @@ class TestConnections:
         broker.serve(MetadataRequest, lambda _: MetadataResponse(throttle_time_ms=3_600_000))
         ask(sender)
         for _ in range(2):
-            with pytest.raises(TimedOut):
+            with pytest.raises(errors.TimedOut):
                 ask(sender)
         assert (len(broker.received), broker.connected) == (1, 1)
 
     def test_a_broker_without_address_is_named_with_the_remedy(self, sender: Sender) -> None:
-        with pytest.raises(ConnectFailed) as caught:
+        with pytest.raises(errors.ConnectFailed) as caught:
             ask(sender, 7)
         assert caught.value.reason == "no address known"
         assert "--broker-address 7=HOST:PORT" in str(caught.value)
@@ -248,32 +242,25 @@ def test_another_takes_the_place_of_a_bootstrap_broker_that_hangs(
     assert ask(to_both, lane="third").cluster_id == "other"
 
 
-class TestClosing:
-    def test_it_ends_a_wait_in_another_thread(self, broker: FakeBroker, sender: Sender) -> None:
-        broker.serve(MetadataRequest, lambda _: None)
-        waiting = aside(lambda: ask(sender, 1, HOUR))
-        broker.wait_for(lambda: len(broker.received) == 1, "the request")
-        sender.close()
-        ended(waiting)
+def test_a_connection_that_was_being_opened_is_not_used_after_closing(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    """A hung broker that goes on later finds no request."""
+    go_on = threading.Event()
 
-    def test_one_being_opened_is_not_used_later(self, broker: FakeBroker, sender: Sender) -> None:
-        """A hung broker that goes on later finds no request."""
-        go_on = threading.Event()
+    def late(_: Any) -> Any:
+        go_on.wait(DEADLINE_SECONDS)
+        version = ApiVersionsResponse.ApiVersion(api_key=3, max_version=9)
+        return ApiVersionsResponse(api_keys=[version])
 
-        def late(_: Any) -> Any:
-            go_on.wait(DEADLINE_SECONDS)
-            return ApiVersionsResponse(
-                api_keys=[ApiVersionsResponse.ApiVersion(api_key=3, max_version=9)]
-            )
-
-        broker.serve(ApiVersionsRequest, late)
-        waiting = aside(lambda: ask(sender, 1, HOUR))
-        broker.wait_for(lambda: broker.connected == 1, "the connection")
-        sender.close()
-        go_on.set()
-        ended(waiting)
-        broker.wait_for(lambda: broker.open == 0, "the connection to be closed")
-        assert broker.received == []
+    broker.serve(ApiVersionsRequest, late)
+    waiting = aside(lambda: ask(sender, 1, HOUR))
+    broker.wait_for(lambda: broker.connected == 1, "the connection")
+    sender.close()
+    go_on.set()
+    ended(waiting)
+    broker.wait_for(lambda: broker.open == 0, "the connection to be closed")
+    assert broker.received == []
 
 
 @pytest.fixture
@@ -300,7 +287,7 @@ def test_a_login_that_is_refused_is_an_error_with_the_reason(
     offering(broker, mechanism, error_code=code, error_message="bad password")
     with (
         closing(sender_to(broker, security=login)) as sender,
-        pytest.raises(AuthenticationFailed, match=said),
+        pytest.raises(errors.AuthenticationFailed, match=said),
     ):
         ask(sender)
 
@@ -321,7 +308,7 @@ def aside(call: Callable[[], object]) -> threading.Thread:
     """Call in a thread of its own, whose end alone matters."""
 
     def swallow() -> None:
-        with suppress(TimedOut, ConnectFailed):
+        with suppress(errors.TimedOut, errors.ConnectFailed):
             call()
 
     thread = threading.Thread(target=swallow, daemon=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +12,6 @@ from kafka.protocol.schemas.fields.codecs.types import UnsignedVarInt32
 
 from breakglass.services.errors import MalformedMessage, UnsupportedByCluster
 from breakglass.services.kafka.wire.messages.kip1275 import (
-    DEFAULT_API_KEY,
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -32,8 +30,6 @@ TOPIC_HEX = TOPIC.hex
 INT32 = st.integers(-(2**31), 2**31 - 1)
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=20), st.integers(0, 2**31 - 1))
 LEADERS = st.dictionaries(PARTITIONS, st.integers(0, 2**31 - 1), min_size=1, max_size=20)
-UUIDS = st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number))
-QUESTIONS = st.dictionaries(UUIDS, st.lists(INT32, max_size=10), max_size=10)
 
 
 def election(
@@ -181,27 +177,6 @@ class TestReplicaLogInfo:
         for candidate in set(LogInfoSchema) - {form}:
             with pytest.raises(MalformedMessage):
                 replica_log_info(candidate).response_class.decode(body, version=0)
-
-    def test_header_and_answer_have_the_key_it_was_made_for(self, form: LogInfoSchema) -> None:
-        messages = replica_log_info(form, 1020)
-        request = messages.request({TOPIC: [0]})
-        request.API_VERSION = 0
-        request.with_header(correlation_id=9, client_id="bg")
-        frame = bytes(request.encode(header=True, framed=True))
-        assert frame[:17] == struct.pack(">ihhih2sb", len(frame) - 4, 1020, 0, 9, 2, b"bg", 0)
-        assert replica_log_info(form).request_class.API_KEY == DEFAULT_API_KEY
-
-
-@given(st.sampled_from(LogInfoSchema), QUESTIONS, INT32)
-def test_a_request_of_log_infos_comes_back_as_it_was_sent(
-    form: LogInfoSchema, partitions: dict[UUID, list[int]], broker_id: int
-) -> None:
-    messages = replica_log_info(form)
-    body = bytes(messages.request(partitions, broker_id).encode(version=0))
-    read = messages.request_class.decode(body, version=0)
-    assert {topic.topic_id: topic.partitions for topic in read.topic_partitions} == partitions
-    if form is LogInfoSchema.KIP966:
-        assert read.broker_id == broker_id
 
 
 @given(st.binary(max_size=200))
