@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,7 @@ from tests.campaign.trial import Outcome
 
 HARNESS = 3
 """Results of another harness are discarded: raise it when what is played or judged changes."""
-FIGURES = (
-    "offline",
-    "left",
-    "elected",
-    "held",
-    "lost",
-    "cut",
-    "rescued",
-    "put_back",
-    "seconds",
-    "put_back_seconds",
-    "commands",
-    "phrases",
-    "resumed",
-    "broken",
-)
+FIGURES = [field.name for field in fields(Outcome) if field.name not in ("way", "findings")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +46,8 @@ class Result:
 
 def result_of(incident: LabIncident, ours: Outcome, kafkas: Outcome | None) -> Result:
     """The line of one incident."""
-    return Result(
-        incident.seed,
-        incident.way.value,
-        incident.labels,
-        _figures(ours),
-        None if kafkas is None else _figures(kafkas),
-    )
+    theirs = None if kafkas is None else _figures(kafkas)
+    return Result(incident.seed, incident.way.value, incident.labels, _figures(ours), theirs)
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,27 +33,27 @@ class Outcome:
     """What came of one recovery of one incident."""
 
     way: Way
-    offline: int
+    offline: int = 0
     """Partitions without leader when the operator came."""
-    left: int
+    left: int = 0
     """Partitions without leader when the operator left."""
-    elected: int
+    elected: int = 0
     """Partitions that our commands elected; 0 for Kafka's tools, which do not say."""
-    held: int
+    held: int = 0
     """Records that readable replicas of the offline partitions held."""
-    lost: int
+    lost: int = 0
     """Of these, the records that an election lost: in neither the elected logs nor a rescue."""
-    cut: int
+    cut: int = 0
     """The same where a broker that was started led by itself, and others cut what it lacked."""
-    rescued: int
-    put_back: int
-    seconds: float
+    rescued: int = 0
+    put_back: int = 0
+    seconds: float = 0.0
     """Until the operator left, before anything was put back."""
-    put_back_seconds: float
-    commands: int
-    phrases: int
-    resumed: int
-    findings: tuple[JudgeFinding, ...]
+    put_back_seconds: float = 0.0
+    commands: int = 0
+    phrases: int = 0
+    resumed: int = 0
+    findings: tuple[JudgeFinding, ...] = ()
     broken: str = ""
     """Why the incident could not be played or judged; empty as a rule."""
 
@@ -61,11 +61,6 @@ class Outcome:
     def passed(self) -> bool:
         """Nothing was found and nothing went wrong."""
         return not self.findings and not self.broken
-
-
-def unplayed(way: Way, why: str) -> Outcome:
-    """The outcome of an incident that the lab could not play."""
-    return Outcome(way, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0, (), why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,48 +74,50 @@ class _Scene:
 
 def recover_by_breakglass(incident: LabIncident, folder: Path, *, put_back: bool = True) -> Outcome:
     """Play *incident* on a lab in *folder*, and recover it as its way says."""
-    try:
-        wreck = Wreck.start(incident, folder / "lab")
-    except LabError as error:
-        return unplayed(incident.way, str(error))
-    try:
-        wreck.play()
+
+    def recovered(wreck: Wreck) -> Outcome:
         with shell_of(wreck, folder / "ours", incident.kill_at) as shell:
             try:
                 return _ours(wreck, shell, put_back=put_back)
             finally:
-                _note(shell)
-    except PLAY_FAILURES as error:
-        return unplayed(incident.way, f"{type(error).__name__}: {error}")
-    finally:
-        wreck.cluster.down(keep=True)
+                # Keep every command with what it printed.
+                text = "\n".join(map(str, shell.ran))
+                (shell.folder / "commands.txt").write_text(text, encoding="utf-8")
 
-
-def _note(shell: Shell) -> None:
-    """Keep every command with what it printed."""
-    text = "\n".join(map(str, shell.ran))
-    (shell.folder / "commands.txt").write_text(text, encoding="utf-8")
+    return _played(incident, folder, incident.way, recovered)
 
 
 def recover_by_kafka(incident: LabIncident, folder: Path) -> Outcome:
     """Play *incident* on a lab in *folder*, and recover it by Kafka's own tools."""
+
+    def recovered(wreck: Wreck) -> Outcome:
+        # Without slow links: Kafka's tools cannot be told other addresses.
+        near = replace(wreck, incident=replace(incident, slow=()))
+        with shell_of(near, folder / "kafka", None) as shell:
+            return _kafkas(wreck, shell)
+
+    return _played(incident, folder, Way.KAFKA, recovered, keep=False)
+
+
+def _played(
+    incident: LabIncident,
+    folder: Path,
+    way: Way,
+    recovered: Callable[[Wreck], Outcome],
+    *,
+    keep: bool = True,
+) -> Outcome:
     try:
         wreck = Wreck.start(incident, folder / "lab")
     except LabError as error:
-        return unplayed(Way.KAFKA, str(error))
+        return Outcome(way, broken=str(error))
     try:
         wreck.play()
-        with shell_of(replace_slow(wreck), folder / "kafka", None) as shell:
-            return _kafkas(wreck, shell)
+        return recovered(wreck)
     except PLAY_FAILURES as error:
-        return unplayed(Way.KAFKA, f"{type(error).__name__}: {error}")
+        return Outcome(way, broken=f"{type(error).__name__}: {error}")
     finally:
-        wreck.cluster.down()
-
-
-def replace_slow(wreck: Wreck) -> Wreck:
-    """The wreck without slow links: Kafka's tools cannot be told other addresses."""
-    return replace(wreck, incident=replace(wreck.incident, slow=()))
+        wreck.cluster.down(keep=keep)
 
 
 def _scene(wreck: Wreck) -> _Scene:
@@ -137,22 +134,16 @@ def _kafkas(wreck: Wreck, shell: Shell) -> Outcome:
     seconds = time.monotonic() - began
     wreck.settle()
     readable = _required(scene, runbook.started)
-    lost = _lost(wreck, readable, {})
+    lost, cut = _split(_lost(wreck, readable, {}), scene.offline - runbook.elected)
     return Outcome(
         Way.KAFKA,
-        len(scene.offline),
-        len(wreck.offline() & scene.offline),
-        0,
-        _count(readable),
-        *_split(lost, scene.offline - runbook.elected),
-        0,
-        0,
-        round(seconds, 1),
-        0.0,
-        shell.commands,
-        0,
-        0,
-        (),
+        offline=len(scene.offline),
+        left=len(wreck.offline() & scene.offline),
+        held=_count(readable),
+        lost=lost,
+        cut=cut,
+        seconds=round(seconds, 1),
+        commands=shell.commands,
     )
 
 
@@ -163,10 +154,22 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
     if scene.offline:
         operator.recover()
     seconds, commands = time.monotonic() - began - operator.looking, shell.commands
-    if not wreck.awake:
-        return _nobody_runs(wreck, scene, operator, shell, seconds)
-    wreck.settle()
     readable = _required(scene, operator.started)
+    left = Outcome(
+        wreck.incident.way,
+        offline=len(scene.offline),
+        left=len(scene.offline),
+        elected=len(operator.elected),
+        held=_count(readable),
+        seconds=round(seconds, 1),
+        commands=commands,
+        phrases=shell.phrases,
+        resumed=operator.resumed,
+    )
+    if not wreck.awake:
+        # The last that ran was to be stopped, and none can be started: none has cut anything.
+        return replace(left, findings=(*_said(wreck, operator), *_hung(shell)))
+    wreck.settle()
     saved = read_rescues(shell.state / "rescue")
     lost = _lost(wreck, readable, saved)
     returned = _returned(wreck, scene, operator)
@@ -183,42 +186,18 @@ def _ours(wreck: Wreck, shell: Shell, *, put_back: bool) -> Outcome:
         put, wrong = _put_back(wreck, operator, scene, saved)
         findings += wrong
         spent = time.monotonic() - began
-    return Outcome(
-        wreck.incident.way,
-        len(scene.offline),
-        len(wreck.offline() & scene.offline),
-        len(operator.elected),
-        _count(readable),
-        *_split(lost, returned),
-        sum(map(len, saved.values())),
-        put,
-        round(seconds, 1),
-        round(spent, 1),
-        commands,
-        shell.phrases,
-        operator.resumed,
-        tuple(findings),
-    )
-
-
-def _nobody_runs(
-    wreck: Wreck, scene: _Scene, operator: Operator, shell: Shell, seconds: float
-) -> Outcome:
-    """The last broker that ran was to be stopped, and none can be started: nobody can be elected.
-
-    No broker can be asked then, and none has cut anything.
-    """
+    lost_by_elections, cut = _split(lost, returned)
     return replace(
-        unplayed(wreck.incident.way, ""),
-        offline=len(scene.offline),
-        left=len(scene.offline),
-        elected=len(operator.elected),
-        held=_count(_required(scene, operator.started)),
-        seconds=round(seconds, 1),
-        commands=shell.commands,
+        left,
+        left=len(wreck.offline() & scene.offline),
+        lost=lost_by_elections,
+        cut=cut,
+        rescued=sum(map(len, saved.values())),
+        put_back=put,
+        put_back_seconds=round(spent, 1),
         phrases=shell.phrases,
         resumed=operator.resumed,
-        findings=(*_said(wreck, operator), *_hung(shell)),
+        findings=tuple(findings),
     )
 
 
