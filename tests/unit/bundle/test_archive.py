@@ -323,14 +323,8 @@ def test_any_json_is_a_quorum_or_unfit(document: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("leader", True),
-        ("leader", "101"),
-        ("leader_epoch", 1.0),
-        ("leader_epoch", 2**63),
-        ("high_watermark", None),
-        ("voters", {}),
-        ("voters", [{}]),
-        ("more", 1),
+        *(("leader", True), ("leader", "101"), ("leader_epoch", 1.0), ("leader_epoch", 2**63)),
+        *(("high_watermark", None), ("voters", {}), ("voters", [{}]), ("more", 1)),
     ],
 )
 def test_a_field_of_another_type_is_unfit(field: str, value: Any) -> None:

@@ -52,17 +52,9 @@ def test_an_address_is_read_and_written_as_it_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "orders/0",
-        "s3://b/orders/0",
-        "backup:orders/0",
-        "backup:/b/orders/x",
-        "topic:orders",
-        "replica:orders/0",
-        "replica:x/orders/0",
-        "checkpoint:/mnt/c/orders/0",
-        "metastore:",
-        "log:/data/orders",
-        "log:/data/orders-x",
+        *("orders/0", "s3://b/orders/0", "backup:orders/0", "backup:/b/orders/x", "topic:orders"),
+        *("replica:orders/0", "replica:x/orders/0", "checkpoint:/mnt/c/orders/0", "metastore:"),
+        *("log:/data/orders", "log:/data/orders-x"),
     ],
 )
 def test_what_is_no_address_says_what_is_missing(text: str) -> None:

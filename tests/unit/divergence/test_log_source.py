@@ -92,11 +92,8 @@ def test_a_flipped_bit_costs_its_batch_alone(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "bytes_"),
     [
-        (8, struct.pack(">i", 2**30)),
-        (8, struct.pack(">i", -5)),
-        (16, b"\x01"),
-        (0, struct.pack(">q", 10**12)),
-        (0, struct.pack(">q", 3)),
+        *((8, struct.pack(">i", 2**30)), (8, struct.pack(">i", -5)), (16, b"\x01")),
+        *((0, struct.pack(">q", 10**12)), (0, struct.pack(">q", 3))),
         (23, struct.pack(">i", 2**30)),
     ],
 )

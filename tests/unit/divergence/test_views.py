@@ -125,17 +125,8 @@ def ended(offset: int, producer: int, how: Marker) -> RecordEntry:
 
 
 LOG = [
-    entry(0),
-    written(1, 7),
-    written(2, 8),
-    entry(3),
-    written(4, 7),
-    ended(5, 7, ABORT),
-    written(6, 7),
-    ended(7, 8, COMMIT),
-    ended(8, 7, COMMIT),
-    written(9, 8),
-    entry(10),
+    *(entry(0), written(1, 7), written(2, 8), entry(3), written(4, 7), ended(5, 7, ABORT)),
+    *(written(6, 7), ended(7, 8, COMMIT), ended(8, 7, COMMIT), written(9, 8), entry(10)),
 ]
 
 

@@ -49,14 +49,9 @@ def test_a_style_is_read_in_any_order_and_kept_in_one() -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("bold red blue", "blue"),
-        ("red on", "missing"),
-        ("red on on", "on"),
-        ("shouting", "shouting"),
-        ("#ff000080", "#ff000080"),
-        ("transparent", "transparent"),
-        ("$lost", "lost"),
-        ("red;", "red;"),
+        *(("bold red blue", "blue"), ("red on", "missing"), ("red on on", "on")),
+        *(("shouting", "shouting"), ("#ff000080", "#ff000080"), ("transparent", "transparent")),
+        *(("$lost", "lost"), ("red;", "red;")),
     ],
 )
 def test_a_style_that_cannot_be_read_names_the_word(text: str, word: str) -> None:

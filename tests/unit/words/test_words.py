@@ -95,12 +95,8 @@ def test_unknown_none_and_zero_differ(write: Callable[[Any], str], texts: dict[A
 @pytest.mark.parametrize(
     ("brokers", "at_least", "text"),
     [
-        ((), 0, "0"),
-        ((3,), 0, "b3"),
-        ((3,), SILENT, "b3"),
-        ((2, 3), 1_234, "b2,b3 >= 1,234"),
-        ((2, 3, 4), 0, "3 brokers"),
-        ((), 25, ">= 25"),
+        *(((), 0, "0"), ((3,), 0, "b3"), ((3,), SILENT, "b3"), ((2, 3), 1_234, "b2,b3 >= 1,234")),
+        *(((2, 3, 4), 0, "3 brokers"), ((), 25, ">= 25")),
     ],
 )
 def test_who_is_unread_is_named_and_a_bound_of_zero_is_not_said(
@@ -200,13 +196,7 @@ def test_every_verdict_and_role_is_explained_in_a_line_of_80_columns_and_on_the_
 MOST_CALLS = 400_000
 """Ten times as many as it takes."""
 HOSTILE = [
-    "\x1b[2J",
-    "[bold red]",
-    "\u202edaol",
-    "\0\a\x9b",
-    "\ud7ff\u200b\ufeff",
-    "[/]\\[",
-    "\r\n",
+    *("\x1b[2J", "[bold red]", "\u202edaol", "\0\a\x9b", "\ud7ff\u200b\ufeff", "[/]\\[", "\r\n"),
 ]
 bytes_of_any_kind = st.one_of(
     st.binary(max_size=300),
