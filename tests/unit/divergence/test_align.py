@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import (
@@ -151,11 +151,7 @@ def test_equal_batches_are_not_decoded_and_the_ones_around_a_change_are(tmp_path
     assert (totals.kinds, totals.first) == ({PairKind.EQUAL: 1_999, PairKind.DIFFERENT: 1}, 555)
 
 
-@settings(
-    max_examples=examples(30),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(30))
 @given(edits=st.sets(st.integers(0, 1_499), max_size=8), cut=st.integers(1, 150))
 def test_skipping_changes_none(
     tmp_path_factory: pytest.TempPathFactory, edits: set[int], cut: int

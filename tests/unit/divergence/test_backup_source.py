@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol.values import CopyId
@@ -40,11 +40,7 @@ READING = Reading()
 WHOLE = Reading(keep=Keep(2**31, 2**31))
 SIZE = 40
 """Of a plain record."""
-with_folders = settings(
-    max_examples=examples(30),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+with_folders = settings(max_examples=examples(30))
 
 
 def opened(topic: Path) -> BackupSource:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
@@ -109,11 +109,7 @@ def test_after_a_lying_header_the_index_finds_a_batch(folder: Path, at: int, byt
     assert offsets(items) == [*range(30), *range(end, 200)]
 
 
-@settings(
-    max_examples=examples(60),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(60))
 @given(spoil=damage(), suffix=st.sampled_from([".log", ".index"]))
 def test_whatever_is_damaged_the_stream_is_in_order_and_ends(
     tmp_path_factory: pytest.TempPathFactory, spoil: Damage, suffix: str

@@ -32,7 +32,7 @@ from tests.fuzz.damage import Damage, damage
 from tests.kit.extent import examples
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.unit.divergence.damaged_log import DamagedLog
-from tests.unit.kafka.replicas.held_log import HeldLog
+from tests.unit.kafka.replicas.held_log import HeldLog, tens
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run
 
@@ -54,11 +54,6 @@ def sender(broker: FakeBroker) -> Iterator[Sender]:
     made.learn([Broker(B2, at.host, at.port)])
     yield made
     made.close()
-
-
-def tens(start: int, end: int, epoch: int = 5) -> list[bytes]:
-    """Batches of ten records each."""
-    return [batch(run(first, first + 10), epoch=epoch) for first in range(start, end, 10)]
 
 
 def source(sender: Sender, start: int, end: int, *, gapless: bool = True) -> ReplicaSource:

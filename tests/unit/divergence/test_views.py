@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.align import Comparison, PairKind
@@ -38,11 +38,7 @@ from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, c
 from tests.unit.topic_backup.shapes import plain
 
 READING = Reading()
-with_folders = settings(
-    max_examples=examples(50),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+with_folders = settings(max_examples=examples(50))
 
 
 def commands(path: Path, *values: str) -> Path:

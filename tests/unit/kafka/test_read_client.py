@@ -77,13 +77,12 @@ class TestPartitions:
         assert [state.partition.partition for state in read] == list(range(2_100, 4_201))
         assert [one.cursor.partition_index for one in asked] == [2_100, 4_100]
 
-    def test_r22_a_named_topic_that_may_not_be_described_is_an_error_that_names_it(
+    def test_r22_a_named_topic_that_may_not_be_described_is_an_error(
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         topic = admin.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-        answer = admin.DescribeTopicPartitionsResponse(
-            topics=[topic(error_code=DENIED, name="orders", partitions=[])]
-        )
+        denied = topic(error_code=DENIED, name="orders", partitions=[])
+        answer = admin.DescribeTopicPartitionsResponse(topics=[denied])
         cluster.brokers[1].serve(admin.DescribeTopicPartitionsRequest, lambda _: answer)
         with pytest.raises(NotAuthorized) as refused:
             client.partitions(["orders"], ample())
@@ -129,27 +128,34 @@ class TestSnapshot:
         assert isinstance(snapshot.quorum, Silent)
         assert isinstance(snapshot.offline[0].reassignment, Unknown)
 
-    def test_r22_reassignments_that_may_not_be_listed_are_unknown_with_the_acl(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        answer = admin.ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[])
-        cluster.brokers[1].serve(admin.ListPartitionReassignmentsRequest, lambda _: answer)
-        (state,) = client.snapshot(ample()).offline
-        assert isinstance(state.reassignment, Denied)
-        assert state.reassignment.needs == "DESCRIBE on CLUSTER"
-
     @pytest.mark.parametrize("whole", [True, False], ids=["at the top", "of the partition"])
-    def test_r22_a_quorum_that_may_not_be_described_is_unknown_with_the_acl(
+    def test_r22_what_may_not_be_read_is_unknown_with_the_acl(
         self, cluster: FakeCluster, client: ReadClient, whole: bool
     ) -> None:
-        topic = admin.DescribeQuorumResponse.TopicData
+        topic, result = admin.DescribeQuorumResponse.TopicData, admin.DescribeConfigsResponse
         refused = topic.PartitionData(partition_index=0, error_code=0 if whole else CLUSTER_DENIED)
-        answer = admin.DescribeQuorumResponse(
-            error_code=CLUSTER_DENIED if whole else 0,
-            topics=[topic(topic_name="__cluster_metadata", partitions=[refused])],
+        topics = [topic(topic_name="__cluster_metadata", partitions=[refused])]
+        config = result.DescribeConfigsResult(
+            error_code=DENIED, resource_type=2, resource_name="orders", configs=[]
         )
-        cluster.brokers[1].serve(admin.DescribeQuorumRequest, lambda _: answer)
-        assert client.snapshot(ample()).quorum == denied("DESCRIBE on CLUSTER")
+        top = CLUSTER_DENIED if whole else 0
+        for request, answer in (
+            (
+                admin.DescribeQuorumRequest,
+                admin.DescribeQuorumResponse(error_code=top, topics=topics),
+            ),
+            (
+                admin.ListPartitionReassignmentsRequest,
+                admin.ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[]),
+            ),
+            (admin.DescribeConfigsRequest, result(results=[config])),
+        ):
+            cluster.brokers[1].serve(request, lambda _, answer=answer: answer)
+        snapshot, missing = client.snapshot(ample()), denied("DESCRIBE_CONFIGS on topic orders")
+        assert snapshot.quorum == denied("DESCRIBE on CLUSTER")
+        assert isinstance(snapshot.offline[0].reassignment, Denied)
+        assert snapshot.offline[0].reassignment.needs == "DESCRIBE on CLUSTER"
+        assert snapshot.settings == {"orders": TopicSettings(missing, missing, missing, missing)}
 
     def test_r20_a_broker_that_the_controllers_do_not_answer_speaks_for_no_other(
         self, cut_off: FakeBroker, client: ReadClient
@@ -184,18 +190,6 @@ class TestSnapshot:
         client.snapshot(ample())
         (asked,) = cluster.brokers[1].requests(admin.DescribeConfigsRequest)
         assert [resource.resource_name for resource in asked.resources] == ["orders"]
-
-    def test_r22_settings_that_may_not_be_read_are_unknown_with_the_acl(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
-        result = admin.DescribeConfigsResponse.DescribeConfigsResult
-        refused = result(error_code=DENIED, resource_type=2, resource_name="orders", configs=[])
-        answer = admin.DescribeConfigsResponse(results=[refused])
-        cluster.brokers[1].serve(admin.DescribeConfigsRequest, lambda _: answer)
-        missing = denied("DESCRIBE_CONFIGS on topic orders")
-        assert client.snapshot(ample()).settings == {
-            "orders": TopicSettings(missing, missing, missing, missing)
-        }
 
     def test_an_old_cluster_leaves_fenced_brokers_out_and_that_is_taken_for_fenced(
         self, cluster: FakeCluster, client: ReadClient

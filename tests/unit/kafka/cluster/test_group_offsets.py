@@ -36,29 +36,21 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def coordinated_by_1(request: Any) -> Any:
+    told = {"node_id": 1, "host": "", "port": 0, "error_code": 0, "error_message": None}
     coordinator = FindCoordinatorResponse.Coordinator
-    return FindCoordinatorResponse(
-        coordinators=[
-            coordinator(key=key, node_id=1, host="", port=0, error_code=0, error_message=None)
-            for key in request.coordinator_keys
-        ]
-    )
+    found = [coordinator(key=key, **told) for key in request.coordinator_keys]
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def listing(cluster: FakeCluster, *codes: int, then: int = 0) -> None:
     """Answer ListGroups with each of *codes* and one group, then with *then* and all groups."""
-    coming = chain(codes, repeat(then))
+    coming, group = chain(codes, repeat(then)), ListGroupsResponse.ListedGroup
 
     def answer(_: Any) -> Any:
         code = next(coming)
         names = ["billing"] if code else ["billing", "audit"]
-        return ListGroupsResponse(
-            error_code=code,
-            groups=[
-                ListGroupsResponse.ListedGroup(group_id=name, group_state="Stable")
-                for name in names
-            ],
-        )
+        groups = [group(group_id=name, group_state="Stable") for name in names]
+        return ListGroupsResponse(error_code=code, groups=groups)
 
     cluster.brokers[1].serve(ListGroupsRequest, answer)
 

@@ -31,17 +31,14 @@ def cluster() -> Iterator[FakeCluster]:
 def producers(cluster: FakeCluster, active: Producers, code: int = 0) -> None:
     """Let broker 1 lead `billing-0` with these producers."""
     topic_class = admin.DescribeProducersResponse.TopicResponse
-    partition_class = topic_class.PartitionResponse
+    partition_class, told = topic_class.PartitionResponse, {"producer_epoch": 2}
     states = [
-        partition_class.ProducerState(
-            producer_id=one, producer_epoch=2, last_timestamp=9, current_txn_start_offset=start
-        )
+        partition_class.ProducerState(producer_id=one, current_txn_start_offset=start, **told)
         for one, start in active.items()
     ]
-    told = partition_class(partition_index=0, error_code=code, active_producers=states)
-    answer = admin.DescribeProducersResponse(
-        topics=[topic_class(name="billing", partitions=[told])]
-    )
+    partition = partition_class(partition_index=0, error_code=code, active_producers=states)
+    topics = [topic_class(name="billing", partitions=[partition])]
+    answer = admin.DescribeProducersResponse(topics=topics)
     cluster.brokers[1].serve(admin.DescribeProducersRequest, lambda _: answer)
 
 
@@ -50,14 +47,12 @@ def transactions(cluster: FakeCluster, broker: int, states: dict[int, str], code
     state_class = admin.ListTransactionsResponse.TransactionState
 
     def answer(request: Any) -> Any:
-        return admin.ListTransactionsResponse(
-            error_code=code,
-            transaction_states=[
-                state_class(transactional_id=f"t{one}", producer_id=one, transaction_state=state)
-                for one, state in states.items()
-                if one in request.producer_id_filters
-            ],
-        )
+        told = [
+            state_class(transactional_id=f"t{one}", producer_id=one, transaction_state=state)
+            for one, state in states.items()
+            if one in request.producer_id_filters
+        ]
+        return admin.ListTransactionsResponse(error_code=code, transaction_states=told)
 
     cluster.brokers[broker].serve(admin.ListTransactionsRequest, answer)
 
@@ -85,34 +80,32 @@ def hanging(sender: Sender) -> bool | Unknown:
 
 
 @pytest.mark.parametrize(
-    ("state", "hangs"),
+    ("state", "partitions", "code", "hangs"),
     [
-        ("Ongoing", False),
-        ("PrepareCommit", False),
-        ("CompleteCommit", True),
-        ("CompleteAbort", True),
-        ("Empty", True),
+        ("Ongoing", (0,), 0, False),
+        ("PrepareCommit", (0,), 0, False),
+        ("CompleteCommit", (0,), 0, True),
+        ("CompleteAbort", (0,), 0, True),
+        ("Empty", (0,), 0, True),
+        ("Ongoing", (5,), 0, True),
+        ("Ongoing", (), 53, None),
     ],
 )
-def test_r18_a_transaction_that_its_coordinator_has_ended_hangs(
-    cluster: FakeCluster, sender: Sender, state: str, hangs: bool
+def test_r18_a_transaction_hangs_that_its_coordinator_has_ended_or_does_not_include(
+    cluster: FakeCluster,
+    sender: Sender,
+    state: str,
+    partitions: tuple[int, ...],
+    code: int,
+    hangs: bool | None,
 ) -> None:
+    """One that is under way without this partition will not be ended here."""
     producers(cluster, {1001: 42})
     transactions(cluster, 1, {})
     transactions(cluster, 2, {1001: state})
-    includes(cluster, 2, 0)
-    assert hanging(sender) is hangs
-
-
-def test_r18_one_of_a_producer_with_another_hangs(cluster: FakeCluster, sender: Sender) -> None:
-    """Its transaction under way does not include this partition, so it will not be ended here."""
-    producers(cluster, {1001: 42})
-    transactions(cluster, 1, {})
-    transactions(cluster, 2, {1001: "Ongoing"})
-    includes(cluster, 2, 5)
-    assert hanging(sender) is True
-    includes(cluster, 2, code=53)
-    assert isinstance(hanging(sender), Unknown)
+    includes(cluster, 2, *partitions, code=code)
+    found = hanging(sender)
+    assert isinstance(found, Unknown) if hangs is None else found is hangs
 
 
 @pytest.mark.parametrize(

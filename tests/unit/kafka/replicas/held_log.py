@@ -19,11 +19,18 @@ from kafka.protocol.consumer import (
 from breakglass.services.model import TopicPartition
 from breakglass.services.topic_backup.batch_header import read_headers
 from tests.kit.fake_broker import FakeBroker, Reply
+from tests.unit.topic_backup.batch_bytes import batch
+from tests.unit.topic_backup.shapes import run
 
 OUT_OF_RANGE = 1
 
 Mishap = Callable[[], Reply]
 """Answers one fetch in place of the log."""
+
+
+def tens(start: int, end: int, epoch: int = 5) -> list[bytes]:
+    """Batches of ten records each."""
+    return [batch(run(first, first + 10), epoch=epoch) for first in range(start, end, 10)]
 
 
 class HeldLog:

@@ -19,7 +19,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.snapshot import Broker
 from tests.kit.fake_broker import FakeBroker, HangUp
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.unit.kafka.replicas.held_log import HeldLog
+from tests.unit.kafka.replicas.held_log import HeldLog, tens
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run
 
@@ -43,11 +43,6 @@ def sender(broker: FakeBroker) -> Iterator[Sender]:
     ) as made:
         made.learn([Broker(B2, at[0].host, at[0].port)])
         yield made
-
-
-def tens(start: int, end: int, epoch: int = 5) -> list[bytes]:
-    """Batches of ten records each."""
-    return [batch(run(first, first + 10), epoch=epoch) for first in range(start, end, 10)]
 
 
 def reader(
