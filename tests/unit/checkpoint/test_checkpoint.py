@@ -15,10 +15,7 @@ from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.backup_info import backup_info
 from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
 from breakglass.services.checkpoint.node_lock import alone
-from breakglass.services.checkpoint.option_text import (
-    new_names,
-    same_again,
-)
+from breakglass.services.checkpoint.option_text import new_names, same_again
 from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.flows import GroupFlow

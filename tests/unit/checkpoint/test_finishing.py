@@ -21,12 +21,7 @@ from breakglass.services.checkpoint.store.documents import (
     StartedDocument,
     TakeDocument,
 )
-from breakglass.services.errors import (
-    AlreadyRunning,
-    ClusterError,
-    Refused,
-    StorageError,
-)
+from breakglass.services.errors import AlreadyRunning, ClusterError, Refused, StorageError
 from tests.unit.checkpoint.store.stores import failure, manifest, started, stored
 from tests.unit.checkpoint.topics import Logs
 

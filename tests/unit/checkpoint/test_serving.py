@@ -323,10 +323,7 @@ def test_one_that_cannot_be_deleted_keeps_no_other_from_going(
     monkeypatch.setattr(store, "delete", stuck)
     for _ in range(2):
         found.look()
-    assert heard == [
-        "retention, checkpoint 1: read-only",
-        "checkpoint 2 is deleted: retention",
-    ]
+    assert heard == ["retention, checkpoint 1: read-only", "checkpoint 2 is deleted: retention"]
     assert found.troubles.counts()[Doing.RETENTION, ErrorKind.EXPECTED] == 2
 
 

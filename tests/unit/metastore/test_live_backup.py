@@ -42,12 +42,7 @@ def back_up(
     """Replay *records* into the backup, as a run from the topic's beginning to its end."""
     events: list[Event] = []
     with open_backup(
-        folder,
-        origin,
-        events.append,
-        fail_on_difference=fail,
-        style=style,
-        now_ms=lambda: NOW_MS,
+        folder, origin, events.append, fail_on_difference=fail, style=style, now_ms=lambda: NOW_MS
     ) as backup:
         feed(backup, records, group)
         backup.reached_end()
@@ -249,10 +244,7 @@ def test_odd_commands_move_to_a_new_file_as_they_were(tmp_path: Path) -> None:
 
 
 def test_one_backup_of_a_service_at_a_time(tmp_path: Path) -> None:
-    with (
-        open_backup(tmp_path, ORIGIN, lambda _: None),
-        pytest.raises(AlreadyRunning),
-    ):
+    with open_backup(tmp_path, ORIGIN, lambda _: None), pytest.raises(AlreadyRunning):
         back_up(tmp_path, RECORDS)
     other = replace(ORIGIN, topic=command_topic("other"))
     back_up(tmp_path, RECORDS)

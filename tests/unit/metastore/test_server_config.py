@@ -8,11 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from breakglass.console.metastore import app
-from breakglass.services.connection.settings import (
-    ConnectionSettings,
-    Endpoint,
-    SecurityProtocol,
-)
+from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.metastore.server_config import KsqlServerConfig, read_server_config
 

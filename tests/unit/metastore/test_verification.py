@@ -212,9 +212,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize("whole_by", [whole_by_verify, whole_by_restore, whole_by_compact])
 @by_damage
 def test_no_reader_takes_damaged_lines_for_whole(
-    files: tuple[Path, Path],
-    damage: Callable[[Path, Path], None],
-    whole_by: Callable[[Path], bool],
+    files: tuple[Path, Path], damage: Callable[[Path, Path], None], whole_by: Callable[[Path], bool]
 ) -> None:
     assert whole_by(files[0])
     damage(*files)
@@ -224,9 +222,7 @@ def test_no_reader_takes_damaged_lines_for_whole(
 @pytest.mark.parametrize("whole_by", [whole_by_verify, whole_by_restore])
 @by_damage
 def test_a_damaged_side_file_is_said_and_not_restored_from(
-    files: tuple[Path, Path],
-    damage: Callable[[Path, Path], None],
-    whole_by: Callable[[Path], bool],
+    files: tuple[Path, Path], damage: Callable[[Path, Path], None], whole_by: Callable[[Path], bool]
 ) -> None:
     side, other = (file.with_name(file.name + SUFFIX) for file in files)
     damage(side, other)

@@ -207,21 +207,13 @@ CUT_OFF = methodcaller("change_owner", 0, NEW, cut_off=True)
 RETRIED = worker.RETRIES * [ERROR]
 SCENARIOS: dict[str, tuple[Sequence[Step], Status, dict[int, Status]]] = {
     "s1 neither committed nor begun: the new owner copies": ([TAKEN_OVER], C, {NEW: C}),
-    "s2 begun: the new owner completes its own copy": (
-        [BEGIN, TAKEN_OVER],
-        C,
-        {OLD: O, NEW: C},
-    ),
+    "s2 begun: the new owner completes its own copy": ([BEGIN, TAKEN_OVER], C, {OLD: O, NEW: C}),
     "s2 begun: an owner that comes back takes its copy anew": ([BEGIN, BACK], C, {OLD: C}),
     "s3 completed: both copies hold the same records": ([WHOLE, TAKEN_OVER], C, {OLD: C, NEW: C}),
     "s3 completed: an owner that comes back takes no other": ([WHOLE, BACK], C, {OLD: C}),
     "s4 committed and begun: the new owner fails it": ([BEGIN, COMMIT, TAKEN_OVER], F, {OLD: O}),
     "s4 the old owner completes it later, in vain": ([BEGIN, COMMIT, CUT_OFF, END], F, {OLD: C}),
-    "s5 the owner's snapshot is past it": (
-        [BEGIN, past_the_checkpoint, TAKEN_OVER],
-        F,
-        {OLD: O},
-    ),
+    "s5 the owner's snapshot is past it": ([BEGIN, past_the_checkpoint, TAKEN_OVER], F, {OLD: O}),
     "s6 committed and never begun: the new owner fails it": ([COMMIT, TAKEN_OVER], F, {}),
     "s7 past the checkpoint and never begun": ([past_the_checkpoint, TAKEN_OVER], F, {}),
     "s8 three errors only delay the copy": ([BEGIN, *RETRIED], C, {OLD: C}),
@@ -482,8 +474,7 @@ def test_statuses_of_partitions_add_up_in_zeebes_order(
 
 
 @pytest.mark.parametrize(
-    ("copies", "status"),
-    [((D, F), F), ((F, O), O), ((O, C), C), ((F, C), C), ((F, F), F), ((), D)],
+    ("copies", "status"), [((D, F), F), ((F, O), O), ((O, C), C), ((F, C), C), ((F, F), F), ((), D)]
 )
 def test_of_several_nodes_copies_the_best_one_counts(
     copies: tuple[Status, ...], status: Status

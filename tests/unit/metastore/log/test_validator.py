@@ -108,8 +108,7 @@ def test_a_statement_that_may_is_applied_as_it_was_planned(
 
 
 @pytest.mark.parametrize(
-    "text",
-    [f"CREATE STREAM IF NOT EXISTS A (ID INT KEY) {WITH};", "DROP STREAM IF EXISTS NONE;"],
+    "text", [f"CREATE STREAM IF NOT EXISTS A (ID INT KEY) {WITH};", "DROP STREAM IF EXISTS NONE;"]
 )
 def test_a_statement_that_asks_whether_it_is_needed_writes_nothing(
     text: str, held: Metastore

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.metastore.command import Command
 from breakglass.services.metastore.command_id import CommandId
-from breakglass.services.metastore.log.validator import (
-    NameValidator,
-    Planned,
-    StatementRejected,
-)
+from breakglass.services.metastore.log.validator import NameValidator, Planned, StatementRejected
 from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.metastore.statements.mending import mend
 from breakglass.services.metastore.statements.parsing import UnsupportedStatement, parse

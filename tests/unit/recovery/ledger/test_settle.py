@@ -75,9 +75,7 @@ TAIL = CopiedSpan(2, 100, 150)
         ),
         pytest.param(
             case(
-                FORK,
-                rescued=(TAIL,),
-                put_back=(CopiedSpan(2, 100, 110), CopiedSpan(2, 120, 130)),
+                FORK, rescued=(TAIL,), put_back=(CopiedSpan(2, 100, 110), CopiedSpan(2, 120, 130))
             ),
             {KEPT: 125, BACK: 20, RESCUED: 30},
             id="some put back",

@@ -20,19 +20,14 @@ FOLLOWER_SHORTER = offline(log(1, (0, 90)), log(2, (0, 99)), number=1)
 
 
 def held_against(
-    plan: Plan,
-    *offline_now: PartitionEvidence,
-    online: Iterable[PartitionEvidence] = (),
+    plan: Plan, *offline_now: PartitionEvidence, online: Iterable[PartitionEvidence] = ()
 ) -> Appraisal:
     """*plan* where only these partitions exist: without leader, or led by their first replica."""
     led = [replace(evidence.state, leader=evidence.state.assignment[0]) for evidence in online]
     named = [*(evidence.partition for evidence in offline_now), *(state.partition for state in led)]
     selection = Selection(
         ClusterSnapshot(
-            ClusterDescription(CLUSTER, (), names_fenced=True),
-            Unknown("not asked"),
-            (),
-            MADE_AT_MS,
+            ClusterDescription(CLUSTER, (), names_fenced=True), Unknown("not asked"), (), MADE_AT_MS
         ),
         tuple(evidence.state for evidence in offline_now),
         tuple(led),

@@ -20,16 +20,7 @@ from breakglass.services.recovery.plan.edit import (
     without_waiting,
 )
 from breakglass.services.snapshot import Broker
-from tests.unit.recovery.plans import (
-    BOMB,
-    FORK,
-    HALF_READ,
-    INTERNAL,
-    LOSS,
-    SAFE,
-    WAITING,
-    planned,
-)
+from tests.unit.recovery.plans import BOMB, FORK, HALF_READ, INTERNAL, LOSS, SAFE, WAITING, planned
 from tests.unit.recovery.replicas import log, offline
 
 EQUAL = offline(log(1, (0, 90)), log(2, (0, 90)), log(3, (0, 90)), number=2)

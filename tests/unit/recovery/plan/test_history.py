@@ -45,10 +45,7 @@ def test_undo_and_redo_lead_through_every_plan_that_ever_was(names: list[str]) -
                 model, place = [*model[: place + 1], edited], place + 1
         assert history.present == model[place]
         assert history.present.digest == model[place].digest
-        assert (history.last is None, history.next is None) == (
-            place == 0,
-            place == len(model) - 1,
-        )
+        assert (history.last is None, history.next is None) == (place == 0, place == len(model) - 1)
 
 
 def test_an_edit_says_what_it_changed_before_and_after() -> None:

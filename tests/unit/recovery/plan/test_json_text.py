@@ -107,9 +107,7 @@ def test_tolerance_never_changes_what_strict_json_says(value: object) -> None:
 
 
 identifiers = st.builds(
-    str.__add__,
-    st.sampled_from("aZ_$"),
-    st.text(alphabet="bY_$09", max_size=6),
+    str.__add__, st.sampled_from("aZ_$"), st.text(alphabet="bY_$09", max_size=6)
 )
 
 

@@ -16,11 +16,7 @@ from breakglass.services.recovery.plan.document import ChosenBy, Plan
 from breakglass.services.recovery.plan.edit import BY_HAND, exclude, set_leader
 from breakglass.services.recovery.plan.edit_form import render_form
 from breakglass.services.recovery.plan.make import make_plan
-from breakglass.services.recovery.plan.notes import (
-    NOTES,
-    notes_of,
-    with_notes,
-)
+from breakglass.services.recovery.plan.notes import NOTES, notes_of, with_notes
 from breakglass.services.recovery.plan.partition_file import Election, elections_of
 from breakglass.services.recovery.plan.read_back import (
     LARGEST_FORM,
