@@ -139,7 +139,7 @@ def test_what_the_generator_makes_is_valid_in_its_order() -> None:
     """Its DROPs, too: it ends queries first. It alters what queries made, which may not be."""
     replay = Replay()
     validator = NameValidator(lambda _: True)
-    for record in Generator(3).records(500):
+    for record in Generator(3).records(200):
         text = Command.from_json(record.value).statement
         if text.startswith("ALTER"):
             continue
