@@ -65,7 +65,7 @@ def test_any_range_of_offsets_is_read(
 
 
 def test_records_longer_than_a_chunk_are_read(tmp_path: Path) -> None:
-    records = [plain(0), plain(1, value=bytes(3 * CHUNK_BYTES)), plain(2), *run(3, 10_000)]
+    records = [plain(0), plain(1, value=bytes(3 * CHUNK_BYTES)), plain(2), *run(3, 30_000)]
     assert read(back_up(tmp_path, records)) == records
 
 

@@ -62,72 +62,60 @@ FORK = "b1 0:100 2:125 hw100, b2 0:100 1:150 hw100"
 TAIL = CopiedSpan(2, 100, 150)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        pytest.param(case("b1 0:9, b2 0:9"), {KEPT: 9}, id="nothing is cut off"),
-        pytest.param(case(FORK), {KEPT: 125, LOST: 50}, id="a fork, without rescue"),
-        pytest.param(case(FORK, rescued=(TAIL,)), {KEPT: 125, RESCUED: 50}, id="a fork, rescued"),
-        pytest.param(
-            case(FORK, rescued=(CopiedSpan(2, 100, 130),)),
-            {KEPT: 125, RESCUED: 30, LOST: 20},
-            id="a rescue that was cut short",
-        ),
-        pytest.param(
-            case(
-                FORK, rescued=(TAIL,), put_back=(CopiedSpan(2, 100, 110), CopiedSpan(2, 120, 130))
-            ),
-            {KEPT: 125, BACK: 20, RESCUED: 30},
-            id="some put back",
-        ),
-        pytest.param(
-            case(FORK, doubtful=(replace(TAIL, says="the folder is not there"),)),
-            {KEPT: 125, UNKNOWN: 50},
-            id="a rescue that is not there any more",
-        ),
-        pytest.param(
-            case("b1 0:10, b2 0:10 1:20, b3 0:10 1:15", rescued=(CopiedSpan(2, 10, 20),)),
-            {KEPT: 10, RESCUED: 10},
-            id="a record of two replicas counts once, and one copy of it is enough",
-        ),
-        pytest.param(
-            case("b1 0:30 from20, b2 0:30", rescued=(CopiedSpan(2, 0, 15),)),
-            {KEPT: 10, RESCUED: 15, LOST: 5},
-            id="a head before the leader's log start",
-        ),
-        pytest.param(
-            case(FORK, leader=None, elected=False, rescued=(TAIL,)),
-            {WAITING: 175},
-            id="none was elected: nothing is cut off",
-        ),
-        pytest.param(
-            case(
-                FORK, leader=None, elected=Unknown("no answer"), rescued=(CopiedSpan(2, 100, 120),)
-            ),
-            {RESCUED: 20, UNKNOWN: 155},
-            id="it is unknown whether one was elected: copies are there all the same",
-        ),
-        pytest.param(case(FORK, leader=3), {UNKNOWN: 175}, id="the leader was not read"),
-        pytest.param(case("b1 empty, b2 0:5"), {LOST: 5}, id="an empty leader"),
-        pytest.param(
-            case("b1 0:10 corrupt6, b2 0:8", rescued=(CopiedSpan(2, 6, 8),)),
-            {KEPT: 6, RESCUED: 2, LOST: 2},
-            id="a corrupt batch of the leader ends what is kept",
-        ),
-        pytest.param(case("b1 0:9, b3 down"), {KEPT: 9}, id="an unread replica is in no sum"),
-        pytest.param(
-            PartitionCase(Holdings((log(1, (0, 30), start=20), log(2, (0, 30))), tiered=True), 1),
-            {KEPT: 30},
-            id="remote storage keeps what is before the leader's local log",
-        ),
-        pytest.param(
-            case(f"{FORK}, b3 down", leader=3, now=log(3, (0, 100), (1, 140), (5, 150))),
-            {KEPT: 140, LOST: 35},
-            id="a leader that was not read is asked now",
-        ),
-    ],
-)
-def test_each_record_has_one_fate(given: PartitionCase, expected: Mapping[Fate, int]) -> None:
+HEAD, PART, REST = CopiedSpan(2, 0, 15), CopiedSpan(2, 100, 130), CopiedSpan(2, 120, 130)
+SHARED = "b1 0:10, b2 0:10 1:20, b3 0:10 1:15"
+TIERED = Holdings((log(1, (0, 30), start=20), log(2, (0, 30))), tiered=True)
+NEWER = log(3, (0, 100), (1, 140), (5, 150))
+CASES: dict[str, tuple[PartitionCase, Mapping[Fate, int]]] = {
+    "nothing is cut off": (case("b1 0:9, b2 0:9"), {KEPT: 9}),
+    "a fork, without rescue": (case(FORK), {KEPT: 125, LOST: 50}),
+    "a fork, rescued": (case(FORK, rescued=(TAIL,)), {KEPT: 125, RESCUED: 50}),
+    "a rescue that was cut short": (
+        case(FORK, rescued=(PART,)),
+        {KEPT: 125, RESCUED: 30, LOST: 20},
+    ),
+    "some put back": (
+        case(FORK, rescued=(TAIL,), put_back=(CopiedSpan(2, 100, 110), REST)),
+        {KEPT: 125, BACK: 20, RESCUED: 30},
+    ),
+    "a rescue that is not there any more": (
+        case(FORK, doubtful=(replace(TAIL, says="the folder is not there"),)),
+        {KEPT: 125, UNKNOWN: 50},
+    ),
+    "a record of two replicas counts once, and one copy of it is enough": (
+        case(SHARED, rescued=(CopiedSpan(2, 10, 20),)),
+        {KEPT: 10, RESCUED: 10},
+    ),
+    "a head before the leader's log start": (
+        case("b1 0:30 from20, b2 0:30", rescued=(HEAD,)),
+        {KEPT: 10, RESCUED: 15, LOST: 5},
+    ),
+    "none was elected: nothing is cut off": (
+        case(FORK, leader=None, elected=False, rescued=(TAIL,)),
+        {WAITING: 175},
+    ),
+    "it is unknown whether one was elected: copies are there all the same": (
+        case(FORK, leader=None, elected=Unknown("no answer"), rescued=(PART,)),
+        {RESCUED: 30, UNKNOWN: 145},
+    ),
+    "the leader was not read": (case(FORK, leader=3), {UNKNOWN: 175}),
+    "an empty leader": (case("b1 empty, b2 0:5"), {LOST: 5}),
+    "a corrupt batch of the leader ends what is kept": (
+        case("b1 0:10 corrupt6, b2 0:8", rescued=(CopiedSpan(2, 6, 8),)),
+        {KEPT: 6, RESCUED: 2, LOST: 2},
+    ),
+    "an unread replica is in no sum": (case("b1 0:9, b3 down"), {KEPT: 9}),
+    "remote storage keeps what is before the leader's log": (PartitionCase(TIERED, 1), {KEPT: 30}),
+    "a leader that was not read is asked now": (
+        case(f"{FORK}, b3 down", leader=3, now=NEWER),
+        {KEPT: 140, LOST: 35},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_each_record_has_one_fate(what: str) -> None:
+    given, expected = CASES[what]
     found = settled(given)
     assert figures(found) == expected
     assert found.held == sum(expected.values())

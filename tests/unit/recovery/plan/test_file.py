@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,37 +183,24 @@ def _entry(document: Any) -> Any:
     return document["partitions"][0]
 
 
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [
-        (lambda it: it["partitions"].append(_entry(it)), "orders-1"),
-        (lambda it: _entry(it).update(partition=-1), "entry 1"),
-        (lambda it: _entry(it).update(topic=""), "entry 1"),
-        (lambda it: _entry(it).pop("designatedLeader"), "entry 1"),
-        (lambda it: _entry(it).update(designatedLeader=7), "entry 1"),
-        (lambda it: it["breakglass"].update(records=[]), "entry 1"),
-        (lambda it: it["breakglass"].update(records=2 * it["breakglass"]["records"]), "records"),
-        (lambda it: it["breakglass"].pop("schema"), "schema"),
-        (lambda it: it.update(breakglass=["not", "ours"]), "schema"),
-        (
-            lambda it: _record(it)["evidence"]["state"].update(leader_epoch="nine"),
-            r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch",
-        ),
-    ],
-    ids=[
-        "named twice",
-        "negative",
-        "no topic",
-        "no leader",
-        "not assigned",
-        "no evidence",
-        "recorded twice",
-        "no schema",
-        "a list",
-        "no number",
-    ],
-)
-def test_each_fault_of_a_plan_is_named_in_one_sentence(change: Any, place: str) -> None:
+EPOCH = r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch"
+FAULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "named twice": (lambda it: it["partitions"].append(_entry(it)), "orders-1"),
+    "negative": (lambda it: _entry(it).update(partition=-1), "entry 1"),
+    "no topic": (lambda it: _entry(it).update(topic=""), "entry 1"),
+    "no leader": (lambda it: _entry(it).pop("designatedLeader"), "entry 1"),
+    "not assigned": (lambda it: _entry(it).update(designatedLeader=7), "entry 1"),
+    "no evidence": (lambda it: it["breakglass"].update(records=[]), "entry 1"),
+    "recorded twice": (lambda it: it["breakglass"].update(records=2 * [_record(it)]), "records"),
+    "no schema": (lambda it: it["breakglass"].pop("schema"), "schema"),
+    "a list": (lambda it: it.update(breakglass=["not", "ours"]), "schema"),
+    "no number": (lambda it: _record(it)["evidence"]["state"].update(leader_epoch="nine"), EPOCH),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_of_a_plan_is_named_in_one_sentence(fault: str) -> None:
+    change, place = FAULTS[fault]
     with pytest.raises(MalformedInput, match=place) as refused:
         parse_plan(rewritten(planned(SAFE), change), "plan.json")
     assert str(refused.value).endswith(".")

@@ -146,46 +146,32 @@ def _leader(value: object) -> Any:
     return lambda it: it["partitions"][1].update(designatedLeader=value)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param(_leader(3), ["fenced"], id="fenced"),
-        pytest.param(_leader(7), ["assignment 2, 1, 3"], id="not assigned"),
-        pytest.param(_leader("2"), ["whole number"], id="a text"),
-        pytest.param(_leader(True), ["whole number"], id="a bool"),
-        pytest.param(
-            lambda it: it["partitions"][1].pop("designatedLeader"), ["missing"], id="no leader"
-        ),
-        pytest.param(
-            lambda it: it["partitions"][0].update(topic="carts"),
-            ["carts-1"],
-            id="unknown partition",
-        ),
-        pytest.param(lambda it: it["partitions"].append("orders-3"), ["an object"], id="no object"),
-        pytest.param(lambda it: it.update(leftOut={}), ['"leftOut"'], id="no list"),
-        pytest.param(lambda it: it.update(notes="x"), ['"notes"'], id="one note"),
-        pytest.param(
-            lambda it: it.update(notes=["x", 5, " "]), ["text", "no words"], id="no notes"
-        ),
-        pytest.param(lambda it: it.update(notes=["x"] * (NOTES + 1)), ["101"], id="too many notes"),
-        pytest.param(
-            lambda it: it["leftOut"][0].update(why="x" * 1001), ["1,001"], id="long reason"
-        ),
-        pytest.param(lambda it: it.pop("partitions"), ['"partitions"'], id="no partitions"),
-        pytest.param(
-            lambda it: it.update(digest="lusab-babad-gutih"),
-            [PLAN.spoken_digest],
-            id="another plan",
-        ),
-    ],
-)
-def test_each_fault_is_named_with_its_line(change: Any, words: list[str]) -> None:
+FAULTS: dict[str, tuple[Any, list[str]]] = {
+    "fenced": (_leader(3), ["fenced"]),
+    "not assigned": (_leader(7), ["assignment 2, 1, 3"]),
+    "a text": (_leader("2"), ["whole number"]),
+    "a bool": (_leader(True), ["whole number"]),
+    "no leader": (lambda it: it["partitions"][1].pop("designatedLeader"), ["missing"]),
+    "unknown partition": (lambda it: it["partitions"][0].update(topic="carts"), ["carts-1"]),
+    "no object": (lambda it: it["partitions"].append("orders-3"), ["an object"]),
+    "no list": (lambda it: it.update(leftOut={}), ['"leftOut"']),
+    "one note": (lambda it: it.update(notes="x"), ['"notes"']),
+    "no notes": (lambda it: it.update(notes=["x", 5, " "]), ["text", "no words"]),
+    "too many notes": (lambda it: it.update(notes=["x"] * (NOTES + 1)), ["101"]),
+    "long reason": (lambda it: it["leftOut"][0].update(why="x" * 1001), ["1,001"]),
+    "no partitions": (lambda it: it.pop("partitions"), ['"partitions"']),
+    "another plan": (lambda it: it.update(digest="lusab-babad-gutih"), [PLAN.spoken_digest]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_named_with_its_line(fault: str) -> None:
+    change, words = FAULTS[fault]
     text = form(change)
     found = read_back(text, PLAN)
     assert not isinstance(found, Plan)
     for problem, word in zip(found, words, strict=True):
         assert word in problem.what
-    for problem in found:
         line = text.splitlines()[problem.line - 1]
         assert line[problem.column - 1 :].strip(), "it points at something"
 
