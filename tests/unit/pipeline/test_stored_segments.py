@@ -29,13 +29,11 @@ from breakglass.services.topic_backup.status import read_status
 from breakglass.services.topic_backup.store import runs_folder
 from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import Store
-from breakglass.services.topic_backup.summary import Gap, GapReason
 from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.pipeline.chunks import chunk_of
 from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.store.stores import (
     BOTH,
-    ENCRYPTED,
     KEY,
     PLAIN,
     in_memory,
@@ -193,19 +191,6 @@ def test_of_two_runs_that_race_one_commits(store: Store, form: StoredForm) -> No
     assert verify_files(store.folder("orders")).whole
 
 
-def test_a_partition_without_records_keeps_its_gaps(store: Store, form: StoredForm) -> None:
-    gone = Missing((Gap(0, 4, GapReason.ABORTED),), {"aborted": 4})
-    folder = store.folder("orders", form)
-    with assembling(folder, ORDERS, LIMIT) as assembler:
-        assembler.add([Addition(0, [], gone, 4)])
-        assembler.commit()
-    assert verify_files(folder).whole
-    assert offsets(store) == []
-    manifest = back_up(store, form, 4, 6)
-    (segment,) = manifest.partitions[0].segments
-    assert (segment.missing, segment.count) == ({"aborted": 4}, 2)
-
-
 def test_old_segments_are_pruned(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 40)
     folder = store.folder("orders")
@@ -216,19 +201,6 @@ def test_old_segments_are_pruned(store: Store, form: StoredForm) -> None:
     assert first > 0
     assert offsets(store) == list(range(first, 40))
     assert verify_files(folder).whole
-
-
-def test_segments_of_an_encrypted_backup_cannot_change_places(tmp_path: Path) -> None:
-    store = on_disk(tmp_path)
-    back_up(store, ENCRYPTED, 0, 25)
-    names = [f"{records_name(segment.prefix)}.aes" for segment in stored(store)[:2]]
-    one, other = (tmp_path / "orders" / name for name in names)
-    content = one.read_bytes()
-    one.write_bytes(other.read_bytes())
-    other.write_bytes(content)
-    with pytest.raises(DamagedBackup):
-        offsets(store)
-    assert not verify_files(store.folder("orders")).whole
 
 
 def record(offset: int, value: bytes = b"v") -> Record:

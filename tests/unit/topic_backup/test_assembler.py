@@ -175,13 +175,6 @@ def test_a_note_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes) 
         TopicAssembler(tmp_path, ORDERS)
 
 
-def test_parts_that_nobody_took_are_removed(tmp_path: Path) -> None:
-    with TopicAssembler(tmp_path, ORDERS) as assembler:
-        part(assembler.folder, 0, 4, attempt=7)
-        assembler.commit()
-    assert [name for name in LocalFolder(tmp_path).names() if name.startswith(".")] == []
-
-
 def test_gaps_without_records_are_kept_with_the_last_segment(tmp_path: Path) -> None:
     gap = Missing((Gap(0, 3, GapReason.CONTROL),), {"control": 3})
     with TopicAssembler(tmp_path, ORDERS) as assembler:

@@ -127,13 +127,6 @@ class TestOriginals:
             PartitionWriter(LocalFolder(topic), ORDERS_0, None)
         assert originals_files(topic) == before
 
-    def test_an_index_without_records_is_removed(self, tmp_path: Path) -> None:
-        topic = as_the_originals(back_up(tmp_path, run(0, 3)))
-        lone = topic / "segment_partition_000_from_offset_0000000009_index"
-        lone.write_bytes(b"\x01")
-        PartitionWriter(LocalFolder(topic), ORDERS_0, None).close()
-        assert not lone.exists()
-
     def test_segments_that_overlap_are_an_error(self, tmp_path: Path) -> None:
         topic = as_the_originals(back_up(tmp_path, run(0, 8), max_segment_bytes=4 * SIZE))
         first, second = segments(topic)

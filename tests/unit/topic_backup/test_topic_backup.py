@@ -57,7 +57,6 @@ from tests.unit.topic_backup.backups import (
     manifest_of,
     overwrite,
     read,
-    segments,
 )
 from tests.unit.topic_backup.golden import (
     CASES,
@@ -337,16 +336,6 @@ def test_a_damaged_segment_keeps_its_index_and_is_told(tmp_path: Path) -> None:
     assert rebuilt.damage
     assert (topic / INDEX).read_bytes() == index
     assert read(topic) == [*run(0, 2), *run(3, 5)]
-
-
-def test_after_old_segments_were_deleted_the_partition_index_names_the_rest(tmp_path: Path) -> None:
-    topic = as_the_originals(back_up(tmp_path, run(0, 12), max_segment_bytes=4 * SIZE))
-    first, second, third = segments(topic)
-    for path in topic.glob(f"{first}_*"):
-        path.unlink()
-    reindex(LocalFolder(topic), 0)
-    entries = partition_index.read(LocalFolder(topic), 0)
-    assert entries == ((second, 4), (third, 8))
 
 
 def test_another_version_is_refused_and_its_index_left_alone(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ RESTORED = RestoredTopic(NEW, 6, {3: (MovedRecords(RecordAddress(OLD, 3, 100), 4
 def test_everything_is_read_back() -> None:
     found = control_of([take_record(7, 1), CREATED.record, RESTORED.record])
     assert found.latest_id == 7
+    noted = ([CREATED.record], [RESTORED.record], [])
+    assert [control_of(records).latest_id for records in noted] == [5, 6, 0], "whoever came to it"
     assert found.created == {("bank/of x", OLD, 3): CREATED}
     assert found.restored == {NEW: RESTORED}
 
@@ -101,12 +103,6 @@ def test_of_an_owner_the_last_record_counts_with_what_it_had_seen_beside_its_sta
     seen = (LastOf(NEW, 2, "bank", 17, 1), LastOf(NEW, 3, "other/group", 5, 0))
     later = Created("bank/of x", OLD, 3, 8, 200, b"state", seen)
     assert control_of([CREATED.record, later.record]).created == {("bank/of x", OLD, 3): later}
-
-
-def test_h04_an_id_that_anybody_came_to_counts_as_taken() -> None:
-    assert control_of([CREATED.record]).latest_id == 5
-    assert control_of([RESTORED.record]).latest_id == 6
-    assert control_of([]).latest_id == 0
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from breakglass.services.checkpoint.protocol.flows import (
     ReadingStage,
     reading_order,
 )
+from tests.kit.extent import examples
 
 CHAIN = (GroupFlow("g1", ("A",), ("B",)), GroupFlow("g2", ("B",), ("C",)))
 DIAMOND = (
@@ -22,7 +23,7 @@ DIAMOND = (
     GroupFlow("right", ("C",), ("D",)),
     GroupFlow("sink", ("D",)),
 )
-SEEDS = 100
+SEEDS = examples(150)
 
 
 def order_of(flows: Sequence[GroupFlow], topics: str) -> tuple[ReadingStage, ...]:

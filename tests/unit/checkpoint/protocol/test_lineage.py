@@ -20,6 +20,7 @@ from breakglass.services.checkpoint.protocol.lineage import (
     needed,
 )
 from breakglass.services.checkpoint.protocol.participant import CheckpointState, read
+from tests.kit.extent import examples
 
 PARTITIONS = 4
 TOKENS = 12
@@ -156,7 +157,7 @@ def _again(ring: Ring, restored: Ring, number: int, end: int, written: set[Recor
 
 
 ONCE = Counter(dict.fromkeys(range(TOKENS), 1))
-SEEDS = range(100)
+SEEDS = range(examples(150))
 EVERY = range(PARTITIONS)
 
 

@@ -36,6 +36,7 @@ from breakglass.services.checkpoint.protocol.values import (
     Status,
 )
 from breakglass.services.checkpoint.protocol.worker import Begin, begin, unfinished
+from tests.kit.extent import examples
 from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.simulation import (
     Kind,
@@ -283,12 +284,12 @@ def run(seed: int) -> tuple[World, list[str]]:
 
 def test_every_invariant_holds_whatever_is_lost_doubled_reordered_or_killed() -> None:
     ended: Counter[Status] = Counter()
-    for seed in range(100):
+    for seed in range(examples(250)):
         world, found = run(seed)
         assert found == [], seed
         ended.update(world.status(id) for id in world.ids)
     assert set(ended) == {C, F}
-    assert min(ended.values()) >= 10
+    assert min(ended.values()) >= 5
 
 
 @pytest.mark.slow
@@ -317,14 +318,6 @@ def test_the_client_is_told_when_every_partition_has_started() -> None:
         take = coordinator.acknowledge(take, number, started(5))
     assert take.acknowledged
     assert take.refusal is None
-
-
-@pytest.mark.parametrize(("partition", "id"), [(1, 4), (9, 5)])
-def test_an_answer_to_another_take_or_of_another_partition_changes_nothing(
-    partition: int, id: int
-) -> None:
-    take = taken(5)
-    assert coordinator.acknowledge(take, partition, started(id)) == take
 
 
 def test_a_partition_that_is_past_the_id_makes_the_take_impossible() -> None:

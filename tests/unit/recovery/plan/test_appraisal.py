@@ -14,7 +14,7 @@ from breakglass.services.recovery.plan.document import Plan, PlanEntry
 from breakglass.services.recovery.triage import Selection
 from breakglass.services.snapshot import ClusterDescription, ClusterSnapshot
 from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import log, offline, silent
+from tests.unit.recovery.replicas import log, offline
 
 
 def held_against(
@@ -119,10 +119,3 @@ def test_damage_that_is_found_since_the_plan_was_made_stops_its_election() -> No
     (checked,) = appraisal.checked
     assert checked.status is CheckStatus.CHANGED
     assert checked.reason == "b2 no longer has its rank"
-
-
-def test_what_a_silent_replica_told_the_plan_still_counts_while_nobody_has_led() -> None:
-    told = silent(6, last_heard=log(6, (0, 40)))
-    then = offline(log(1, (0, 90)), log(2, (0, 100)), told, number=9, floor=100)
-    now = offline(log(1, (0, 90)), log(2, (0, 100)), silent(6), number=9, floor=100)
-    assert statuses(held_against(planned(then), now)) == [CheckStatus.UNCHANGED]
