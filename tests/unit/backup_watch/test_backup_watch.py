@@ -53,6 +53,7 @@ from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import MANIFEST
+from breakglass.services.topic_backup.manifest import TopicIdentity
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
@@ -83,40 +84,20 @@ def looked(watch: BackupWatch, *, now: bool = False) -> BackupStanding:
 
 def test_a_real_folder_is_read_topic_by_topic(tmp_path: Path) -> None:
     back_up(tmp_path, run(0, 8))
+    as_the_originals(back_up(tmp_path, run(0, 8), identity=TopicIdentity("bare")))
     torn = tmp_path / "torn"
     torn.mkdir()
     (torn / MANIFEST).write_text("{")
     verified.note(LocalFolder(tmp_path / "orders"), 1, "files", None, whole=True)
 
-    orders, unread = read_location(str(tmp_path)).topics
+    bare, orders, unread = read_location(str(tmp_path)).topics
 
     assert (orders.name, orders.records, orders.lost) == ("orders", 8, 0)
+    assert state_of(bare) is BackupState.BARE
     assert state_of(orders) is BackupState.VERIFIED
     assert state_of(orders, {"orders"}) is BackupState.RUNNING
     assert state_of(unread) is BackupState.UNREADABLE
     assert "no JSON" in unread.unread or "Expecting" in unread.unread
-
-
-def test_a_backup_of_the_originals_is_told_apart(tmp_path: Path) -> None:
-    as_the_originals(back_up(tmp_path, run(0, 8)))
-
-    (held,) = read_location(str(tmp_path)).topics
-
-    assert state_of(held) is BackupState.BARE
-
-
-def test_every_state_has_its_word() -> None:
-    words = [state_of(topic) for topic in every_state().topics]
-
-    assert words == [
-        BackupState.BARE,
-        BackupState.DAMAGED,
-        BackupState.LOST,
-        BackupState.VERIFIED,
-        BackupState.VERIFIED,
-        BackupState.UNVERIFIED,
-        BackupState.UNREADABLE,
-    ]
 
 
 def test_what_was_read_stays_with_its_age_when_it_cannot_be_read_again() -> None:
@@ -187,15 +168,9 @@ def test_a_place_that_a_job_works_with_is_looked_at_unnamed(tmp_path: Path) -> N
 
     assert place.url == str(tmp_path)
     assert [topic.name for topic in place.topics] == ["orders"]
-
-
-def test_an_address_that_is_none_is_told_of() -> None:
-    watch = BackupWatch(["nfs://far/b"], jobs=lambda _: [])
-
-    (place,) = looked(watch).places
-
-    assert isinstance(place.held.value, Unknown)
-    assert "nfs://far/b" in place.held.value.reason
+    (nowhere,) = looked(BackupWatch(["nfs://far/b"], jobs=lambda _: [])).places
+    assert isinstance(nowhere.held.value, Unknown)
+    assert "nfs://far/b" in nowhere.held.value.reason
 
 
 STANDING = BackupStanding(
@@ -213,23 +188,23 @@ def names(shown: list[Line]) -> list[str]:
     return [key[1] or key[0] for key in map(key_of, shown)]
 
 
-def test_the_worst_comes_first(judged: BackupSurvey) -> None:
+def test_the_worst_comes_first_or_topics_are_sorted_by_a_figure(judged: BackupSurvey) -> None:
+    standing = BackupStanding(STANDING.places, (seen(job()), seen(job(), Life.DEAD)))
+    shown = lines(survey(standing, ENDS), BackupsView())
+    assert isinstance(shown[0], PlaceLine)
+    assert shown[0].jobs == 1
+    states = {line.held.name: line.state for line in shown if isinstance(line, TopicLine)}
+    assert states["payments"] == "running"
     assert names(lines(judged, BackupsView())) == [
         MAIN, "torn", "clicks", "orders", "audit", "refunds", "orders~2", "payments", FAR,
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("order", "first"),
-    [
-        (TopicOrder.NAME, "audit"),
-        (TopicOrder.LAG, "audit"),
-        (TopicOrder.AGE, "audit"),
-        (TopicOrder.SIZE, "payments"),
-    ],
-)
-def test_topics_are_sorted_by_a_figure(judged: BackupSurvey, order: TopicOrder, first: str) -> None:
-    assert names(lines(judged, BackupsView(order=order)))[1] == first
+    for order, first in (
+        ("NAME", "audit"),
+        ("LAG", "audit"),
+        ("AGE", "audit"),
+        ("SIZE", "payments"),
+    ):
+        assert names(lines(judged, BackupsView(order=TopicOrder[order])))[1] == first
 
 
 @pytest.mark.parametrize(
@@ -261,32 +236,21 @@ def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
     assert lag["audit"] == NO_MANIFEST
     assert lag["payments"] == Unknown("it is offline: no leader serves it")
     assert isinstance(lag["torn"], Unknown)
+    (_, clicks, *_) = every_state().topics
+    assert clicks.status is not None
+    for ends, expected in (
+        (LiveEnds("another", ENDS.ends, ENDS.topic_ids), None),
+        (LiveEnds(ENDS.cluster_id, ENDS.ends, {}), 0),
+        (LiveEnds(ENDS.cluster_id), ABSENT),
+    ):
+        found = ends.total_lag(clicks.status)
+        assert found == expected or (expected is None and isinstance(found, Unknown))
     parts = [
         line.lag
         for line in shown
         if isinstance(line, BackupPartitionLine) and line.held.topic != "orders"
     ]
     assert parts == [0, 400, Unknown("it is offline: no leader serves it")]
-
-
-def test_of_another_cluster_or_a_topic_created_anew_there_is_no_lag() -> None:
-    (_, clicks, *_) = every_state().topics
-    assert clicks.status is not None
-    elsewhere = LiveEnds("another", ENDS.ends, ENDS.topic_ids)
-    assert isinstance(elsewhere.total_lag(clicks.status), Unknown)
-    anew = LiveEnds(ENDS.cluster_id, ENDS.ends, {})
-    assert anew.total_lag(clicks.status) == 0
-    nothing = LiveEnds(ENDS.cluster_id)
-    assert nothing.total_lag(clicks.status) == ABSENT
-
-
-def test_a_running_job_is_told_with_its_place_and_topic() -> None:
-    standing = BackupStanding(STANDING.places, (seen(job()), seen(job(), Life.DEAD)))
-    shown = lines(survey(standing, ENDS), BackupsView())
-    assert isinstance(shown[0], PlaceLine)
-    assert shown[0].jobs == 1
-    states = {line.held.name: line.state for line in shown if isinstance(line, TopicLine)}
-    assert states["payments"] == "running"
 
 
 LED, OFFLINE, HUNG, OTHER = (
@@ -395,12 +359,6 @@ def test_a_job_whose_process_was_killed_is_dead_and_forgotten_when_it_is_done_ag
         assert seen.path not in [job.path for job in read_jobs(now_ms(), tmp_path)]
 
 
-def test_a_job_that_tells_nothing_any_more_is_silent(tmp_path: Path) -> None:
-    with announced("restore", "/b", tmp_path):
-        (seen,) = read_jobs(now_ms() + SILENT_MS + 5_000, tmp_path)
-        assert seen.life is Life.SILENT
-
-
 def test_a_job_of_another_machine_is_judged_by_its_age(tmp_path: Path) -> None:
     with announced("backup", "/b", tmp_path):
         (seen,) = read_jobs(now_ms(), tmp_path)
@@ -409,6 +367,12 @@ def test_a_job_of_another_machine_is_judged_by_its_age(tmp_path: Path) -> None:
     away.write_text(json.dumps(said | {"host": "elsewhere"}))
     assert read_jobs(said["told_at_ms"] + 1_000, tmp_path)[0].life is Life.RUNNING
     assert read_jobs(said["told_at_ms"] + SILENT_MS + 1, tmp_path)[0].life is Life.SILENT
+    old = seen.path.with_name("1-a.json")
+    old.write_text(json.dumps(said | {"url": "/x", "told_at_ms": now_ms() - FORGET_MS - 1}))
+    with announced("backup", "/b", tmp_path):
+        assert not old.exists(), "what died long ago is forgotten"
+        later = read_jobs(now_ms() + SILENT_MS + 5_000, tmp_path)
+        assert {one.life for one in later} == {Life.SILENT}
 
 
 @pytest.mark.parametrize(
@@ -423,20 +387,7 @@ def test_what_is_no_job_is_passed_over(tmp_path: Path, change: dict[str, object]
     (tmp_path / jobs.FOLDER / "2-b.json").write_bytes(b"\xff[1")
     (tmp_path / jobs.FOLDER / "3-c.json").write_text("[]")
     assert read_jobs(now_ms(), tmp_path) == []
-
-
-def test_what_died_long_ago_is_forgotten(tmp_path: Path) -> None:
-    with announced("backup", "/b", tmp_path):
-        (seen,) = read_jobs(now_ms(), tmp_path)
-        said = json.loads(seen.path.read_text())
-    old = tmp_path / jobs.FOLDER / "1-a.json"
-    old.write_text(json.dumps(said | {"url": "/x", "told_at_ms": now_ms() - FORGET_MS - 1}))
-    with announced("backup", "/b", tmp_path):
-        assert not old.exists()
-
-
-def test_a_job_goes_on_where_nothing_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / jobs.FOLDER).write_text("in the way")
-    with announced("backup", "/b", tmp_path) as tell:
-        assert tell is None
-    assert read_jobs(now_ms(), tmp_path) == []
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / jobs.FOLDER).write_text("in the way")
+    with announced("backup", "/b", tmp_path / "away") as tell:
+        assert tell is None, "it goes on where nothing can be written"

@@ -15,12 +15,8 @@ from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.backup_info import backup_info
 from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
 from breakglass.services.checkpoint.node_lock import alone
-from breakglass.services.checkpoint.option_text import (
-    new_names,
-    same_again,
-)
+from breakglass.services.checkpoint.option_text import same_again
 from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
-from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.restore_notes import (
@@ -28,7 +24,6 @@ from breakglass.services.checkpoint.restore_notes import (
     REMOVED,
     SettingsGiven,
     given,
-    settings_told,
     told_of,
 )
 from breakglass.services.checkpoint.store.backup_store import BackupStore
@@ -43,8 +38,6 @@ from breakglass.services.checkpoint.store_address import require_no_file, requir
 from breakglass.services.checkpoint.watch import CheckpointWatch
 from breakglass.services.checkpoint.wording import (
     ANOTHER_FAILED,
-    not_higher,
-    overtaken,
     reasons,
     why_failed,
 )
@@ -83,25 +76,12 @@ def test_equal_reasons_are_said_once_with_the_partitions_by_name(bank: BackupSto
     for number in (1, 2, 4, 5):
         bank.copies.fail(CopyId(1, number, 0), "disk full")
     bank.copies.fail(CopyId(1, 3, 0), "a log was cut")
+    bank.fail_checkpoint(1, "group bank lags")
     assert list(reasons(stored(bank))) == [
+        "group bank lags",
         "bank-0..1, bank-3, orders-0 (4 partitions): disk full",
         "bank-2: a log was cut",
     ]
-
-
-def test_of_many_runs_the_first_are_named(bank: BackupStore) -> None:
-    many = tuple(NumberedPartition(number, "bank", 2 * number) for number in range(1, 9))
-    assert bank.reserve(take(2, subjects=many)) is None
-    for partition in many:
-        bank.copies.fail(CopyId(2, partition.number, 0), "disk full")
-    (reason,) = reasons(stored(bank, 2))
-    assert "bank-10, ... (8 partitions)" in reason
-
-
-def test_the_reason_of_the_whole_comes_first(bank: BackupStore) -> None:
-    bank.copies.fail(CopyId(1, 2, 0), "disk full")
-    bank.fail_checkpoint(1, "group bank lags")
-    assert list(reasons(stored(bank))) == ["group bank lags", "bank-1: disk full"]
 
 
 def test_i09_no_partition_of_a_failed_checkpoint_is_ongoing(bank: BackupStore) -> None:
@@ -127,25 +107,6 @@ def test_http_says_of_each_partition_why_the_whole_has_failed(bank: BackupStore)
     assert isinstance(info["details"], list)
     seen = {(document["state"], document["failureReason"]) for document in info["details"]}
     assert seen == {("FAILED", "group bank lags")}
-
-
-def test_an_id_is_refused_with_what_to_do_next(tmp_path: Path) -> None:
-    store = BackupStore(str(tmp_path))
-    reserved(store, 7)
-    refused = store.reserve(take(3))
-    assert isinstance(refused, NotHigher)
-    assert "above 7" in not_higher(refused)
-    assert "checkpoint 7 " in overtaken(refused)
-
-
-def test_a_suffix_is_for_the_topics_that_have_no_name_of_their_own(tmp_path: Path) -> None:
-    store = BackupStore(str(tmp_path))
-    completed(store, 1)
-    found = stored(store)
-    topics = {partition.subject.topic for partition in found.partitions if partition.subject}
-    assert new_names(found, {}, "") == {}
-    assert new_names(found, {}, "-2") == {topic: f"{topic}-2" for topic in topics}
-    assert new_names(found, {"x": "y"}, "")["x"] == "y"
 
 
 def test_the_same_again_has_the_topology_and_what_is_external(tmp_path: Path) -> None:
@@ -181,17 +142,6 @@ def test_a_topic_that_is_there_keeps_its_own() -> None:
     assert found.left_out == {"message.format.version": REMOVED, "retention.ms": KEPT}
 
 
-def test_a_restore_that_kept_everything_has_nothing_more_to_say() -> None:
-    assert list(told_of(TopicRestored("bank", "bank2", settings_back=True, verified=True))) == []
-
-
-def test_settings_are_told_a_line_each_and_so_is_a_topic_that_did_not_get_them() -> None:
-    told = [len(list(settings_told(given("b", one, one, exists=False)))) for one in (SAVED, {})]
-    assert told == [2, 1]
-    for restored in (TopicRestored("bank", "b"), TopicRestored("bank", "b", error="no answer")):
-        assert len(list(told_of(restored))) == 1
-
-
 def test_what_was_declared_and_what_differs_is_told() -> None:
     one = TopicRestored("bank", "bank2", settings_back=True, verified=False)
     one.declared, one.differences = {"timestamp type": 3}, {"missing": 1_000}
@@ -203,18 +153,17 @@ def test_what_was_declared_and_what_differs_is_told() -> None:
     ]
 
 
-def test_an_empty_folder_is_a_store(tmp_path: Path) -> None:
+def test_an_empty_folder_is_a_store_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
     require_there(str(tmp_path))
-    (seen,) = CheckpointWatch((str(tmp_path),)).look()
-    assert seen.held == ()
-
-
-def test_a_folder_that_there_is_not_is_told_from_an_empty_one(tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-    with pytest.raises(UsageError):
-        require_there(missing)
-    (seen,) = CheckpointWatch((missing,)).look()
-    assert isinstance(seen.held, Unknown)
+    missing, nothing = str(tmp_path / "missing"), f"memory://{uuid4().hex}"
+    for place in (missing, nothing):
+        with pytest.raises(UsageError):
+            require_there(place)
+    here, there = CheckpointWatch((str(tmp_path), missing)).look()
+    assert here.held == ()
+    assert isinstance(there.held, Unknown)
+    completed(BackupStore(nothing), 1)
+    require_there(nothing)
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
@@ -223,14 +172,6 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
     for require in (require_there, require_no_file):
         with pytest.raises(UsageError):
             require(str(file))
-
-
-def test_an_object_store_with_nothing_below_the_address_is_told_so() -> None:
-    url = f"memory://{uuid4().hex}"
-    with pytest.raises(UsageError):
-        require_there(url)
-    completed(BackupStore(url), 1)
-    require_there(url)
 
 
 FIRST = 40
@@ -263,13 +204,9 @@ def test_what_tasks_have_written_counts_before_it_has_its_place(copying: BackupS
     assert found[1] == SoFar(15, 151, POSITION - FIRST)
     assert found[1].bytes_expected == 151 * (POSITION - FIRST) // 15
     assert found[2].records == 0
-
-
-def test_segments_in_their_places_and_those_under_way_are_added(copying: BackupStore) -> None:
     prefix = segment_prefix(0, FIRST)
-    written(copying, (records_name(prefix), segment_index_name(prefix)), FIRST, 15)
-    written(copying, part_names("run", 1, 0, 0), FIRST + 15, 5)
-    assert so_far(copying, stored(copying))[1] == SoFar(20, 202, POSITION - FIRST)
+    written(copying, (records_name(prefix), segment_index_name(prefix)), FIRST, 5)
+    assert so_far(copying, stored(copying))[1].records == 20, "with segments in their places"
 
 
 def test_how_much_there_will_be_is_unknown_before_it_is_decided(tmp_path: Path) -> None:
@@ -279,20 +216,12 @@ def test_how_much_there_will_be_is_unknown_before_it_is_decided(tmp_path: Path) 
     assert so_far(store, stored(store))[1] == SoFar(3, 31, None)
 
 
-def test_half_an_entry_is_no_record(copying: BackupStore) -> None:
-    written(copying, part_names("run", 0, 0, 0), FIRST, 0)
-    folder = Path(copying.address, "contents", "1", "1", "0", "segments", "orders")
-    (folder / part_names("run", 0, 0, 0)[1]).write_bytes(MAGIC + bytes(ENTRY.size - 1))
-    assert so_far(copying, stored(copying))[1] == SoFar(0, 1, None)
-
-
-def test_a_failed_checkpoint_has_nothing_under_way(copying: BackupStore) -> None:
+def test_what_is_not_copied_has_no_size_and_what_has_failed_nothing_under_way(
+    copying: BackupStore,
+) -> None:
+    assert whole_size(stored(copying)) is None
     copying.fail_checkpoint(1, "group bank lags")
     assert so_far(copying, stored(copying)) == {}
-
-
-def test_what_is_not_copied_has_no_size(copying: BackupStore) -> None:
-    assert whole_size(stored(copying)) is None
     completed(copying, 2)
     found = stored(copying, 2)
     assert whole_size(found) == sum(
@@ -307,9 +236,6 @@ def test_a_machine_keeps_its_name_and_another_has_another(tmp_path: Path) -> Non
     assert names == {this_machine(one)}
     assert not same_machine(this_machine(one), this_machine(other))
     assert [path.name for path in one.iterdir()] == ["machine"]
-
-
-def test_a_machine_is_known_by_its_id_and_named_by_its_host() -> None:
     assert same_machine("0" * 32 + "@before", "0" * 32 + "@after")
     assert host_of("0" * 32 + "@db-7") == "db-7"
 
@@ -371,14 +297,6 @@ def test_a_worker_that_is_killed_keeps_nobody_out(tmp_path: Path, locks: Path) -
         worker.wait()
     with alone(str(tmp_path), 0, locks, 7):
         pass
-
-
-def test_a_lock_that_cannot_be_made_is_named(tmp_path: Path, locks: Path) -> None:
-    with alone(str(tmp_path), 0, locks, 7):
-        (name,) = (path.name for path in locks.iterdir())
-    (locks / name).mkdir()
-    with pytest.raises(StorageError, match=name), alone(str(tmp_path), 0, locks, 7):
-        pytest.fail("nothing is locked")
 
 
 ROOT = Path(__file__).parents[3]

@@ -27,7 +27,6 @@ PLAIN = TopicEvidence(
     "A", 3, 100, (WriterKind.IDEMPOTENT,), False, False, unstamped="A-0 at offset 12"
 )
 IN_TRANSACTIONS = replace(PLAIN, writers=(WriterKind.TRANSACTIONAL,), transactional=True)
-EMPTY = TopicEvidence("A", 3, 0)
 GROUP = GroupEvidence("g1", "classic", "Stable", ("A",), Committing.PLAIN)
 MEMBER = replace(GROUP, commits=Committing.PARTICIPANT)
 FLOW = GroupFlow("g1", ("A",), ("B",))
@@ -72,11 +71,6 @@ def test_a_group_that_is_not_named_takes_every_promise_away() -> None:
         assert "g1" in outlook.missing[0], outlook.level
 
 
-def test_a_participant_that_is_not_named_gets_the_two_policies_of_participants() -> None:
-    (missing, *_) = of(STAMPED, MEMBER).missing(Level.COORDINATED)
-    assert "--group g1=exactly-once" in missing
-
-
 def test_a_share_group_cannot_be_saved_and_has_to_be_declared() -> None:
     shared = replace(GROUP, name="s", kind="share")
     assert of(STAMPED, shared).strongest is None
@@ -113,12 +107,6 @@ def test_flows_that_cannot_be_read_in_order_or_differ_from_the_groups_are_named(
     assert missing in "\n".join(found)
 
 
-def test_a_group_with_a_flow_processes_at_least_once() -> None:
-    declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE}, flows=(FLOW,))
-    found = strongest_promise([PLAIN, B], [GROUP], declared)
-    assert "--group g1=at-least-once" in found.missing(Level.ORDERED)[0]
-
-
 def test_transactions_alone_make_the_transactional_promise_possible() -> None:
     declared = Declared({"g1": GroupPolicy.EXACTLY_ONCE})
     committing = replace(GROUP, commits=Committing.TRANSACTIONAL)
@@ -132,10 +120,6 @@ def test_compaction_takes_every_promise_away_unless_it_is_held_back() -> None:
     assert "add --hold-retention" in of(compacted).missing(Level.COORDINATED)[0]
     held = Declared(retention_held=True)
     assert of(compacted, declared=held).strongest is Level.COORDINATED
-
-
-def test_of_an_empty_topic_nothing_speaks_against_a_promise() -> None:
-    assert of(EMPTY).strongest is Level.VERIFIED
 
 
 def test_flows_are_proposed_from_what_groups_read_and_write() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from breakglass.services.checkpoint import serving as module
-from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
+from breakglass.services.checkpoint.background_errors import Doing, ErrorKind
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
@@ -130,30 +130,6 @@ def test_why_one_has_failed_is_said_and_the_next_is_copied(
     assert found.lag.now is None, "without a schedule nothing is behind"
 
 
-def test_the_details_of_what_nobody_expected_are_kept_and_named(heard: Heard) -> None:
-    Troubles(heard.append, keep=lambda _: "/there").met(Doing.COPYING, "checkpoint 1", KeyError(3))
-    (said,) = heard
-    assert said.endswith("/there")
-
-
-def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(
-    store: BackupStore, heard: Heard
-) -> None:
-    Coordinator(store, Logs()).take(1)
-    with serving(store, heard, World()).running():
-        heard.ended(1)
-
-
-def test_i09_a_take_that_died_fails_beside_newer_ones_while_the_server_runs(
-    store: BackupStore, heard: Heard
-) -> None:
-    assert store.reserve(take(1)) is None
-    completed(store, 2)
-    store.start(2, {})
-    serving(store, heard, World()).look()
-    assert [stored(store, id).status for id in (1, 2)] == [Status.FAILED, Status.COMPLETED]
-
-
 def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
     store: BackupStore, heard: Heard
 ) -> None:
@@ -178,18 +154,6 @@ def test_the_same_id_twice_is_refused_as_by_zeebe_or_acknowledged_as_the_zep_say
         assert found.take(1) == again
     assert heard == ["checkpoint 1  completed"]
     assert [log.count(1) for log in logs.records.values()] == [1, 1, 1]
-
-
-def test_an_id_that_failed_or_was_deleted_is_acknowledged_by_no_server(
-    store: BackupStore, heard: Heard
-) -> None:
-    completed(store, 1)
-    store.delete(1)
-    assert store.reserve(take(2)) is None
-    store.fail_checkpoint(2, str(LAGS))
-    found = serving(store, heard, World(), same_id=SameId.ACKNOWLEDGED)
-    for id in (1, 2):
-        assert found.take(id) == NotHigher(id, 2)
 
 
 # --- the schedule
@@ -323,10 +287,7 @@ def test_one_that_cannot_be_deleted_keeps_no_other_from_going(
     monkeypatch.setattr(store, "delete", stuck)
     for _ in range(2):
         found.look()
-    assert heard == [
-        "retention, checkpoint 1: read-only",
-        "checkpoint 2 is deleted: retention",
-    ]
+    assert heard == ["retention, checkpoint 1: read-only", "checkpoint 2 is deleted: retention"]
     assert found.troubles.counts()[Doing.RETENTION, ErrorKind.EXPECTED] == 2
 
 
@@ -353,19 +314,12 @@ def test_in_place_of_one_that_failed_another_is_taken_soon_and_later_each_time(
 
 @dataclass
 class Halting(World):
-    """A stop is requested while the first partition is copied, or earlier: while it is decided."""
+    """A stop is requested while the first partition is copied."""
 
     stop: StopRequest = field(default_factory=StopRequest)
-    early: bool = False
 
     def require_kept(self, take: TakeDocument) -> None:
         self.stop.request()
-
-    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
-        if self.early:
-            self.stop.request()
-            self.stop.wait(0)
-        return super().decide(take, started)
 
 
 def stoppable(store: BackupStore, heard: Heard, world: Halting) -> Serving:
@@ -388,18 +342,6 @@ def test_a_server_that_is_stopped_ends_the_partition_under_way_and_leaves_the_re
     assert [stored(store, id).status for id in (1, 2)] == [Status.ONGOING, Status.ONGOING]
     with serving(store, heard, World()).running():
         heard.ended(1, 2)
-
-
-def test_a_stop_ends_a_decision_that_waits_and_fails_nothing(
-    store: BackupStore, heard: Heard
-) -> None:
-    world = Halting(early=True)
-    found = stoppable(store, heard, world)
-    with found.running():
-        found.take(1)
-        wait_until(lambda: world.stop.requested, "the decision")
-    assert stored(store).status is Status.ONGOING
-    assert found.troubles.counts()[Doing.COPYING, ErrorKind.UNEXPECTED] == 0
 
 
 # --- retention that is held back

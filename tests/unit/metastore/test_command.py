@@ -9,7 +9,6 @@ import pytest
 
 from breakglass.services.metastore.command import (
     Command,
-    DdlKind,
     IncompatibleCommand,
     InvalidCommand,
     quoted,
@@ -25,22 +24,23 @@ from breakglass.services.metastore.command_id import (
 from tests.unit.metastore.generating import HARD, Generator
 
 
-def test_two_thousand_commands_of_the_grammar_are_read_back() -> None:
-    records = Generator(1).records(2_500)
+def test_commands_of_the_grammar_are_read_back() -> None:
     kinds: Counter[str] = Counter()
-    for record in records:
+    for record in Generator(1).records(600):
         key = CommandId.from_json(record.key)
         command = Command.from_json(record.value)
         assert key.to_json() == record.key
         assert command.statement == json.loads(record.value or b"")["statement"]
-        ddl = command.plan.ddl if command.plan else None
-        if ddl is not None:
-            assert unquoted(key.entity) == ddl.name
+        plan = command.plan
+        if plan is not None and plan.ddl is not None:
+            assert unquoted(key.entity) == plan.ddl.name
+        if plan is not None and plan.ddl is not None and plan.query is not None:
+            assert plan.query.sink == plan.ddl.name
+            assert plan.query.id.endswith(f"_{record.offset}")
         kinds[f"{key.type}/{key.action}"] += 1
-    assert {kind.partition("/")[0] for kind in kinds} >= {
-        "stream", "table", "type", "terminate", "pause", "resume"
-    }  # fmt: skip
-    assert len(kinds) >= 10
+    assert {"stream", "table", "type", "terminate", "pause", "resume"} <= {
+        kind.partition("/")[0] for kind in kinds
+    }
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -66,16 +66,8 @@ def test_a_hard_name_survives_its_id(name: str) -> None:
 def test_what_is_no_command_id_is_refused(key: bytes | None, why: str) -> None:
     with pytest.raises(InvalidCommandId, match=why):
         CommandId.from_json(key)
-
-
-def test_the_end_of_a_cluster_is_known() -> None:
     assert CommandId.from_json(b'"cluster/TerminateCluster/terminate"') == TERMINATE_CLUSTER
-    assert TERMINATE_CLUSTER.terminates_cluster
-
-
-def test_only_the_statement_of_a_command_is_required() -> None:
-    command = Command.from_json(b'{"statement":"TERMINATE ALL;"}')
-    assert (command.plan, command.version, dict(command.streams_properties)) == (None, None, {})
+    assert Command.from_json(b'{"statement":"TERMINATE ALL;"}').plan is None
 
 
 @pytest.mark.parametrize(
@@ -103,16 +95,3 @@ def test_what_is_no_command_is_refused(value: bytes | None, error: type[Exceptio
     with pytest.raises(InvalidCommand) as caught:
         Command.from_json(value)
     assert type(caught.value) is error
-
-
-def test_a_plan_tells_what_it_does() -> None:
-    record = next(
-        record for record in Generator(3).records(200) if b"CSAS_" in (record.value or b"")
-    )  # fmt: skip
-    plan = Command.from_json(record.value).plan
-    assert plan is not None
-    assert plan.ddl is not None
-    assert plan.query is not None
-    assert plan.ddl.kind is DdlKind.CREATE_STREAM
-    assert plan.query.sink == plan.ddl.name
-    assert plan.query.id.endswith(f"_{record.offset}")

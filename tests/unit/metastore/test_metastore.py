@@ -11,7 +11,6 @@ import pytest
 from breakglass.services.metastore.command import Command
 from breakglass.services.metastore.command_id import CommandId
 from breakglass.services.metastore.log.reader import Degradation, Replay
-from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.metastore.records import CommandRecord
 from tests.unit.metastore.generating import Generator
 
@@ -29,9 +28,9 @@ def planless(*statements: str) -> Replay:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_thousand_commands_become_what_the_model_holds(seed: int) -> None:
+def test_hundreds_of_commands_become_what_the_model_holds(seed: int) -> None:
     generator, replay, again = Generator(seed), Replay(), Replay()
-    for record in generator.records(1_000, gaps=bool(seed % 2)):
+    for record in generator.records(400, gaps=bool(seed % 2)):
         assert replay.take(record)
         assert again.take(record)
     held, model = replay.metastore, generator.model
@@ -67,29 +66,11 @@ def test_query_ids_are_one_past_the_last_command_that_changed_objects() -> None:
     assert held.queries["INSERTQUERY_3"].sources == ("INPUT",)
 
 
-def test_dropping_what_a_query_made_ends_the_query() -> None:
-    held = planless(INPUT, "CREATE STREAM A AS SELECT * FROM INPUT;", "DROP STREAM A;").metastore
-    assert not held.queries
-    assert set(held.sources) == {"INPUT"}
-
-
 def test_replacing_keeps_the_query_id() -> None:
     text = "CREATE OR REPLACE STREAM A AS SELECT * FROM INPUT{};"
     held = planless(INPUT, text.format(""), text.format(" WHERE ID > 3")).metastore
     assert set(held.queries) == {"CSAS_A_1"}
     assert held.queries["CSAS_A_1"].offset == 4
-
-
-def test_terminating_all_keeps_the_objects() -> None:
-    held = planless(
-        INPUT, "CREATE STREAM A AS SELECT * FROM INPUT;", "TERMINATE ALL;", "DROP STREAM A;"
-    ).metastore
-    assert not held.queries
-    assert set(held.sources) == {"INPUT"}
-
-
-def test_system_settings_are_kept() -> None:
-    assert planless("ALTER SYSTEM 'a.b'='1';").metastore.settings == {"a.b": "1"}
 
 
 @pytest.mark.parametrize(
@@ -114,15 +95,6 @@ def test_nothing_is_skipped(key: bytes, value: bytes | None) -> None:
     assert replay.metastore.digest == before
 
 
-def test_a_stream_made_by_a_query_has_a_topic_of_its_very_name() -> None:
-    metastore = Metastore()
-    statement = "CREATE STREAM `two words` AS SELECT * FROM A;"
-    command = Command.from_json(json.dumps({"statement": statement}).encode())
-    metastore.apply(4, CommandId.parse("stream/`two words`/create"), command)
-    assert metastore.sources["two words"].topic == "two words"
-    assert metastore.sources["two words"].query == "CSAS_TWO WORDS_0"
-
-
 PAGE = Path(__file__).parents[3] / "docs" / "metastore-and-ksqldb.md"
 RULES = range(1, 15)
 
@@ -136,9 +108,9 @@ def files_listed() -> dict[int, list[Path]]:
     }
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_each_rule_is_shown_where_the_table_says(rule: int) -> None:
-    listed = files_listed()[rule]
-    assert listed
-    wanted = f"def test_m{rule}_"
-    assert [path.name for path in listed if wanted not in path.read_text(encoding="utf-8")] == []
+def test_each_rule_is_shown_where_the_table_says() -> None:
+    for rule in RULES:
+        listed = files_listed()[rule]
+        assert listed
+        wanted = f"def test_m{rule}_"
+        assert [path.name for path in listed if wanted not in path.read_text("utf-8")] == []

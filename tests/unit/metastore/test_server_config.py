@@ -8,11 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from breakglass.console.metastore import app
-from breakglass.services.connection.settings import (
-    ConnectionSettings,
-    Endpoint,
-    SecurityProtocol,
-)
+from breakglass.services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.metastore.server_config import KsqlServerConfig, read_server_config
 
@@ -86,28 +82,10 @@ def test_a_prefixed_key_leaves_the_others_of_its_security(tmp_path: Path) -> Non
     assert connected(found).sasl is not None
 
 
-def test_options_win_key_by_key(tmp_path: Path) -> None:
-    found = read(tmp_path, "bootstrap.servers=far:1", "client.id=ksql")
-    settings = connected(found, "near:1")
-    assert (settings.bootstrap_servers, settings.client_id) == ((Endpoint("near", 1),), "ksql")
-
-
 def test_a_key_that_is_misspelt_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
     found = read(tmp_path, "ksql.metastore.backup.locations=/var")
     assert found.remarks[1].endswith("Is ksql.metastore.backup.location meant?")
     assert found.settings.location is None
-
-
-def test_variables_of_declared_providers_are_expanded(tmp_path: Path) -> None:
-    provider = "config.providers.env.class"
-    found = read(
-        tmp_path,
-        "config.providers=env",
-        f"{provider}=org.apache.kafka.common.config.provider.EnvVarConfigProvider",
-        "ksql.metastore.backup.location=${env:PLACE}",
-    )
-    assert found.settings.location == Path("/from/env")
-    assert found.remarks == ()
 
 
 @pytest.mark.parametrize("option", ["--config-file", "--server-config", "--config"])

@@ -50,23 +50,16 @@ def test_either_spelling_decides(read: Read, key: str, value: str, enabled: bool
     assert settings.location == Path("/var/backups")
 
 
-def test_spellings_that_differ_are_refused(read: Read) -> None:
-    with pytest.raises(BadConnectionSettings):
-        read(f"{ONE}=true", f"{OTHER}=false")
-
-
-def test_without_the_switch_nothing_is_on(read: Read) -> None:
-    settings = read("ksql.service.id=prod_")
-    assert not settings.enabled
-    assert ONE in settings.why
-    assert settings.topic == "_confluent-ksql-prod__command_topic"
-
-
-def test_a_location_alone_is_on_as_ksqldb_was_shipped(read: Read) -> None:
+def test_a_location_alone_is_on_as_ksqldb_was_shipped_and_what_is_ambiguous_refused(
+    read: Read,
+) -> None:
     settings = read(f"{LOCATION}=/var/backups")
-    assert settings.enabled
-    assert settings.style is Style.SHIPPED
-    assert settings.why == f"{LOCATION} is set"
+    assert (settings.enabled, settings.style) == (True, Style.SHIPPED)
+    off = read("ksql.service.id=prod_", "ksql.internal.topic.replicas=3")
+    assert (off.enabled, off.replicas) == (False, 3)
+    for lines in ((f"{ONE}=true", f"{OTHER}=false"), (f"{ONE}=yes",)):
+        with pytest.raises(BadConnectionSettings):
+            read(*lines)
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/a", "file:///var/a", "file:/var/a", "HDFS://a/b"])
@@ -77,27 +70,7 @@ def test_urls_are_refused(read: Read, url: str) -> None:
         local_folder(url)
 
 
-def test_what_is_no_truth_value_is_refused(read: Read) -> None:
-    with pytest.raises(BadConnectionSettings):
-        read(f"{ONE}=yes")
-
-
-def test_replicas_and_prefixes_are_read(read: Read) -> None:
-    settings = read(
-        "ksql.internal.topic.replicas=3",
-        "ksql.internal.topic.min.insync.replicas=2",
-        "ksql.persistent.prefix=q_",
-    )
-    assert (settings.replicas, settings.min_insync, settings.persistent_prefix) == (3, 2, "q_")
-
-
 TOPIC = command_topic("default_")
-
-
-def test_the_default_service_has_the_topic_of_the_klip() -> None:
-    assert TOPIC == "_confluent-ksql-default__command_topic"
-    assert service_of(TOPIC) == "default_"
-    assert service_of("orders") is None
 
 
 @pytest.mark.parametrize(
@@ -123,6 +96,8 @@ def test_a_name_is_read_in_either_style(name: str, expected: BackupName | None) 
 def test_services_whose_names_begin_alike_are_kept_apart() -> None:
     a, ab = command_topic("a"), command_topic("a_command_topic_1")
     assert newest([f"{ab}_5.bak", f"backup_{ab}_5"], a) is None
+    assert TOPIC == "_confluent-ksql-default__command_topic"
+    assert [service_of(topic) for topic in (TOPIC, "orders")] == ["default_", None]
 
 
 def test_upper_case_services_find_their_files() -> None:

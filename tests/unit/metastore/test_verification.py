@@ -18,7 +18,7 @@ from breakglass.services.metastore.side_file import SUFFIX
 from breakglass.services.metastore.verification import verify_backup
 from tests.unit.damage import emptied, removed, swapped
 from tests.unit.metastore.generating import Generator
-from tests.unit.metastore.test_live_backup import NAMED, ODD, back_up, content
+from tests.unit.metastore.test_live_backup import NAMED, back_up, content
 
 RECORDS = Generator(11).records(300, gaps=True)
 
@@ -39,28 +39,13 @@ def test_a_whole_backup_is_whole(file: Path) -> None:
     assert {finding.finding for finding in verified.findings} == {Finding.UNREADABLE_BY_KSQLDB}
 
 
-def test_the_digest_tells_whether_anything_was_changed(file: Path, tmp_path: Path) -> None:
-    digest = verify_backup(file).digest
-    assert len(digest) == 64
-    assert verify_backup(file).digest == digest
-    back_up(tmp_path, [*RECORDS, RECORDS[0]._replace(offset=10_000)])
-    assert verify_backup(file).digest != digest
-
-
 def test_every_flipped_bit_is_found_in_its_line(file: Path) -> None:
-    whole = file.read_bytes()
-    picked = random.Random(3)
-    for _ in range(20):
-        at = picked.randrange(len(whole))
-        if whole[at] == 0x0A:
-            continue
+    whole, picked = file.read_bytes(), random.Random(3)
+    for at in picked.sample([at for at, byte in enumerate(whole) if byte != 0x0A], 12):
         damaged = bytearray(whole)
-        damaged[at] ^= 1 << picked.randrange(8)
-        if damaged[at] == 0x0A:
-            continue
+        damaged[at] ^= 0x80
         file.write_bytes(damaged)
-        line = whole.count(b"\n", 0, at) + 1
-        assert verify_backup(file).changed == [line], at
+        assert verify_backup(file).changed == [whole.count(b"\n", 0, at) + 1], at
 
 
 @pytest.mark.parametrize(
@@ -85,8 +70,11 @@ def test_lines_that_nothing_was_noted_of_are_told_and_no_damage(file: Path) -> N
     with file.open("ab") as out:
         out.write(extra)
     verified = verify_backup(file)
-    assert verified.whole
-    assert verified.unnoted_bytes == len(extra)
+    assert (verified.whole, verified.unnoted_bytes) == (True, len(extra))
+    file.with_name(file.name + ".side").unlink()
+    without = verify_backup(file)
+    assert (without.whole, without.commands) == (True, 301)
+    assert without.side
 
 
 @pytest.mark.parametrize(("group", "line"), [(0, 0), (1, 1), (4, 151), (6, 251)])
@@ -100,25 +88,6 @@ def test_a_changed_side_file_is_found_by_the_first_line_of_its_group(
     )
     side.write_bytes(b"".join(lines))
     assert verify_backup(file).changed == [line]
-
-
-@pytest.mark.parametrize("field", [b'"s":[', b'"k":[', b'"x":[', b'"o":['])
-def test_no_change_of_a_group_is_blamed_on_another(file: Path, field: bytes) -> None:
-    side = file.with_name(file.name + ".side")
-    lines = side.read_bytes().splitlines(keepends=True)
-    lines[2] = lines[2].replace(field, field + b"1")
-    side.write_bytes(b"".join(lines))
-    changed = verify_backup(file).changed
-    assert changed
-    assert all(51 <= number <= 101 for number in changed)
-
-
-def test_a_backup_without_a_side_file_is_read_all_the_same(file: Path) -> None:
-    file.with_name(file.name + ".side").unlink()
-    verified = verify_backup(file)
-    assert verified.whole
-    assert verified.commands == 300
-    assert verified.side
 
 
 def test_what_is_wrong_is_told_by_line_as_ksqldb_tells_it(tmp_path: Path) -> None:
@@ -145,13 +114,6 @@ def test_what_is_wrong_is_told_by_line_as_ksqldb_tells_it(tmp_path: Path) -> Non
         (8, Finding.LINE),
     ]
     assert not verified.whole
-
-
-def test_odd_commands_are_told_and_unchanged(tmp_path: Path) -> None:
-    back_up(tmp_path, ODD)
-    verified = verify_backup(tmp_path / NAMED)
-    assert verified.changed == []
-    assert verified.findings
 
 
 DAMAGED = Generator(11).records(60, gaps=True)
@@ -212,9 +174,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize("whole_by", [whole_by_verify, whole_by_restore, whole_by_compact])
 @by_damage
 def test_no_reader_takes_damaged_lines_for_whole(
-    files: tuple[Path, Path],
-    damage: Callable[[Path, Path], None],
-    whole_by: Callable[[Path], bool],
+    files: tuple[Path, Path], damage: Callable[[Path, Path], None], whole_by: Callable[[Path], bool]
 ) -> None:
     assert whole_by(files[0])
     damage(*files)
@@ -224,9 +184,7 @@ def test_no_reader_takes_damaged_lines_for_whole(
 @pytest.mark.parametrize("whole_by", [whole_by_verify, whole_by_restore])
 @by_damage
 def test_a_damaged_side_file_is_said_and_not_restored_from(
-    files: tuple[Path, Path],
-    damage: Callable[[Path, Path], None],
-    whole_by: Callable[[Path], bool],
+    files: tuple[Path, Path], damage: Callable[[Path, Path], None], whole_by: Callable[[Path], bool]
 ) -> None:
     side, other = (file.with_name(file.name + SUFFIX) for file in files)
     damage(side, other)

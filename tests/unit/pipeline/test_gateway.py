@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -17,7 +18,6 @@ from breakglass.services.pipeline.java import (
     NICENESS,
     ClassArchive,
     class_archive,
-    find_java,
     shim,
 )
 from tests.kit.waiting import wait_until
@@ -35,19 +35,12 @@ def test_the_jvm_has_the_options_that_sparks_own_launcher_gives_it() -> None:
     pyspark = find_spec("pyspark")
     assert pyspark is not None
     assert pyspark.origin is not None
-    home = Path(pyspark.origin).parent
-    launcher = "org.apache.spark.launcher.Main"
-    told = subprocess.run(
-        [find_java(), "-cp", home / "jars" / "*", launcher, "org.apache.spark.deploy.SparkSubmit"],
-        env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
-        capture_output=True,
-        check=True,
-    )
-    given = {part.decode() for part in told.stdout.split(b"\0") if part.startswith(b"-")}
-    # The JVM of Breakglass has no vectors, Derby or class path of the launcher's.
-    others = {"-cp", "-Xmx1g", "--add-modules=jdk.incubator.vector"}
-    derby = "-Dderby.connection.requireAuthentication=false"
-    assert given - others - {derby} == set(OPTIONS)
+    (launcher,) = (Path(pyspark.origin).parent / "jars").glob("spark-launcher_*.jar")
+    with ZipFile(launcher) as jar:
+        content = jar.read("org/apache/spark/launcher/JavaModuleOptions.class")
+    given = {found.decode() for found in re.findall(rb"-[-XD][\w.:=/+-]+", content)}
+    # The JVM of Breakglass has no vectors.
+    assert given - {"--add-modules=jdk.incubator.vector"} == set(OPTIONS)
 
 
 def test_a_jvm_that_ends_as_it_starts_is_said(tmp_path: Path) -> None:
@@ -125,12 +118,8 @@ def test_the_module_that_a_trimmed_runtime_lacks_is_left_out(java: Path) -> None
     assert "jdk.incubator.vector" not in options
 
 
-@pytest.mark.parametrize("niceness", [None, 0])
-def test_it_runs_like_any_other_process(java: Path, niceness: int | None) -> None:
-    assert run(java, niceness)[0] == str(os.nice(0))
-
-
 def test_it_runs_behind_the_others_with_all_it_was_given(java: Path) -> None:
+    assert [run(java, niceness)[0] for niceness in (None, 0)] == [str(os.nice(0))] * 2
     niceness, told = run(java, 7)
     assert niceness == str(min(19, os.nice(0) + 7))
     assert told.startswith("-Dsome=a thing,Main,")
@@ -138,10 +127,13 @@ def test_it_runs_behind_the_others_with_all_it_was_given(java: Path) -> None:
         assert told.endswith("nice 7")
 
 
-SPARK = find_spec("pyspark")
-assert SPARK is not None
-assert SPARK.origin is not None
-CLASS_PATH = str(next((Path(SPARK.origin).parent / "jars").glob("*.jar")))
+# Stands for a JVM: it takes an archive that is whole.
+JVM = """
+for option; do
+  case "$option" in -XX:SharedArchiveFile=*) archive="${option#*=}" ;; esac
+done
+[ "$(cat "$archive")" = "all the classes" ]
+"""
 
 
 @pytest.fixture
@@ -150,58 +142,38 @@ def folder(tmp_path: Path) -> Path:
 
 
 def chosen(folder: Path, *depends: str) -> ClassArchive:
-    return class_archive(find_java(), depends, folder)
-
-
-def run_with(archive: ClassArchive) -> subprocess.CompletedProcess[str]:
-    """A JVM with these options, of the class path that is noted."""
-    archive.note(CLASS_PATH)
-    command = [str(find_java()), *archive.options, "-cp", CLASS_PATH, "-version"]
-    return subprocess.run(command, capture_output=True, text=True, check=True)
-
-
-@pytest.fixture(scope="module")
-def first_session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder as the JVM of the first session has left it."""
-    folder = tmp_path_factory.mktemp("first") / "spark"
-    first = chosen(folder)
-    assert run_with(first).stdout == "", "stdout is the command's own"
-    assert first.written is not None
-    return folder
+    return class_archive(folder.parent / "java", depends, folder)
 
 
 @pytest.fixture
-def left(folder: Path, first_session: Path) -> Path:
+def left(folder: Path) -> Path:
     """What the JVM of the first session has left."""
-    shutil.copytree(first_session, folder)
-    (archive,) = [path for path in folder.iterdir() if path.suffix != ".classpath"]
-    return archive
+    launch(folder.parent, JVM)
+    first = chosen(folder)
+    assert first.written is not None
+    assert first.options[-1] == f"-XX:ArchiveClassesAtExit={first.written}"
+    first.note("spark.jar")
+    first.written.write_text("all the classes")
+    return first.written
 
 
 def test_the_second_session_uses_what_the_first_has_left(folder: Path, left: Path) -> None:
     second = chosen(folder)
     assert second.written is None
     (option,) = [option for option in second.options if option.startswith("-XX:SharedArchiveFile=")]
-    archive = Path(option.partition("=")[2])
-    assert [*folder.iterdir()] == [archive]
-    assert run_with(second).stdout == ""
+    assert [*folder.iterdir()] == [Path(option.partition("=")[2])]
     assert chosen(folder) == second, "and so does the third"
 
 
-def test_an_archive_that_is_cut_short_is_not_used(folder: Path, left: Path) -> None:
-    left.chmod(0o600)
-    os.truncate(left, left.stat().st_size // 2)
-    assert chosen(folder).written is not None
-
-
-def test_one_whose_class_path_was_not_noted_is_not_used(folder: Path, left: Path) -> None:
-    for noted in folder.glob("*.classpath"):
-        noted.unlink()
-    assert chosen(folder).written is not None
-
-
-def test_one_of_another_spark_is_not_used(folder: Path, left: Path) -> None:
-    assert chosen(folder, "another").written is not None
+@pytest.mark.parametrize("what", ["it is cut short", "its class path was not noted", "other Spark"])
+def test_an_archive_that_is_not_whole_or_another_sparks_is_not_used(
+    folder: Path, left: Path, what: str
+) -> None:
+    if what == "it is cut short":
+        left.write_text("all the")
+    if what == "its class path was not noted":
+        left.with_name(left.name + ".classpath").unlink()
+    assert chosen(folder, *(["another"] if what == "other Spark" else [])).written is not None
 
 
 def test_what_nobody_writes_to_any_more_is_removed(folder: Path, left: Path) -> None:
@@ -216,4 +188,5 @@ def test_what_nobody_writes_to_any_more_is_removed(folder: Path, left: Path) -> 
 
 def test_without_a_cache_spark_starts_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert chosen(tmp_path / "file" / "spark") == ClassArchive()
+    java = launch(tmp_path, JVM).java
+    assert class_archive(java, (), tmp_path / "file" / "spark") == ClassArchive()

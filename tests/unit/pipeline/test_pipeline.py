@@ -54,7 +54,7 @@ from tests.unit.topic_backup.shapes import plain
 
 ORDERS = TopicIdentity("orders", "cluster", UUID(int=1), 2)
 SEGMENT_BYTES = 400
-COMMITS = (4, 9, 30, 33)
+COMMITS = (4, 9, 20, 23)
 """Where each run ends: a first segment, one appended to it, several, another one appended."""
 TRUTH = [
     Record(offset, TimestampType.CREATE, offset, b"k", b"v%d" % offset) for offset in range(33)
@@ -98,7 +98,7 @@ def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashPoints:
 def test_wherever_a_run_ends_its_commits_are_whole_and_the_next_one_loses_and_doubles_nothing(
     points: CrashPoints, tmp_path: Path
 ) -> None:
-    assert len(points.states) > 80
+    assert len(points.states) > 60
     seen = set()
     for before, path in points.materialized(tmp_path / "left"):
         folder = LocalFolder(path)
@@ -194,7 +194,7 @@ def attempt(folder: Path, faults: Faults) -> str:
 def test_whatever_fails_is_said_and_the_last_commit_is_whole(tmp_path: Path) -> None:
     whole = Faults()
     assert attempt(tmp_path / "whole" / "orders", whole) == ""
-    assert 80 < whole.count < MOST_OPERATIONS
+    assert 60 < whole.count < MOST_OPERATIONS
     seen = set()
     for number in range(1, whole.count + 1):
         path = tmp_path / str(number) / "orders"
@@ -240,11 +240,8 @@ def test_a_gap_belongs_to_the_segment_before_whose_last_record_it_begins(tmp_pat
         {"control": 1},
     ]
     assert behind.counts == {"control": 2}
-
-
-def test_gaps_of_one_reason_that_touch_are_one() -> None:
-    gaps = [Gap(0, 2, CONTROL), Gap(2, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
-    assert list(merged_gaps(gaps)) == [Gap(0, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
+    touching = [Gap(0, 2, CONTROL), Gap(2, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
+    assert list(merged_gaps(touching)) == [Gap(0, 3, CONTROL), *touching[2:]]
 
 
 def test_epochs_begin_with_the_first_record(tmp_path: Path) -> None:
@@ -267,6 +264,8 @@ def test_it_takes_as_long_as_the_rate_says() -> None:
     for _ in range(10):
         pace.spend(500)
     assert time.now == 1_005.0
+    Pace(None, clock=time, wait=time.wait).spend(10**12)
+    assert time.now == 1_005.0, "without a rate it never waits"
 
 
 def test_time_that_was_spent_elsewhere_counts() -> None:
@@ -279,20 +278,6 @@ def test_time_that_was_spent_elsewhere_counts() -> None:
     assert time.now == before
     pace.spend(1000)
     assert time.now == before + 1 / CATCH_UP
-
-
-def test_what_is_made_up_for_does_not_come_as_a_flood() -> None:
-    time = PacedTime()
-    pace = Pace(1000.0, 5000.0, time, time.wait)
-    for _ in range(4):
-        pace.spend(500)
-    assert time.now == 1_000.0 + 2000 / (CATCH_UP * 1000)
-
-
-def test_without_a_rate_it_never_waits() -> None:
-    time = PacedTime()
-    Pace(None, clock=time, wait=time.wait).spend(10**12)
-    assert time.now == 1_000.0
 
 
 def test_jobs_make_up_for_the_time_between_them_and_never_pass_their_rate_together() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -39,6 +40,9 @@ def held(next_offset: int | None, *epochs: EpochStart) -> PartitionSummary:
     return PartitionSummary(0, next_offset, (segment,))
 
 
+LOST = Gap(60, 90, GapReason.LOST)
+
+
 def manifest(topic_id: UUID | None, *partitions: PartitionSummary) -> TopicManifest:
     return TopicManifest(1, "", 1, 0, TopicIdentity("t", topic_id=topic_id), partitions)
 
@@ -47,22 +51,20 @@ def topic(topic_id: UUID = ONE, *partitions: PartitionSource) -> TopicSource:
     return TopicSource(TopicIdentity("t", topic_id=topic_id), partitions, {})
 
 
-def test_the_first_backup_begins_at_the_log_start() -> None:
-    found = stretch(None, source(start=7))
-    assert (found.start, found.end, found.lost) == (7, 200, None)
-
-
-def test_a_backup_goes_on_where_the_last_one_ended() -> None:
-    assert stretch(held(60), source()).start == 60
-
-
-def test_what_retention_took_before_it_was_copied_is_a_gap() -> None:
-    found = stretch(held(60), source(start=90))
-    assert (found.start, found.lost) == (90, Gap(60, 90, GapReason.LOST))
-
-
-def test_nothing_is_copied_while_a_transaction_is_open() -> None:
-    assert stretch(held(60), source(end=40)).offsets == 0
+@pytest.mark.parametrize(
+    ("committed", "log", "copied"),
+    [
+        pytest.param(None, source(start=7), (7, 200, None), id="the first from the log start"),
+        pytest.param(60, source(), (60, 200, None), id="another where the last one ended"),
+        pytest.param(60, source(start=90), (90, 200, LOST), id="what retention took is a gap"),
+        pytest.param(60, source(end=40), (60, 60, None), id="not before a transaction ends"),
+    ],
+)
+def test_a_backup_copies(
+    committed: int | None, log: PartitionSource, copied: tuple[int, int, Gap | None]
+) -> None:
+    found = stretch(held(committed) if committed else None, log)
+    assert (found.start, found.start + found.offsets, found.lost) == copied
 
 
 def test_another_topic_id_is_another_log() -> None:
@@ -72,39 +74,49 @@ def test_another_topic_id_is_another_log() -> None:
     assert other_log(None, topic(ONE)) == ""
 
 
-def test_a_log_that_ends_earlier_was_cut() -> None:
-    assert "ends at 100" in diverged(held(150), source(mark=100))
-    assert "t-0: the log ends" in other_log(manifest(ONE, held(150)), topic(ONE, source(mark=100)))
+def segment(last: int, *epochs: EpochStart, start: int = 0) -> SegmentSummary:
+    return SegmentSummary("s", start, 1, "", count=1, last_offset=last, epochs=epochs)
 
 
-def test_an_offset_of_another_epoch_was_written_anew() -> None:
-    assert diverged(held(100, EpochStart(0, 0), EpochStart(3, 50)), source()) == ""
-    assert "leader epoch 1" in diverged(held(100, EpochStart(1, 60)), source())
+OLD = EpochStart(0, 0)
 
 
-def test_the_last_record_of_a_segment_tells_of_all_before_it() -> None:
-    """The first record is as it was; what follows was cut and written anew from 50 on."""
-    segment = SegmentSummary("s", 0, 1, "", count=1, last_offset=80, epochs=(EpochStart(0, 0),))
-    assert "offset 80" in diverged(PartitionSummary(0, 81, (segment,)), source())
-
-
-def test_the_end_of_a_backup_tells_of_gaps_behind_its_records() -> None:
-    """Markers stood at 60 and 61 under epoch 0; others' records stand there now."""
-    segment = SegmentSummary("s", 0, 1, "", count=1, last_offset=40, epochs=(EpochStart(0, 0),))
-    assert diverged(PartitionSummary(0, 62, (segment,), end_epoch=3), source()) == ""
-    assert "offset 61" in diverged(PartitionSummary(0, 62, (segment,), end_epoch=0), source())
-
-
-def test_an_epoch_that_begins_in_a_gap_is_no_cut() -> None:
-    segment = SegmentSummary("s", 0, 1, "", count=1, last_offset=49, epochs=(EpochStart(0, 0),))
-    later = SegmentSummary("u", 60, 1, "", count=1, last_offset=70, epochs=(EpochStart(3, 60),))
-    held = PartitionSummary(0, 75, (segment, later), end_epoch=3)
-    assert diverged(held, source()) == ""
-
-
-def test_unknown_epochs_say_nothing() -> None:
-    unread = PartitionSource(TopicPartition("t", 0), 1, 0, 9, 9, Unknown("not told"), 0)
-    assert diverged(held(5, EpochStart(1, 0)), unread) == ""
+@pytest.mark.parametrize(
+    ("backup", "log", "told"),
+    [
+        (held(150), source(mark=100), "ends at 100"),
+        (held(100, OLD, EpochStart(3, 50)), source(), ""),
+        (held(100, EpochStart(1, 60)), source(), "leader epoch 1"),
+        (PartitionSummary(0, 81, (segment(80, OLD),)), source(), "offset 80"),
+        (PartitionSummary(0, 62, (segment(40, OLD),), end_epoch=3), source(), ""),
+        (PartitionSummary(0, 62, (segment(40, OLD),), end_epoch=0), source(), "offset 61"),
+        (
+            PartitionSummary(
+                0, 75, (segment(49, OLD), segment(70, EpochStart(3, 60), start=60)), end_epoch=3
+            ),
+            source(),
+            "",
+        ),
+        (held(5, EpochStart(1, 0)), replace(source(), epochs=Unknown("not told")), ""),
+    ],
+    ids=[
+        "it ends earlier",
+        "the same epochs",
+        "an offset of another epoch",
+        "the last record tells of all before it",
+        "markers behind the records are of the same epoch",
+        "others' records stand where the markers were",
+        "an epoch that begins in a gap is no cut",
+        "unknown epochs say nothing",
+    ],
+)
+def test_a_log_that_was_cut_or_written_anew_is_told(
+    backup: PartitionSummary, log: PartitionSource, told: str
+) -> None:
+    found = diverged(backup, log)
+    assert told in found
+    assert bool(found) == bool(told)
+    assert bool(other_log(manifest(ONE, backup), topic(ONE, log))) == bool(told)
 
 
 @pytest.mark.parametrize(("offsets", "count"), [(200, 1), (100, 2), (70, 3)])

@@ -20,7 +20,6 @@ from breakglass.services.topic_backup.part import (
     Missing,
     NewSegment,
     SegmentPart,
-    part_index_of,
     part_names,
 )
 from breakglass.services.topic_backup.pending import PENDING
@@ -65,6 +64,7 @@ def add(assembler: TopicAssembler, start: int, end: int, gap: Missing = EMPTY) -
 
 def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
     with TopicAssembler(tmp_path, ORDERS, max_segment_bytes=100) as assembler:
+        assert assembler.changed
         folder = assembler.folder
         parts = [NewSegment(part(folder, 5, 8)), NewSegment(part(folder, 8, 12))]
         assembler.add([Addition(0, parts, EMPTY, 12)])
@@ -76,6 +76,9 @@ def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
     ]
     assert offsets(folder) == list(range(5, 12))
     assert verify_files(folder).whole
+    with TopicAssembler(tmp_path, ORDERS) as again:
+        again.partition(0)
+        assert not again.changed
 
 
 def test_small_runs_leave_one_segment(tmp_path: Path) -> None:
@@ -99,18 +102,6 @@ def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:
             add(assembler, start, end)
             assembler.commit()
     assert [segment.start_offset for segment in assembler.partition(0).segments] == [0, 4]
-
-
-def test_nothing_new_is_no_change(tmp_path: Path) -> None:
-    with TopicAssembler(tmp_path, ORDERS) as assembler:
-        assert assembler.changed
-        add(assembler, 0, 4)
-        assembler.commit()
-    with TopicAssembler(tmp_path, ORDERS) as again:
-        again.partition(0)
-        assert not again.changed
-        add(again, 4, 5)
-        assert again.changed
 
 
 def test_what_was_put_in_place_and_not_committed_is_taken_back(tmp_path: Path) -> None:
@@ -184,13 +175,6 @@ def test_a_note_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes) 
         TopicAssembler(tmp_path, ORDERS)
 
 
-def test_parts_that_nobody_took_are_removed(tmp_path: Path) -> None:
-    with TopicAssembler(tmp_path, ORDERS) as assembler:
-        part(assembler.folder, 0, 4, attempt=7)
-        assembler.commit()
-    assert [name for name in LocalFolder(tmp_path).names() if name.startswith(".")] == []
-
-
 def test_gaps_without_records_are_kept_with_the_last_segment(tmp_path: Path) -> None:
     gap = Missing((Gap(0, 3, GapReason.CONTROL),), {"control": 3})
     with TopicAssembler(tmp_path, ORDERS) as assembler:
@@ -210,10 +194,3 @@ def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:
         TopicAssembler(tmp_path, TopicIdentity("orders", "cluster", UUID(int=2)))
     with pytest.raises(WrongCluster):
         TopicAssembler(tmp_path, TopicIdentity("orders", "another", UUID(int=1)))
-
-
-def test_the_index_of_a_part_tells_its_partition() -> None:
-    records, index = part_names("abc", 12, 34, 0)
-    assert part_index_of(index, "abc") == 34
-    assert part_index_of(records, "abc") is None
-    assert part_index_of(index, "other") is None

@@ -103,11 +103,6 @@ def test_under_log_append_time_every_record_has_the_time_of_the_batch() -> None:
     }
 
 
-def test_a_producer_without_timestamps_leaves_create_time_minus_one() -> None:
-    (one,) = decoded(batch([plain(0)._replace(timestamp=-1)]))
-    assert (one.records[0].timestamp_type, one.records[0].timestamp) == (TimestampType.CREATE, -1)
-
-
 def test_header_keys_that_are_no_text_are_kept() -> None:
     payload = encoded([plain(0)._replace(headers=((b"xy", b"1"),))], 0).replace(b"xy", b"\xff\xfe")
     (one,) = decoded(with_payload(payload, count=1))
@@ -137,26 +132,23 @@ def test_a_batch_that_compaction_emptied_still_has_its_offsets() -> None:
 class TestEndOfTheFetchedBytes:
     TWO = batch(run(0, 3)) + batch(run(3, 6))
 
-    @pytest.mark.parametrize("cut", range(1, len(batch(run(3, 6)))))
-    def test_a_batch_that_is_cut_is_left_for_the_next_fetch(self, cut: int) -> None:
-        data = self.TWO[:-cut]
-        assert [one.header.base_offset for one in decoded(data)] == [0]
-        fetched = read_headers(data, ON_BROKER)
-        assert fetched.cut_bytes == len(self.TWO) // 2 - cut
-        assert fetched.cut_batch == (len(self.TWO) // 2 if fetched.cut_bytes >= 12 else None)
-
-    def test_whole_batches_leave_nothing(self) -> None:
-        fetched = read_headers(self.TWO, ON_BROKER)
-        assert (len(fetched.headers), fetched.cut_batch, fetched.cut_bytes) == (2, None, 0)
+    def test_a_batch_that_is_cut_is_left_for_the_next_fetch(self) -> None:
+        assert read_headers(self.TWO, ON_BROKER).cut_bytes == 0
+        for cut in range(1, len(self.TWO) // 2):
+            data = self.TWO[:-cut]
+            assert [one.header.base_offset for one in decoded(data)] == [0]
+            fetched = read_headers(data, ON_BROKER)
+            assert fetched.cut_bytes == len(self.TWO) // 2 - cut
+            assert fetched.cut_batch == (len(self.TWO) // 2 if fetched.cut_bytes >= 12 else None)
 
 
 class TestHostile:
-    @pytest.mark.parametrize("at", range(21, len(batch(run(0, 3)))))
-    def test_a_flipped_bit_is_told_by_the_crc(self, at: int) -> None:
-        data = bytearray(batch(run(0, 3)))
-        data[at] ^= 0x40
-        with pytest.raises(MalformedMessage, match=ON_BROKER):
-            decoded(bytes(data))
+    def test_a_flipped_bit_is_told_by_the_crc(self) -> None:
+        for at in range(21, len(batch(run(0, 3)))):
+            data = bytearray(batch(run(0, 3)))
+            data[at] ^= 0x40
+            with pytest.raises(MalformedMessage, match=ON_BROKER):
+                decoded(bytes(data))
 
     @pytest.mark.parametrize(
         ("at", "content"),
@@ -185,18 +177,15 @@ class TestHostile:
 
     @pytest.mark.parametrize("codec", list(Compression)[1:])
     def test_a_bomb_goes_off_below_its_limit(self, codec: Compression) -> None:
-        """20 MB of zeros in less than 1: refused, with no more memory used than the limit."""
-        data = with_payload(compress(codec, bytes(20_000_000)), count=1, codec=codec)
+        """8 MB of zeros in less than 1: refused, with no more memory used than the limit."""
+        data = with_payload(compress(codec, bytes(8_000_000)), count=1, codec=codec)
         tracemalloc.start()
         with pytest.raises(MalformedMessage):
             list(decode_batches(data, ON_BROKER, max_batch_bytes=1_000_000))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 1_000_000 * 2 + 2 * len(data)
-
-    @pytest.mark.parametrize("codec", list(Compression)[1:])
-    def test_exactly_the_limit_is_allowed(self, codec: Compression) -> None:
-        records = [plain(0, value=bytes(500_000))]
+        records = [plain(0, value=bytes(50_000))]
         limit = len(encoded(records, 0))
         data = batch(records, compression=codec)
         assert len(list(decode_batches(data, ON_BROKER, max_batch_bytes=limit))) == 1

@@ -67,6 +67,8 @@ def test_every_key_of_a_file_is_taken_or_named(tmp_path: Path) -> None:
     assert keys(found) == expected
     assert any("Is max.segment.size.bytes meant?" in remark for remark in found.remarks)
     assert any("a key of BackupSourceConnector" in remark for remark in found.remarks)
+    for name in ConnectorKind.SINK.spellings:
+        assert keys(read(tmp_path, f"connector.class={name}\nsnapshot=true")) == []
 
 
 def test_a_comment_of_a_command_config_that_the_script_prefixed_is_named(tmp_path: Path) -> None:
@@ -92,18 +94,10 @@ def test_what_would_do_another_thing_is_refused(tmp_path: Path, text: str) -> No
         read(tmp_path, text)
 
 
-@pytest.mark.parametrize("name", ConnectorKind.SINK.spellings)
-def test_the_class_may_be_written_as_connect_allows(tmp_path: Path, name: str) -> None:
-    assert keys(read(tmp_path, f"connector.class={name}\nsnapshot=true")) == []
-
-
-def test_variables_are_expanded(tmp_path: Path) -> None:
-    assert read(tmp_path, "target.dir=${env:PLACE}").store == "/from/env"
-
-
 def test_variables_of_keys_without_effect_need_no_value(tmp_path: Path) -> None:
     found = read(tmp_path, "producer.override.client.id=${env:ABSENT}\ncluster.a=${env:ABSENT}")
     assert keys(found) == ["producer.override.client.id", "cluster.a"]
+    assert read(tmp_path, "target.dir=${env:PLACE}").store == "/from/env"
     with pytest.raises(BadConnectionSettings, match="has no value"):
         read(tmp_path, "target.dir=${env:ABSENT}")
 
@@ -143,10 +137,3 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
     settings = connection_settings(other, {}, client_file=client)
     assert settings.bootstrap_servers == (Endpoint("third", 1),)
     assert settings.sasl is None
-
-
-def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
-    _, client = read_connector(secure(tmp_path), ConnectorKind.SINK)
-    environ = {"BREAKGLASS_COMMAND_CONFIG": str(tmp_path / "absent")}
-    settings = connection_settings(ConnectionOptions(), environ, client_file=client)
-    assert settings.bootstrap_servers == (Endpoint("far", 9092),)

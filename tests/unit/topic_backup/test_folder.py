@@ -26,27 +26,6 @@ def test_a_file_is_written_on_from_where_it_is_told(folder: LocalFolder) -> None
     assert (folder.path / "f").read_bytes() == b"0123ab"
 
 
-def test_a_write_that_failed_can_be_tried_again(
-    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A full disk takes half of a write; the next attempt puts all of it in the same place."""
-    real, full = os.pwrite, [True]
-
-    def pwrite(descriptor: int, data: bytes, at: int) -> int:
-        if at >= 3 and full[0]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(descriptor, data[:3] if full[0] else data, at)
-
-    monkeypatch.setattr(os, "pwrite", pwrite)
-    file = folder.append("f", 0)
-    with pytest.raises(StorageError):
-        file.write(b"abcdef")
-    full[0] = False
-    file.write(b"abcdef")
-    file.close()
-    assert (folder.path / "f").read_bytes() == b"abcdef"
-
-
 def test_an_fsync_that_failed_is_never_believed_again(
     folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,14 +68,3 @@ def test_leftovers_of_a_killed_writer_are_removed_and_nothing_else(folder: Local
         (folder.path / name).write_bytes(b"")
     folder.remove_leftovers()
     assert sorted(folder.names()) == [".breakglass-notes", "f.tmp"]
-
-
-def test_an_error_names_the_file_and_what_to_do(folder: LocalFolder) -> None:
-    with pytest.raises(StorageError):
-        folder.open("absent")
-
-
-def test_a_file_where_a_folder_should_be_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"")
-    with pytest.raises(StorageError, match="check"):
-        LocalFolder.create(tmp_path / "f" / "topic")

@@ -17,7 +17,7 @@ from breakglass.services.topic_backup.batch_header import Fetched, read_headers
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.older_messages import message_header, message_records
 from breakglass.services.topic_backup.record import Record, TimestampType
-from tests.unit.topic_backup.batch_bytes import LOG_APPEND, batch, compress
+from tests.unit.topic_backup.batch_bytes import batch, compress
 from tests.unit.topic_backup.older_bytes import (
     broken,
     field,
@@ -136,14 +136,6 @@ def test_under_log_append_time_each_record_has_the_time_of_the_whole_message(
     assert stamps == {(TimestampType.LOG_APPEND, 77)}
 
 
-def test_a_message_that_is_not_compressed_says_itself_what_its_time_is() -> None:
-    data = sealed(4, 1, LOG_APPEND, 9, b"k", b"v") + sealed(5, 1, 0, -1, b"k", b"v")
-    assert [(record.timestamp_type, record.timestamp) for record in records_of(data)] == [
-        (TimestampType.LOG_APPEND, 9),
-        (TimestampType.CREATE, -1),
-    ]
-
-
 def test_messages_of_both_formats_and_batches_lie_in_one_fetch() -> None:
     data = wrapped(run(0, 3), 0, Compression.LZ4) + message_set(run(3, 5), 1) + batch(run(5, 9))
     found = [
@@ -153,13 +145,13 @@ def test_messages_of_both_formats_and_batches_lie_in_one_fetch() -> None:
     assert found == [(0, 0, 3), (1, 3, 4), (1, 4, 5), (2, 5, 9)]
 
 
-@pytest.mark.parametrize("kept", range(1, 40))
 @magics
-def test_a_message_whose_end_is_cut_off_is_no_error(magic: int, kept: int) -> None:
+def test_a_message_whose_end_is_cut_off_is_no_error(magic: int) -> None:
     first, second = message_set(run(0, 1), magic), message_set(run(1, 2), magic)
-    fetched = headers_of(first + second[: min(kept, len(second) - 1)])
-    assert [header.base_offset for header in fetched.headers] == [0]
-    assert fetched.cut_bytes == min(kept, len(second) - 1)
+    for kept in range(1, len(second)):
+        fetched = headers_of(first + second[:kept])
+        assert [header.base_offset for header in fetched.headers] == [0]
+        assert fetched.cut_bytes == kept
 
 
 def test_a_message_within_whose_end_is_missing_is_passed_over_as_by_kafkas_clients() -> None:
@@ -185,15 +177,15 @@ def test_the_head_of_an_lz4_frame_may_say_how_large_its_content_is() -> None:
     assert records_of(data) == unstamped(run(0, 3))
 
 
-@pytest.mark.parametrize("at", range(12, len(message_set(run(0, 1), 1))))
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_flipped_bit_is_told_by_the_crc(compressed: bool, at: int) -> None:
+def test_a_flipped_bit_is_told_by_the_crc(compressed: bool) -> None:
     """Of offset and size no CRC says anything: brokers change them."""
     one = wrapped(run(0, 1), 1, Compression.GZIP) if compressed else message_set(run(0, 1), 1)
-    data = bytearray(one + message_set(run(1, 2), 1))
-    data[at] ^= 0x40
-    with pytest.raises(MalformedMessage, match=ON_BROKER):
-        records_of(bytes(data))
+    for at in range(12, len(message_set(run(0, 1), 1))):
+        data = bytearray(one + message_set(run(1, 2), 1))
+        data[at] ^= 0x40
+        with pytest.raises(MalformedMessage, match=ON_BROKER):
+            records_of(bytes(data))
 
 
 def test_a_damaged_message_within_a_sound_one_is_told_by_its_own_crc() -> None:
@@ -241,8 +233,3 @@ LIES = {
 def test_messages_that_lie_about_themselves_are_refused(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         records_of(data)
-
-
-def test_where_older_messages_are_not_wanted_they_are_named() -> None:
-    with pytest.raises(MalformedMessage):
-        read_headers(message_set(run(0, 3), 1), ON_BROKER)

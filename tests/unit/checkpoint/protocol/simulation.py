@@ -1,7 +1,7 @@
 """Partitions, their owners and a coordinator, step by step: every step may come at any time.
 
-What a node holds in memory is gone with its owner; logs, committed up to a position, snapshots
-and the store of copies stay. Nothing here decides about checkpoints: that is `services`' part.
+What a node holds in memory is gone with its owner; logs, committed up to a position, and the store
+of copies stay. Nothing here decides about checkpoints: that is `services`' part.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a partition's snapshot holds."""
+    """What processing a log has led to."""
 
     checkpoint: CheckpointState = field(default_factory=CheckpointState)
     balance: int = 0
@@ -103,83 +103,6 @@ def settled(states: list[State]) -> list[State]:
     return states
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    id: str
-    processed: int
-    """All records up to this position are in the state; what else is, is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshots:
-    """The snapshots of one partition, and where its log begins."""
-
-    stored: tuple[Snapshot, ...] = ()
-    """Oldest first."""
-    locks: frozenset[tuple[str, int]] = frozenset()
-    """Ids of snapshots, each with the checkpoint it is locked for: two may need the same one.
-    In memory alone, so a new owner has none."""
-    compacted: int = 0
-    """The log's records up to this position are gone."""
-
-    @property
-    def latest(self) -> Snapshot | None:
-        return self.stored[-1] if self.stored else None
-
-
-def admits(snapshot: Snapshot, checkpoint_position: int, last_written: int) -> bool:
-    """Whether the director may commit *snapshot*, which was taken beside processing.
-
-    Its state may hold what was processed after the checkpoint, while its claim is before it: a
-    copy based on it would hold more than the checkpoint. *last_written* is the end of the log
-    when the state was taken.
-    """
-    return not snapshot.processed <= checkpoint_position < last_written
-
-
-def commit(snapshots: Snapshots, snapshot: Snapshot) -> Snapshots:
-    """Store a snapshot, and let go what is older."""
-    latest = snapshots.latest
-    if latest is not None and latest.processed >= snapshot.processed:
-        return snapshots
-    return compact(replace(snapshots, stored=(*snapshots.stored, snapshot)))
-
-
-def lock(
-    snapshots: Snapshots, checkpoint: int, checkpoint_position: int
-) -> tuple[Snapshots, Snapshot | None]:
-    """Keep the latest snapshot and the log behind it, for a copy up to the position.
-
-    None if it cannot be the base of such a copy.
-    """
-    latest = snapshots.latest
-    if latest is None or latest.processed >= checkpoint_position:
-        return snapshots, None
-    return replace(snapshots, locks=snapshots.locks | {(latest.id, checkpoint)}), latest
-
-
-def unlock(snapshots: Snapshots, checkpoint: int) -> Snapshots:
-    """Let go what was locked for a checkpoint, and everything that was kept for its sake."""
-    kept = frozenset(pair for pair in snapshots.locks if pair[1] != checkpoint)
-    return compact(replace(snapshots, locks=kept))
-
-
-def without_locks(snapshots: Snapshots) -> Snapshots:
-    """What a new owner finds: no lock outlives the process that held it."""
-    return replace(snapshots, locks=frozenset())
-
-
-def compact(snapshots: Snapshots) -> Snapshots:
-    """Remove snapshots that are neither the latest nor locked, and the log before the rest."""
-    latest = snapshots.latest
-    locked = {id for id, _ in snapshots.locks}
-    kept = tuple(
-        snapshot for snapshot in snapshots.stored if snapshot == latest or snapshot.id in locked
-    )
-    first = min((snapshot.processed for snapshot in kept), default=snapshots.compacted)
-    return replace(snapshots, stored=kept, compacted=max(first, snapshots.compacted))
-
-
 CLIENT = -1
 """Where the coordinator is reached."""
 
@@ -194,19 +117,14 @@ class Message:
     answer: Acknowledge | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """The content of a copy."""
-
-    state: State
-    log: tuple[Record, ...]
+Material = tuple[Record, ...]
+"""The content of a copy: the log that it holds."""
 
 
 @dataclass(slots=True)
 class Job:
     attempt: worker.CopyAttempt
-    snapshot: Snapshot | None = None
-    """None until the worker begins."""
+    begun: bool = False
     material: Material | None = None
 
     @property
@@ -216,25 +134,12 @@ class Job:
 
 
 @dataclass(slots=True)
-class Director:
-    """A snapshot that is being taken."""
-
-    snapshot: Snapshot
-    state: State | None = None
-    written: int = 0
-
-
-@dataclass(slots=True)
 class Partition:
     number: int
     owner: int = 0
     log: list[Record] = field(default_factory=list)
     committed: int = 0
     state: State = field(default_factory=State)
-    snapshots: Snapshots = field(default_factory=lambda: Snapshots((Snapshot("s0", 0),)))
-    states: dict[str, State] = field(default_factory=lambda: {"s0": State()})
-    """What each stored snapshot holds."""
-    director: Director | None = None
     jobs: list[Job] = field(default_factory=list)
     cut_off: list[Job] = field(default_factory=list)
     """Of former owners that do not know of it."""
@@ -245,21 +150,8 @@ class Partition:
         return len(self.log) + 1
 
 
-@dataclass(slots=True)
-class Rules:
-    """What the checker must notice when it is missing."""
-
-    forced: bool = True
-    create_first: bool = True
-    director: bool = True
-    lock: bool = True
-    cleanup: bool = True
-    manifest_last: bool = True
-
-
 class World:
-    def __init__(self, partitions: int = 3, rules: Rules | None = None) -> None:
-        self.rules = rules or Rules()
+    def __init__(self, partitions: int = 3) -> None:
         self.partitions = [Partition(number) for number in range(partitions)]
         self.messages: list[Message] = []
         self.take: coordinator.Take | None = None
@@ -319,10 +211,8 @@ class World:
             return
         effects = participant.receive(partition.state.checkpoint, message.checkpoint)
         kinds: list[Kind] = [message.kind]
-        if self.rules.forced and len(effects) == 2:
+        if len(effects) == 2:
             kinds = [Kind.CREATE, message.kind]
-        if not self.rules.create_first:
-            kinds.reverse()
         for kind in kinds:
             peer = partition.number if kind is Kind.CREATE else message.sender
             transfer = message.transfer
@@ -390,18 +280,16 @@ class World:
         partition = self.partitions[number]
         if cut_off and owner != partition.owner:
             self.read_copy(number)
-            partition.cut_off += [job for job in partition.jobs if job.snapshot is not None]
-        partition.jobs, partition.director, partition.owner = [], None, owner
+            partition.cut_off += [job for job in partition.jobs if job.begun]
+        partition.jobs, partition.owner = [], owner
         del partition.log[partition.committed :]
-        partition.snapshots = without_locks(partition.snapshots)
         partition.state = self._replayed(partition)
         effect = participant.recover(partition.state.checkpoint)
-        if effect is not None and self.rules.cleanup:
+        if effect is not None:
             self._fail_unfinished(partition, effect.checkpoint)
 
     def _replayed(self, partition: Partition) -> State:
-        assert partition.snapshots.latest is not None
-        state = partition.states[partition.snapshots.latest.id]
+        state = State()
         for event in partition.log:
             if event.kind is Kind.EVENT and event.source > state.processed:
                 state = up_to(state, partition.number, partition.log, event.source)
@@ -409,35 +297,6 @@ class World:
                     checkpoint = participant.replay(state.checkpoint, event.follow_up)
                     state = replace(state, checkpoint=checkpoint)
         return state
-
-    # --- snapshots
-
-    def begin_snapshot(self, number: int) -> None:
-        partition = self.partitions[number]
-        processed = partition.state.processed
-        partition.director = Director(Snapshot(f"s{processed}", processed))
-
-    def take_snapshot(self, number: int) -> None:
-        """The state is copied, some time after the claim was read."""
-        partition = self.partitions[number]
-        if partition.director is not None and partition.director.state is None:
-            partition.director.state = partition.state
-            partition.director.written = len(partition.log)
-
-    def commit_snapshot(self, number: int) -> None:
-        """Once everything that is in it is committed."""
-        partition, director = self.partitions[number], self.partitions[number].director
-        if director is None or director.state is None or partition.committed < director.written:
-            return
-        partition.director = None
-        position = partition.state.checkpoint.position
-        admitted = admits(director.snapshot, position, director.written)
-        if self.rules.director and not admitted:
-            return
-        before = partition.snapshots.stored
-        partition.snapshots = commit(partition.snapshots, director.snapshot)
-        if partition.snapshots.stored != before:
-            partition.states[director.snapshot.id] = director.state
 
     # --- workers
 
@@ -454,9 +313,9 @@ class World:
         return coordinator.status(self._numbers, backups)
 
     def begin_copy(self, number: int) -> None:
-        """The worker hears of the copy it has to take, locks the snapshot and notes it."""
+        """The worker hears of the copy it has to take, and notes it."""
         partition = self.partitions[number]
-        for job in [job for job in partition.jobs if job.snapshot is None]:
+        for job in [job for job in partition.jobs if not job.begun]:
             self._begin(partition, job)
 
     def _begin(self, partition: Partition, job: Job) -> None:
@@ -467,37 +326,17 @@ class World:
             return
         if decided is worker.Begin.COPY_ANEW:
             del self.copies[id]
-        kept, found = lock(partition.snapshots, id.checkpoint, position)
-        if found is None:
-            self.record(Copy(id, Status.FAILED, position, reason="no snapshot is its base"))
-            partition.jobs.remove(job)
-            return
-        if self.rules.lock:
-            partition.snapshots = kept
-        job.snapshot = found
+        job.begun = True
         self.record(Copy(id, Status.ONGOING, position))
-        if not self.rules.manifest_last:
-            self.record(Copy(id, Status.COMPLETED, position))
 
     def read_copy(self, number: int) -> None:
         for job in self._copying(number):
-            if job.material is None and job.snapshot is not None:
-                self._read(self.partitions[number], job, job.snapshot)
-
-    def _read(self, partition: Partition, job: Job, snapshot: Snapshot) -> None:
-        position = job.position
-        first = partition.snapshots.compacted
-        log = tuple(record for record in partition.log[:position] if record.position > first)
-        if snapshot not in partition.snapshots.stored:
-            assert partition.snapshots.latest is not None
-            snapshot = partition.snapshots.latest
-        job.material = Material(partition.states[snapshot.id], log)
+            if job.material is None and job.begun:
+                job.material = tuple(self.partitions[number].log[: job.position])
 
     def end_copy(self, number: int) -> None:
         for job in self._copying(number):
             known = self.copies.get(job.attempt.id)
-            if not self.rules.manifest_last and job.material is not None:
-                self._end(number, job)
             if job.material is None or known is None or known[0].status is not Status.ONGOING:
                 continue
             self._complete(self.partitions[number], job, job.material)
@@ -505,7 +344,7 @@ class World:
 
     def _complete(self, partition: Partition, job: Job, material: Material) -> None:
         id, position = job.attempt.id, job.position
-        reached = up_to(material.state, partition.number, material.log, position)
+        reached = up_to(State(), partition.number, material, position)
         copy = Copy(id, Status.COMPLETED, position, digest=repr(sorted_money(reached)))
         verdict = worker.after_completion(self.backup(id.checkpoint, id.partition), copy)
         self.record(copy, material)
@@ -514,7 +353,7 @@ class World:
 
     def break_copy(self, number: int, reason: str = "no space is left") -> None:
         for job in self._copying(number):
-            if job.snapshot is None:
+            if not job.begun:
                 continue
             after = worker.after_error(job.attempt, reason)
             if isinstance(after, Copy):
@@ -531,8 +370,6 @@ class World:
         partition = self.partitions[number]
         if job in partition.jobs:
             partition.jobs.remove(job)
-            if self.rules.lock:
-                partition.snapshots = unlock(partition.snapshots, job.attempt.id.checkpoint)
         else:
             partition.cut_off.remove(job)
 

@@ -1,4 +1,4 @@
-"""An ordered checkpoint loses nothing; its order read the other way round does."""
+"""An ordered checkpoint loses nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from breakglass.services.checkpoint.protocol.flows import (
     ReadingStage,
     reading_order,
 )
+from tests.kit.extent import examples
 
 CHAIN = (GroupFlow("g1", ("A",), ("B",)), GroupFlow("g2", ("B",), ("C",)))
 DIAMOND = (
@@ -22,7 +23,7 @@ DIAMOND = (
     GroupFlow("right", ("C",), ("D",)),
     GroupFlow("sink", ("D",)),
 )
-SEEDS = 100
+SEEDS = examples(150)
 
 
 def order_of(flows: Sequence[GroupFlow], topics: str) -> tuple[ReadingStage, ...]:
@@ -123,14 +124,6 @@ def read(flows: Sequence[GroupFlow], stages: Sequence[ReadingStage], seed: int) 
     return pipeline.restored(offsets, ends)
 
 
-def backwards(stages: Sequence[ReadingStage]) -> list[ReadingStage]:
-    """Ends before the offsets, and inputs before outputs."""
-    found = []
-    for stage in reversed(stages):
-        found += [ReadingStage((), stage.topics), ReadingStage(stage.flows, ())]
-    return found
-
-
 @pytest.mark.parametrize(("flows", "topics"), [(CHAIN, "ABC"), (DIAMOND, "ABCD")])
 def test_what_is_read_against_the_flow_loses_nothing(
     flows: tuple[GroupFlow, ...], topics: str
@@ -141,27 +134,13 @@ def test_what_is_read_against_the_flow_loses_nothing(
         assert (found.orphans(), found.lost()) == (set(), set()), seed
 
 
-@pytest.mark.parametrize(("flows", "topics"), [(CHAIN, "ABC"), (DIAMOND, "ABCD")])
-def test_the_opposite_order_loses(flows: tuple[GroupFlow, ...], topics: str) -> None:
-    stages = backwards(order_of(flows, topics))
-    losing = sum(bool(read(flows, stages, seed).lost()) for seed in range(SEEDS))
-    assert losing > SEEDS // 10
-
-
 def test_a_flow_is_written_as_the_option_takes_it() -> None:
     assert str(GroupFlow("g1", ("A", "B"), ("C",))) == "g1:A,B>C"
 
 
-def test_the_last_group_is_read_first_and_the_first_input_last() -> None:
-    first, second, last = order_of(CHAIN, "ABC")
-    assert ([flow.group for flow in first.flows], first.topics) == (["g2"], ("C",))
-    assert ([flow.group for flow in second.flows], second.topics) == (["g1"], ("B",))
-    assert (last.flows, last.topics) == ((), ("A",))
-
-
-def test_a_topic_that_no_flow_names_is_read_too() -> None:
-    topics = {topic for stage in order_of(CHAIN, "ABCX") for topic in stage.topics}
-    assert topics == {"A", "B", "C", "X"}
+def test_the_last_group_is_read_first_and_the_first_input_last_and_every_topic_once() -> None:
+    stages = [([flow.group for flow in one.flows], one.topics) for one in order_of(CHAIN, "ABCX")]
+    assert stages == [(["g2"], ("C", "X")), (["g1"], ("B",)), ([], ("A",))]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The ZEP's algorithm whole: its tables and scenarios, and I1 to I10 in runs of random steps."""
+"""The ZEP's algorithm whole: its tables and scenarios, and I1 to I9 in runs of random steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from breakglass.services.checkpoint.protocol import coordinator, worker
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher, Take
@@ -34,15 +36,12 @@ from breakglass.services.checkpoint.protocol.values import (
     Status,
 )
 from breakglass.services.checkpoint.protocol.worker import Begin, begin, unfinished
-from tests.unit.checkpoint.protocol.checker import broken, broken_now
+from tests.kit.extent import examples
+from tests.unit.checkpoint.protocol.checker import broken
 from tests.unit.checkpoint.protocol.simulation import (
-    CLIENT,
     Kind,
     Record,
-    Rules,
-    Snapshot,
     World,
-    admits,
 )
 
 D, O, C, F, I = (  # noqa: E741 - tables of them follow
@@ -173,31 +172,7 @@ def test_an_ignored_command_is_followed_by_the_checkpoint_that_stands() -> None:
     ]
 
 
-def test_a_lost_answer_is_asked_for_again_and_says_already_started() -> None:
-    world = asked()
-    for started in (True, False):
-        answers = [message.answer for message in world.messages if message.to == CLIENT]
-        assert [answer.started for answer in answers if answer] == [started, started]
-        world.messages.clear()
-        world.request()
-        for number in (0, 1):
-            deliver(world, number, Kind.CREATE)
-            process_all(world, number)
-    assert settled(world) is Status.COMPLETED
-    assert CHECKPOINT in world.acknowledged
-
-
 # --- the ZEP's scenarios, each ending as docs/checkpoints-protocol.md says
-
-
-def past_the_checkpoint(world: World) -> None:
-    """A snapshot is taken that holds what came after the checkpoint."""
-    world.transfer(0, 1)
-    process_all(world, 0)
-    world.begin_snapshot(0)
-    world.take_snapshot(0)
-    commit_all(world, 0)
-    world.commit_snapshot(0)
 
 
 BEGIN, END, ERROR = map(methodcaller, ("begin_copy", "end_copy", "break_copy"), (0, 0, 0))
@@ -207,27 +182,16 @@ CUT_OFF = methodcaller("change_owner", 0, NEW, cut_off=True)
 RETRIED = worker.RETRIES * [ERROR]
 SCENARIOS: dict[str, tuple[Sequence[Step], Status, dict[int, Status]]] = {
     "s1 neither committed nor begun: the new owner copies": ([TAKEN_OVER], C, {NEW: C}),
-    "s2 begun: the new owner completes its own copy": (
-        [BEGIN, TAKEN_OVER],
-        C,
-        {OLD: O, NEW: C},
-    ),
+    "s2 begun: the new owner completes its own copy": ([BEGIN, TAKEN_OVER], C, {OLD: O, NEW: C}),
     "s2 begun: an owner that comes back takes its copy anew": ([BEGIN, BACK], C, {OLD: C}),
     "s3 completed: both copies hold the same records": ([WHOLE, TAKEN_OVER], C, {OLD: C, NEW: C}),
     "s3 completed: an owner that comes back takes no other": ([WHOLE, BACK], C, {OLD: C}),
     "s4 committed and begun: the new owner fails it": ([BEGIN, COMMIT, TAKEN_OVER], F, {OLD: O}),
     "s4 the old owner completes it later, in vain": ([BEGIN, COMMIT, CUT_OFF, END], F, {OLD: C}),
-    "s5 the owner's snapshot is past it": (
-        [BEGIN, past_the_checkpoint, TAKEN_OVER],
-        F,
-        {OLD: O},
-    ),
     "s6 committed and never begun: the new owner fails it": ([COMMIT, TAKEN_OVER], F, {}),
-    "s7 past the checkpoint and never begun": ([past_the_checkpoint, TAKEN_OVER], F, {}),
     "s8 three errors only delay the copy": ([BEGIN, *RETRIED], C, {OLD: C}),
     "s8 after the fourth error it has failed": ([BEGIN, *RETRIED, ERROR], F, {OLD: F}),
     "s8 a failed copy is not taken again": ([BEGIN, *RETRIED, ERROR, TAKEN_OVER], F, {OLD: F}),
-    "edge case 1: a snapshot past it cannot be copied": ([past_the_checkpoint, BEGIN], F, {OLD: F}),
 }
 
 
@@ -248,50 +212,6 @@ def test_s3_two_completed_copies_that_differ_fail_the_partition() -> None:
     assert worker.after_completion(PartitionBackup(0, (one,)), other) == DIFFERENT_COPIES
     assert worker.after_completion(PartitionBackup(0, (one,)), replace(other, digest="aa")) is None
     assert partition_status(PartitionBackup(0, (one, other))) is F
-
-
-def test_an_earlier_checkpoint_is_failed_with_the_last_one() -> None:
-    world = asked()
-    while any(message.to == CLIENT for message in world.messages):
-        deliver(world, CLIENT, Kind.CREATE)
-    world.ask()
-    deliver(world, 0, Kind.CREATE)
-    process_all(world, 0)
-    commit_all(world, 0)
-    world.change_owner(0, NEW)
-    assert [world.status(id) for id in (CHECKPOINT, CHECKPOINT + 1)] == [F, F]
-
-
-@pytest.mark.parametrize("aborts", [True, False])
-def test_edge_case_2_a_snapshot_beside_the_checkpoint_is_given_up(aborts: bool) -> None:
-    """It is claimed before the checkpoint, and its state is taken after it."""
-    world = World(2, Rules(director=aborts))
-    world.transfer(0, 1)
-    process_all(world, 0)
-    world.begin_snapshot(0)
-    world.ask()
-    for number in (0, 1):
-        world.deliver(0)
-        process_all(world, number)
-    world.transfer(0, 1)
-    process_all(world, 0)
-    world.take_snapshot(0)
-    commit_all(world, 0)
-    world.commit_snapshot(0)
-    assert ([one.id for one in world.partitions[0].snapshots.stored] == ["s0"]) == aborts
-    copy(world, 0)
-    world.settle()
-    assert any(text.startswith("I4") for text in broken(world)) != aborts
-
-
-@pytest.mark.parametrize(
-    ("processed", "written", "admitted"),
-    [(11, 12, True), (11, 13, False), (12, 13, False), (13, 14, True), (11, 11, True)],
-)
-def test_only_a_state_that_may_be_ahead_of_its_claim_across_the_checkpoint_is_given_up(
-    processed: int, written: int, admitted: bool
-) -> None:
-    assert admits(Snapshot("s", processed), 12, written) == admitted
 
 
 # --- random steps
@@ -324,16 +244,6 @@ def _process(world: World, random: Random, number: int) -> None:
         world.process(number)
 
 
-def _snapshot(world: World, _: Random, number: int) -> None:
-    director = world.partitions[number].director
-    if director is None:
-        world.begin_snapshot(number)
-    elif director.state is None:
-        world.take_snapshot(number)
-    else:
-        world.commit_snapshot(number)
-
-
 def _transfer(world: World, random: Random, number: int) -> None:
     count = len(world.partitions)
     world.transfer(number, (number + random.randrange(1, count)) % count)
@@ -355,34 +265,31 @@ WEIGHTS: dict[Callable[[World, Random, int], None], int] = {
     lambda world, random, number: world.replicate(number, random.randrange(1, 6)): 20,
     _process: 25,
     lambda world, _, number: world.send(number): 8,
-    _snapshot: 14,
     _copy: 12,
     lambda world, _, number: world.break_copy(number): 1,
     _change_owner: 1,
 }
 
 
-def run(seed: int, rules: Rules | None = None) -> tuple[World, list[str]]:
-    """A settled world, and what was broken on the way and is in the end."""
+def run(seed: int) -> tuple[World, list[str]]:
+    """A settled world, and what is broken in it."""
     random = Random(seed)
-    world = World(random.choice((2, 3, 3, 4)), rules)
-    found: list[str] = []
+    world = World(random.choice((2, 3, 3, 4)))
     for _ in range(STEPS):
         (step,) = random.choices(list(WEIGHTS), list(WEIGHTS.values()))
         step(world, random, random.randrange(len(world.partitions)))
-        found += broken_now(world)
     world.settle()
-    return world, found + broken(world)
+    return world, broken(world)
 
 
 def test_every_invariant_holds_whatever_is_lost_doubled_reordered_or_killed() -> None:
     ended: Counter[Status] = Counter()
-    for seed in range(100):
+    for seed in range(examples(250)):
         world, found = run(seed)
         assert found == [], seed
         ended.update(world.status(id) for id in world.ids)
     assert set(ended) == {C, F}
-    assert min(ended.values()) >= 10
+    assert min(ended.values()) >= 5
 
 
 @pytest.mark.slow
@@ -390,26 +297,6 @@ def test_every_invariant_holds_whatever_is_lost_doubled_reordered_or_killed() ->
 def test_every_invariant_holds_in_ten_thousand_runs(thousand: int) -> None:
     seeds = range(thousand * 1_000, (thousand + 1) * 1_000)
     assert {seed: found for seed in seeds if (found := run(seed)[1])} == {}
-
-
-@pytest.mark.parametrize(
-    ("rules", "invariants"),
-    [
-        pytest.param(Rules(forced=False), "I1 I2 I8", id="forced checkpoints"),
-        pytest.param(Rules(create_first=False), "I1 I2 I8", id="the create before the command"),
-        pytest.param(Rules(lock=False), "I4 I10", id="locks of snapshots"),
-        pytest.param(Rules(director=False), "I4", id="the director's abort"),
-        pytest.param(Rules(cleanup=False), "I9", id="the new owner's cleanup"),
-        pytest.param(Rules(manifest_last=False), "I5", id="the manifest behind the content"),
-    ],
-)
-def test_a_rule_that_is_left_out_is_noticed(rules: Rules, invariants: str) -> None:
-    left = set(invariants.split())
-    for seed in range(2_000):
-        left -= {text.partition(":")[0] for text in run(seed, rules)[1]}
-        if not left:
-            return
-    pytest.fail(f"nothing breaks {left}")
 
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "zeebe_http"
@@ -433,31 +320,16 @@ def test_the_client_is_told_when_every_partition_has_started() -> None:
     assert take.refusal is None
 
 
-@pytest.mark.parametrize(("partition", "id"), [(1, 4), (9, 5)])
-def test_an_answer_to_another_take_or_of_another_partition_changes_nothing(
-    partition: int, id: int
-) -> None:
-    take = taken(5)
-    assert coordinator.acknowledge(take, partition, started(id)) == take
-
-
 def test_a_partition_that_is_past_the_id_makes_the_take_impossible() -> None:
-    take = taken(5)
-    for number in (1, 2):
-        take = coordinator.acknowledge(take, number, started(5))
+    take = coordinator.acknowledge(taken(5), 1, started(5))
     take = coordinator.acknowledge(take, 3, started(5, last=7))
-    assert not take.acknowledged
-    assert take.refusal == NotHigher(5, 7)
+    assert (take.acknowledged, take.refusal) == (False, NotHigher(5, 7))
 
 
-@pytest.mark.parametrize("id", [3, 4])
-def test_an_id_that_is_not_greater_than_all_before_it_is_refused(id: int) -> None:
-    found = coordinator.take(id, (1, 2, 3), (1, 4, 2))
-    assert found == NotHigher(id, 4)
-
-
-def test_the_refusal_is_worded_as_zeebes() -> None:
+def test_an_id_that_is_not_greater_than_all_before_it_is_refused_as_by_zeebe() -> None:
+    assert coordinator.take(3, (1, 2, 3), (1, 4, 2)) == NotHigher(3, 4)
     golden = json.loads((GOLDEN / "take_409.json").read_text("utf-8"))
+    assert coordinator.take(4, (1, 2, 3), (1, 4, 2)) == NotHigher(4, 4)
     assert NotHigher(4, 4).message == golden["body"]["message"]
 
 
@@ -482,8 +354,7 @@ def test_statuses_of_partitions_add_up_in_zeebes_order(
 
 
 @pytest.mark.parametrize(
-    ("copies", "status"),
-    [((D, F), F), ((F, O), O), ((O, C), C), ((F, C), C), ((F, F), F), ((), D)],
+    ("copies", "status"), [((D, F), F), ((F, O), O), ((O, C), C), ((F, C), C), ((F, F), F), ((), D)]
 )
 def test_of_several_nodes_copies_the_best_one_counts(
     copies: tuple[Status, ...], status: Status
@@ -526,31 +397,20 @@ def copies(**statuses: Status) -> PartitionBackup:
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "decided"),
+    ("own", "others", "decided"),
     [
-        (D, D, Begin.COPY),
-        (D, O, Begin.COPY),
-        (D, C, Begin.COPY),
-        (D, F, Begin.REFUSE),
-        (O, D, Begin.COPY_ANEW),
-        (O, O, Begin.COPY_ANEW),
-        (O, C, Begin.COPY_ANEW),
-        (O, F, Begin.REFUSE),
-        (C, D, Begin.SKIP),
-        (C, O, Begin.SKIP),
-        (C, C, Begin.SKIP),
-        (C, F, Begin.SKIP),
-        (F, D, Begin.REFUSE),
-        (F, O, Begin.REFUSE),
-        (F, C, Begin.REFUSE),
-        (F, F, Begin.REFUSE),
+        (D, (D, O, C), Begin.COPY),
+        (O, (D, O, C), Begin.COPY_ANEW),
+        (C, (D, O, C, F), Begin.SKIP),
+        (F, (D, O, C, F), Begin.REFUSE),
+        (D, (F,), Begin.REFUSE),
+        (O, (F,), Begin.REFUSE),
     ],
 )
-def test_what_a_worker_does_about_a_copy(own: Status, other: Status, decided: Begin) -> None:
-    assert begin(copies(own=own, other=other), OWN) is decided
-
-
-def test_a_partition_that_has_failed_is_not_copied() -> None:
+def test_what_a_worker_does_about_a_copy(
+    own: Status, others: tuple[Status, ...], decided: Begin
+) -> None:
+    assert {begin(copies(own=own, other=other), OWN) for other in others} == {decided}
     assert begin(PartitionBackup(2, failure="its owner changed"), OWN) is Begin.REFUSE
 
 
@@ -569,8 +429,7 @@ def test_h01_the_first_record_that_carries_the_id_ends_the_cut() -> None:
     assert cut([], 1) is None
 
 
-@pytest.mark.parametrize("id", [1, 2, 3])
-def test_h01_a_later_checkpoint_never_cuts_earlier(id: int) -> None:
-    log = [(0, 0), (1, 2), (2, 1), (3, 3)]
-    earlier, later = cut(log, id), cut(log, id + 1)
+@given(st.lists(st.integers(0, 4), max_size=8), st.integers(1, 3))
+def test_h01_a_later_checkpoint_never_cuts_earlier(carried: list[int], id: int) -> None:
+    earlier, later = cut(enumerate(carried), id), cut(enumerate(carried), id + 1)
     assert later is None or (earlier is not None and earlier <= later)

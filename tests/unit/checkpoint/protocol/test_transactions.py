@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, combinations
-
-import pytest
 
 from breakglass.services.checkpoint.protocol.transactions import (
     ENDINGS,
@@ -19,6 +17,7 @@ from breakglass.services.checkpoint.protocol.transactions import (
     left_out,
     transaction_cut,
 )
+from tests.kit.extent import examples
 
 LOGS = (1, 2, 3)
 GROUP = "app"
@@ -62,7 +61,7 @@ class History:
 
 
 PRODUCERS = 3
-HISTORIES = 500
+HISTORIES = examples(500)
 
 
 def random_history(seed: int) -> tuple[dict[int, int], list[LoggedTransaction]]:
@@ -134,36 +133,37 @@ def needs(one: LoggedTransaction, other: LoggedTransaction) -> bool:
     return (same and one.name > other.name) or processed or continues or follows
 
 
+def assert_in_one_place(
+    ends: Mapping[int, int], transactions: list[LoggedTransaction], out: Collection[TransactionName]
+) -> None:
+    """Every record of the cut is of a transaction in it, and each is there once."""
+    found = transaction_cut(ends, {GROUP: {}}, transactions, {})
+    for log in LOGS:
+        assert 0 <= found.positions[log] <= ends[log]
+        kept = found.in_transit.get(log, ())
+        assert list(kept) == sorted(set(kept))
+        restored = {*range(found.positions[log]), *kept}
+        for one in transactions:
+            if log in one.parts:
+                offsets = {offset for offset, _ in one.parts[log].stretches}
+                assert offsets & restored == (set() if one.name in out else offsets)
+    for log, offset in found.offsets[GROUP].items():
+        assert offset <= found.positions[log]
+
+
 def test_h15_what_remains_is_consistent_and_nothing_greater_is() -> None:
     for seed in range(HISTORIES):
         ends, transactions = random_history(seed)
         out = left_out(ends, transactions)
         inside = [one for one in transactions if one.name not in out]
         assert consistent(ends, inside, transactions), seed
+        assert_in_one_place(ends, transactions, out)
         few = transactions[:6]
         remaining = {one.name for one in few} - left_out(ends, few)
         for some in chain.from_iterable(combinations(few, count) for count in range(len(few) + 1)):
             if consistent(ends, some, few):
                 # Of all that are consistent, the greatest one contains every other one.
                 assert {one.name for one in some} <= remaining, seed
-
-
-def test_h15_every_record_of_the_cut_is_of_a_transaction_in_it_and_each_is_there_once() -> None:
-    for seed in range(HISTORIES):
-        ends, transactions = random_history(seed)
-        found = transaction_cut(ends, {GROUP: {}}, transactions, {})
-        out = left_out(ends, transactions)
-        for log in LOGS:
-            assert 0 <= found.positions[log] <= ends[log], seed
-            kept = found.in_transit.get(log, ())
-            assert list(kept) == sorted(set(kept)), seed
-            restored = {*range(found.positions[log]), *kept}
-            for one in transactions:
-                if log in one.parts:
-                    offsets = {offset for offset, _ in one.parts[log].stretches}
-                    assert offsets & restored == (set() if one.name in out else offsets), seed
-        for log, offset in found.offsets[GROUP].items():
-            assert offset <= found.positions[log], seed
 
 
 def transaction(
@@ -212,7 +212,7 @@ def test_h15_a_commit_of_a_group_on_its_own_is_bounded_by_the_cut() -> None:
     assert found.offsets == {GROUP: {1: 8}}
 
 
-WRITING, STEPS, SEEDS = 4, 120, 200
+WRITING, STEPS, SEEDS = 4, 120, examples(250)
 COMMITS = 0
 """The log of committed offsets."""
 
@@ -335,24 +335,12 @@ def played(seed: int, waits: int) -> tuple[Taken, list[LoggedTransaction]]:
     return taken, [one.logged for one in cluster.done]
 
 
-def before_the_floors(waits: int) -> Iterator[int]:
-    """The seeds whose left out transactions have something before the floors."""
+def test_h15_nothing_that_is_left_out_lies_before_the_floors() -> None:
     for seed in range(SEEDS):
-        taken, transactions = played(seed, waits)
+        taken, transactions = played(seed, ENDINGS)
         out = left_out(taken.ends, transactions)
         for one in transactions:
             if one.name in out:
                 offsets = [(log, part.first) for log, part in one.parts.items()]
                 offsets += [(COMMITS, commit.position) for commit in one.commits]
-                if any(at < taken.floors[log] for log, at in offsets):
-                    yield seed
-                    break
-
-
-def test_h15_nothing_that_is_left_out_lies_before_the_floors() -> None:
-    assert list(before_the_floors(ENDINGS)) == []
-
-
-@pytest.mark.parametrize("waits", range(ENDINGS))
-def test_h15_transactions_have_to_end_twice(waits: int) -> None:
-    assert any(True for _ in before_the_floors(waits))
+                assert all(at >= taken.floors[log] for log, at in offsets), seed

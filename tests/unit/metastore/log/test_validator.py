@@ -108,8 +108,7 @@ def test_a_statement_that_may_is_applied_as_it_was_planned(
 
 
 @pytest.mark.parametrize(
-    "text",
-    [f"CREATE STREAM IF NOT EXISTS A (ID INT KEY) {WITH};", "DROP STREAM IF EXISTS NONE;"],
+    "text", [f"CREATE STREAM IF NOT EXISTS A (ID INT KEY) {WITH};", "DROP STREAM IF EXISTS NONE;"]
 )
 def test_a_statement_that_asks_whether_it_is_needed_writes_nothing(
     text: str, held: Metastore
@@ -140,7 +139,7 @@ def test_what_the_generator_makes_is_valid_in_its_order() -> None:
     """Its DROPs, too: it ends queries first. It alters what queries made, which may not be."""
     replay = Replay()
     validator = NameValidator(lambda _: True)
-    for record in Generator(3).records(500):
+    for record in Generator(3).records(200):
         text = Command.from_json(record.value).statement
         if text.startswith("ALTER"):
             continue

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from breakglass.services.errors import UsageError
-from breakglass.services.metastore.restore.plan import LiveServers, with_answers
 from breakglass.services.metastore.restore.server_info import (
     MOST_BYTES,
     AskedServers,
@@ -93,11 +92,10 @@ def test_m6_a_server_of_the_service_is_seen() -> None:
     (seen,) = told.seen
     assert all(text in seen for text in (url, "0.29.0", "RUNNING"))
     assert told.unknown == ()
-
-
-def test_m6_a_server_behind_a_path_is_asked_there() -> None:
     with answering(200, body(), at="/ksql/info") as url:
         assert ask(f"{url}/ksql/").seen
+    with answering(401, b"") as url:
+        assert "401" in ask(url).seen[0], "one that wants credentials runs"
 
 
 @pytest.mark.parametrize("changed", [{"ksqlServiceId": "other"}, {"kafkaClusterId": "elsewhere"}])
@@ -108,19 +106,6 @@ def test_m6_a_server_of_another_service_or_cluster_is_told_and_no_evidence(
         told = ask(url)
     assert told.seen == ()
     assert str(*changed.values()) in told.unknown[0]
-
-
-def test_m6_where_nothing_listens_is_said_as_unknown() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    told = ask(f"127.0.0.1:{port}")
-    assert (told.seen, len(told.unknown)) == ((), 1)
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_m6_a_server_that_wants_credentials_runs(status: int) -> None:
-    with answering(status, b"") as url:
-        assert str(status) in ask(url).seen[0]
 
 
 @pytest.mark.parametrize(
@@ -165,35 +150,20 @@ def stay(connected: socket.socket) -> None:
         pass
 
 
-@pytest.mark.parametrize("say", [drip, stay])
-def test_m6_a_server_that_does_not_come_to_an_end_is_left(
-    say: Callable[[socket.socket], None],
-) -> None:
-    with speaking(say) as url, speaking(say) as other:
-        told = ask(url, other, seconds=0.2)
-    assert told.seen == ()
-    assert all("answer" in text for text in told.unknown)
-
-
-def test_m6_what_speaks_no_http_is_said_as_unknown() -> None:
+def test_m6_where_nothing_or_no_server_listens_is_said_as_unknown() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with speaking(drip) as slow, speaking(stay) as mute:
+        told = ask(slow, mute, f"127.0.0.1:{port}", seconds=0.2)
+    assert (told.seen, len(told.unknown)) == ((), 3)
     with speaking(lambda one: one.sendall(b"220 mail\r\n")) as url:
         told = ask(url)
     assert (told.seen, len(told.unknown)) == ((), 1)
 
 
-@pytest.mark.parametrize("text", ["ftp://b1:8088", "http://", "http://b1:notaport", "http://[::1"])
-def test_m6_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        server_url(text)
-
-
-def test_m6_an_address_with_a_password_is_refused_without_naming_it() -> None:
-    with pytest.raises(UsageError) as refused:
-        server_url("http://admin:secret@b1:8088")
-    assert "secret" not in str(refused.value)
-
-
-def test_m6_asking_nobody_is_said() -> None:
-    told = with_answers(LiveServers(), None)
-    assert told.seen == ()
-    assert len(told.unseen) > 1
+def test_m6_what_is_no_address_is_refused_without_naming_a_password() -> None:
+    wrong = ("ftp://b1:8088", "http://", "http://b1:notaport", "http://[::1")
+    for text in (*wrong, "http://admin:secret@b1:8088"):
+        with pytest.raises(UsageError) as refused:
+            server_url(text)
+        assert "secret" not in str(refused.value)

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from breakglass.services.metastore.command import Command
 from breakglass.services.metastore.command_id import CommandId
-from breakglass.services.metastore.log.validator import (
-    NameValidator,
-    Planned,
-    StatementRejected,
-)
+from breakglass.services.metastore.log.validator import NameValidator, Planned, StatementRejected
 from breakglass.services.metastore.metastore import Metastore
 from breakglass.services.metastore.statements.mending import mend
 from breakglass.services.metastore.statements.parsing import UnsupportedStatement, parse
@@ -231,7 +227,7 @@ def test_any_columns_and_settings_are_planned_or_refused(text: str) -> None:
 
 
 def test_every_generated_statement_gives_the_key_that_ksqldb_writes() -> None:
-    for record in Generator(5).records(1_000):
+    for record in Generator(5).records(300):
         statement = parse(Command.from_json(record.value).statement)
         assert statement.command_id == CommandId.from_json(record.key)
 
@@ -268,14 +264,9 @@ def test_what_a_query_reads_is_found_behind_from_and_join() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT * FROM a;",
-        "TERMINATE CLUSTER;",
-        "INSERT INTO a VALUES (1);",
-        "DROP STREAM a DELETE TOPIC;",
-        "CREATE SOURCE CONNECTOR a WITH (x='y');",
-        "DROP CONNECTOR a;",
-        "SET 'a'='b';",
-        "ALTER SYSTEM 'a'='b';",
+        *("SELECT * FROM a;", "TERMINATE CLUSTER;", "INSERT INTO a VALUES (1);", "SET 'a'='b';"),
+        *("DROP STREAM a DELETE TOPIC;", "CREATE SOURCE CONNECTOR a WITH (x='y');"),
+        *("DROP CONNECTOR a;", "ALTER SYSTEM 'a'='b';"),
     ],
 )
 def test_another_statement_is_refused(text: str) -> None:
@@ -286,18 +277,10 @@ def test_another_statement_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        ";",
-        "CREATE STREAM",
-        "CREATE STREAM 'a' (ID INT);",
-        "CREATE STREAM a (ID INT",
-        "DROP STREAM a; DROP STREAM b;",
-        "DROP STREAM a b;",
-        "DROP STREAM `a;",
-        "CREATE STREAM a AS DROP STREAM b;",
-        "CREATE STREAM a AS SELECT 1;",
-        "ALTER STREAM a DROP b;",
-        "CREATE STREAM a WITH (x);",
+        *("", ";", "CREATE STREAM", "CREATE STREAM 'a' (ID INT);", "CREATE STREAM a (ID INT"),
+        *("DROP STREAM a; DROP STREAM b;", "DROP STREAM a b;", "DROP STREAM `a;"),
+        *("CREATE STREAM a AS DROP STREAM b;", "CREATE STREAM a AS SELECT 1;"),
+        *("ALTER STREAM a DROP b;", "CREATE STREAM a WITH (x);"),
     ],
 )
 def test_what_is_no_statement_is_refused(text: str) -> None:

@@ -125,14 +125,12 @@ def test_where_the_log_left_the_one_that_was_read_is_told(
 
 
 @versions
-def test_an_answer_without_the_partition_says_so(version: int) -> None:
-    answer = FetchAnswer.decode(encoded(version, error_code=70), version=version)
-    assert (answer.empty, answer.error_code) == (True, 70 if version >= 7 else 0)
-
-
-@versions
 @given(cut=st.integers(1, 120))
-def test_an_answer_that_is_cut_is_an_error(version: int, cut: int) -> None:
+def test_an_answer_that_is_cut_is_an_error_and_one_without_the_partition_says_so(
+    version: int, cut: int
+) -> None:
+    empty = FetchAnswer.decode(encoded(version, error_code=70), version=version)
+    assert (empty.empty, empty.error_code) == (True, 70 if version >= 7 else 0)
     partition = Partition(partition_index=3, high_watermark=7, records=b"x" * 90)
     body = encoded(version, partition)
     # Tagged fields end it, and there are none: without the last ones nothing is missing.
@@ -170,12 +168,8 @@ def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID)
     return TaskJob(packed(settings), cluster_id, CopyWork({ORDERS.topic: target}))
 
 
-def ranges_of(*bounds: tuple[int, int]) -> list[LogRange]:
-    return [LogRange(ORDERS, TOPIC_ID, 1, start, end) for start, end in bounds]
-
-
 def answers(job: TaskJob, *bounds: tuple[int, int]) -> list[Answer]:
-    return list(job(ranges_of(*bounds)))
+    return list(job([lying(*bound) for bound in bounds]))
 
 
 def test_parts_come_with_their_topic(cluster: FakeCluster, log: FakeLog, tmp_path: Path) -> None:
@@ -205,17 +199,12 @@ def test_what_trying_again_does_not_change_is_answered(
 def test_what_may_pass_is_raised_for_spark_to_try_the_task_again(
     cluster: FakeCluster, log: FakeLog, tmp_path: Path
 ) -> None:
+    with pytest.raises(StorageError):
+        answers(job(cluster, tmp_path / "not there"), (0, 50))
     cluster.story.states[ORDERS] = led_by(None)
     log.first = [{"error_code": NOT_LEADER}] * 20
     with pytest.raises(TimedOut):
         answers(replace(job(cluster, tmp_path), seconds=0.3), (0, 50))
-
-
-def test_a_folder_that_cannot_be_written_is_raised(
-    cluster: FakeCluster, log: FakeLog, tmp_path: Path
-) -> None:
-    with pytest.raises(StorageError):
-        answers(job(cluster, tmp_path / "not there"), (0, 50))
 
 
 def test_another_cluster_at_the_same_addresses_is_not_read(
@@ -250,10 +239,6 @@ def test_settings_come_to_a_task_with_their_secrets_and_are_never_seen() -> None
 RUN = "r1"
 
 
-def range_between(start: int, end: int) -> LogRange:
-    return LogRange(ORDERS, TOPIC_ID, 1, start, end)
-
-
 def copied(
     client: ReadClient,
     folder: Path,
@@ -270,7 +255,7 @@ def copied(
 def test_the_records_of_a_range_become_a_part(
     client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:
-    (part,) = copied(client, tmp_path, range_between(7, 33))
+    (part,) = copied(client, tmp_path, lying(7, 33))
     assert (part.partition, part.first_offset, part.last_offset, part.count) == (3, 7, 32, 26)
     content = (tmp_path / part.records).read_bytes()
     assert content[1:] == b"".join(map(encode, run(7, 33)))
@@ -279,7 +264,7 @@ def test_the_records_of_a_range_become_a_part(
 def test_a_part_that_is_full_is_followed_by_another(
     client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:
-    parts = copied(client, tmp_path, range_between(0, 50), limit=400)
+    parts = copied(client, tmp_path, lying(0, 50), limit=400)
     assert [part.first_offset for part in parts] == [0, 10, 20, 30, 40]
     whole = b"".join((tmp_path / part.records).read_bytes()[1:] for part in parts)
     assert whole == b"".join(map(encode, run(0, 50)))
@@ -290,14 +275,14 @@ def test_of_a_task_that_fails_nothing_is_left(
 ) -> None:
     log.stable = 50
     with pytest.raises(TimedOut):
-        copied(client, tmp_path, range_between(0, 60), seconds=0.2)
+        copied(client, tmp_path, lying(0, 60), seconds=0.2)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_beside_live_traffic_little_is_asked_for_at_a_time(
     client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:
-    copied(client, tmp_path, range_between(0, 50), rate=1e9)
+    copied(client, tmp_path, lying(0, 50), rate=1e9)
     assert {size for _, _, size in log.asked} == {SIP_BYTES}
 
 

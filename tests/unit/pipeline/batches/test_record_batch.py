@@ -62,15 +62,7 @@ def test_every_field_of_every_record_is_found_again(some: list[Record], most_byt
     sent = batches(some, most_bytes)
     found = [record for batch, _ in sent for record in batch.records]
     assert list(map(as_sent, found)) == list(map(as_sent, some))
-
-
-@given(st.lists(records(), min_size=1, max_size=30), st.integers(100, 3_000))
-def test_no_batch_but_of_a_single_record_is_larger_than_it_may_be(
-    some: list[Record], most_bytes: int
-) -> None:
-    assert all(
-        size <= most_bytes or len(batch.records) == 1 for batch, size in batches(some, most_bytes)
-    )
+    assert all(size <= most_bytes or len(batch.records) == 1 for batch, size in sent)
 
 
 def test_the_header_names_the_producer_and_the_latest_timestamp() -> None:
@@ -101,15 +93,9 @@ def test_a_length_that_leaves_its_record_is_damage(at: int) -> None:
     data[at] = 0x7F
     with pytest.raises(MalformedInput):
         stored_columns(RecordRun(good.offsets, good.bounds, data))
-
-
-def test_bytes_left_of_a_record_are_damage() -> None:
-    good = run([Record(0, TimestampType.CREATE, 5, b"kk", b"vv")] * 2)
-    longer = RecordRun(
-        good.offsets, good.bounds + np.array([0, 0, 1]), np.append(good.data, np.uint8(0))
-    )
+    left = np.append(good.data, np.uint8(0))
     with pytest.raises(MalformedInput):
-        stored_columns(longer)
+        stored_columns(RecordRun(good.offsets, good.bounds + np.array([0, 0, 1]), left))
 
 
 def varint(value: int) -> bytes:
@@ -136,13 +122,9 @@ def test_numbers_of_up_to_56_bits_are_read(values: list[int]) -> None:
     found, begins, ends = numbers(*map(varint, values))
     read, after = found.longs(begins.astype(np.int64))
     assert (read.tolist(), after.tolist()) == (values, ends.tolist())
-
-
-@given(st.lists(st.integers(-(2**31), 2**31 - 1)))
-def test_numbers_of_32_bits_are_read(values: list[int]) -> None:
-    found, begins, ends = numbers(*map(varint, values))
-    read, after = found.ints(begins.astype(np.int64))
-    assert (read.tolist(), after.tolist()) == (values, ends.tolist())
+    if all(-(2**31) <= value < 2**31 for value in values):
+        read, after = found.ints(begins.astype(np.int64))
+        assert (read.tolist(), after.tolist()) == (values, ends.tolist())
 
 
 @given(st.lists(st.integers(0, 63) | st.integers(0, 2**20)))
@@ -151,34 +133,16 @@ def test_what_follows_a_length_is_passed_over(lengths: list[int]) -> None:
     assert found.after_lengths(begins.astype(np.int64)).tolist() == (ends + lengths).tolist()
 
 
-@pytest.mark.parametrize("lengths", [(5, -1), (-1, 2**20)])
-def test_a_negative_length_is_left_to_others(lengths: tuple[int, int]) -> None:
-    found, begins, _ = numbers(*map(varint, lengths))
-    with pytest.raises(NotByColumns):
-        found.after_lengths(begins.astype(np.int64))
-
-
-@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40])
-def test_a_wider_number_is_none_of_32_bits(value: int) -> None:
-    found, begins, _ = numbers(varint(5), varint(value))
-    with pytest.raises(NotByColumns):
-        found.ints(begins)
-
-
-def test_a_number_of_32_bits_has_no_more_than_five_bytes() -> None:
-    found, begins, _ = numbers(b"\x8a\x80\x80\x80\x80\x00")
-    assert found.longs(begins)[0].tolist() == [5]
-    with pytest.raises(NotByColumns):
-        found.ints(begins)
-
-
-@pytest.mark.parametrize("value", [2**55, -(2**55) - 1, 2**63 - 1])
-def test_numbers_that_are_wider_than_56_bits_are_left_to_others(value: int) -> None:
-    found, begins, _ = numbers(varint(5), varint(value))
-    with pytest.raises(NotByColumns):
-        found.longs(begins)
-
-
-def test_no_places_are_no_numbers() -> None:
-    found, begins, _ = numbers()
-    assert [int_.tolist() for int_ in found.ints(begins.astype(np.int64))] == [[], []]
+def test_wider_numbers_and_negative_lengths_are_left_to_others() -> None:
+    for content in (*map(varint, (2**31, -(2**31) - 1, 2**40)), b"\x8a\x80\x80\x80\x80\x00"):
+        found, begins, _ = numbers(varint(5), content)
+        with pytest.raises(NotByColumns):
+            found.ints(begins)
+    for value in (2**55, -(2**55) - 1, 2**63 - 1):
+        found, begins, _ = numbers(varint(5), varint(value))
+        with pytest.raises(NotByColumns):
+            found.longs(begins)
+    for lengths in ((5, -1), (-1, 2**20)):
+        found, begins, _ = numbers(*map(varint, lengths))
+        with pytest.raises(NotByColumns):
+            found.after_lengths(begins.astype(np.int64))

@@ -102,6 +102,7 @@ def test_only_what_was_confirmed_counts(path: Path, log: OffsetLog) -> None:
     told = read_log(path)
     assert told.runs == [FIRST]
     assert [announced.runs for announced in told.open] == [(SECOND,)]
+    assert log.settle(10, never) == 10, "the cluster's own word settles the last one"
 
 
 def test_a_line_torn_by_a_kill_counts_for_nothing_and_spoils_nothing(
@@ -113,11 +114,6 @@ def test_a_line_torn_by_a_kill_counts_for_nothing_and_spoils_nothing(
     log.confirm(log.announce([SECOND]))
     assert read_log(path).runs == [FIRST, SECOND]
     assert read_log(path.with_name("none")).runs == []
-
-
-def test_the_clusters_own_word_settles_the_last_transaction(log: OffsetLog) -> None:
-    log.announce([SECOND])
-    assert log.settle(10, never) == 10
 
 
 @pytest.mark.parametrize("told", [5, None])
@@ -192,6 +188,8 @@ def test_a_group_goes_on_at_the_first_record_from_its_offset_on(
     stored: list[StoredSegment], old: int, new: int
 ) -> None:
     assert OffsetMap(RUNS, stored).new_of(old) == new
+    assert OffsetMap((), (), (), 7).new_of(old) == 7, "a partition without records"
+    assert OffsetMap([], stored).new_of(old) == 0, "nothing was restored"
 
 
 def test_new_offsets_lead_back(stored: list[StoredSegment]) -> None:
@@ -203,10 +201,6 @@ def test_new_offsets_lead_back(stored: list[StoredSegment]) -> None:
 def test_only_what_was_to_be_restored_is_expected(stored: list[StoredSegment]) -> None:
     expected = OffsetMap(RUNS, stored, ((0, 2), (5, 9))).expected(1, 100)
     assert [int(offset) for run in expected for offset in run.offsets] == [1, 5]
-
-
-def test_a_partition_without_records_ends_where_the_topic_does(stored: list[StoredSegment]) -> None:
-    assert OffsetMap((), (), (), 7).new_of(500) == 7
 
 
 WRITTEN = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]
@@ -234,12 +228,10 @@ def test_one_offset_behind_a_transaction_is_its_marker(
     assert list(unowned_spans(runs, start, end, transactional=True)) == expected
 
 
-def test_without_transactions_there_are_no_markers() -> None:
+def test_without_transactions_or_before_the_first_record_there_are_no_markers() -> None:
     assert list(unowned_spans(WRITTEN, 0, 7, transactional=False)) == [(3, 4), (6, 7)]
-
-
-def test_one_offset_before_the_first_record_is_no_marker() -> None:
-    assert list(unowned_spans([CommittedRun(0, 3, 1, 3)], 0, 5, transactional=True)) == [(0, 1)]
+    first = [CommittedRun(0, 3, 1, 3)]
+    assert list(unowned_spans(first, 0, 5, transactional=True)) == [(0, 1)]
 
 
 PLAIN = Record(
@@ -280,11 +272,9 @@ def lacking(log: ElectedLog, offsets: list[int], epochs: list[int]) -> list[int]
 def test_a_record_of_another_epoch_is_not_in_the_log() -> None:
     offsets, epochs = [3, 8, 9, 10, 12, 40], [0, 0, 0, 1, 2, 2]
     assert lacking(ElectedLog(5, ELECTED), offsets, epochs) == [10, 40]
-
-
-def test_where_epochs_are_not_known_content_has_to_tell() -> None:
-    assert lacking(ElectedLog(5, ELECTED), [3, 8, 12], [-1, -1, -1]) == [8, 12]
-    assert lacking(ElectedLog(5, Unknown("no answer")), [3, 8], [0, 0]) == [8]
+    unknown = ElectedLog(5, Unknown("no answer"))
+    assert lacking(ElectedLog(5, ELECTED), [3, 8, 12], [-1] * 3) == [8, 12], "content has to tell"
+    assert lacking(unknown, [3, 8], [0, 0]) == [8]
 
 
 def test_epochs_are_those_of_each_segment_alone() -> None:
@@ -351,13 +341,4 @@ def test_only_committed_transactions_are_put_back() -> None:
     choice = TailChoice(Counter())
     assert choice.choose(map(candidate, range(10)), fates) == ((0, 2), (4, 5), (7, 8))
     assert choice.left_out == {UNDECIDED: 4, ABORTED: 2}
-
-
-@pytest.mark.parametrize("offset", [0, 4, 7])
-def test_records_outside_transactions_have_no_fate(offset: int) -> None:
-    assert Fates(((1, 3),), ((5, 7),)).of(offset) is None
-
-
-def test_nothing_restored_maps_to_the_beginning(stored: list[StoredSegment]) -> None:
-    empty = OffsetMap([], stored)
-    assert (empty.start, empty.end, empty.new_of(7)) == (0, 0, 0)
+    assert [Fates(((1, 3),), ((5, 7),)).of(offset) for offset in (0, 4, 7)] == [None] * 3

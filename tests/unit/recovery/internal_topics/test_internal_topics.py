@@ -73,19 +73,13 @@ def test_a_committed_offset_of_every_version_is_read(version: int) -> None:
     assert found == StateChange(key, GroupPosition(42, 1_000))
 
 
-def test_a_tombstone_removes_its_key() -> None:
-    found = change_of(OFFSETS, record(offset_key(0), None))
-    assert found == StateChange(StateKey(StateKind.OFFSET, "billing", "orders-3"), None)
-
-
 @pytest.mark.parametrize("kind", [2, 3, 11, 17, 23])
 def test_every_other_key_of_the_group_coordinator_names_its_group(kind: int) -> None:
     key = struct.pack(">h", kind) + text("billing") + text("a member")
     found = change_of(OFFSETS, record(key, b"\x00\x00"))
     assert found == StateChange(StateKey(StateKind.GROUP, "billing"), GroupMembership())
-
-
-def test_a_key_of_a_kind_that_nobody_knows_is_not_understood() -> None:
+    removed = change_of(OFFSETS, record(offset_key(0), None))
+    assert removed == StateChange(StateKey(StateKind.OFFSET, "billing", "orders-3"), None)
     with pytest.raises(NotThatRecord):
         change_of(OFFSETS, record(struct.pack(">h", 99) + text("billing"), b""))
 
@@ -220,19 +214,16 @@ def stands(fold: StateFold) -> int | None:
     return found.offset if isinstance(found, GroupPosition) else None
 
 
-def test_the_last_commit_counts() -> None:
-    assert stands(folded(data(5), data(9))) == 9
-
-
 @pytest.mark.parametrize(
     ("batches", "offset"),
     [
+        ((data(5), data(9)), 9),
         ((data(5), data(9, producer=1)), 5),
         ((data(5), data(9, producer=1), end(1, commit=True)), 9),
         ((data(5), data(9, producer=1), end(1, commit=False)), 5),
         ((data(5), data(9, producer=1), end(2, commit=True)), 5),
     ],
-    ids=["open", "committed", "aborted", "another's marker"],
+    ids=["the last commit counts", "open", "committed", "aborted", "another's marker"],
 )
 def test_what_a_transaction_commits_counts_from_its_marker_on(
     batches: tuple[LoggedBatch, ...], offset: int

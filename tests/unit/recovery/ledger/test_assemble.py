@@ -92,14 +92,8 @@ def test_what_was_put_back_is_told_from_what_is_only_rescued(tmp_path: Path, sav
     ledger = made(tmp_path, path)
     assert figures(ledger) == {KEPT: 125, BACK: 10, RESCUED: 40}
     assert ledger.put_back_by == (restore,)
-
-
-def test_a_rescue_that_was_moved_before_it_was_put_back_is_the_same(
-    tmp_path: Path, saved: Path
-) -> None:
-    path = forked(tmp_path, saved)
     incidents.put_back(tmp_path, Path("/elsewhere", *saved.parent.parts[-4:]))
-    assert figures(made(tmp_path, path))[BACK] == 10
+    assert figures(made(tmp_path, path))[BACK] == 10, "a rescue that was moved is the same"
 
 
 @pytest.mark.parametrize("result", ["failed", "unknown", "differs"])
@@ -127,18 +121,14 @@ def test_a_rescue_whose_folder_is_gone_is_unknown_and_not_rescued(
     tmp_path: Path, saved: Path
 ) -> None:
     path = forked(tmp_path, saved)
+    (records,) = (file for file in saved.parent.iterdir() if "records" in file.name)
+    records.write_bytes(records.read_bytes()[:-1])
+    assert figures(made(tmp_path, path)).get(Fate.UNKNOWN) == 50, "one whose file was cut, too"
     saved.parent.rename(tmp_path / "away")
     one = of(made(tmp_path, path))
     assert figures(one) == {KEPT: 125, Fate.UNKNOWN: 50}
     (entry,) = (entry for entry in one.replicas[1].entries if entry.fate is Fate.UNKNOWN)
     assert str(saved.parent) in entry.reason
-
-
-def test_a_rescue_whose_file_was_cut_is_unknown(tmp_path: Path, saved: Path) -> None:
-    path = forked(tmp_path, saved)
-    (records,) = (file for file in saved.parent.iterdir() if "records" in file.name)
-    records.write_bytes(records.read_bytes()[:-1])
-    assert figures(made(tmp_path, path)).get(Fate.UNKNOWN) == 50
 
 
 def test_a_rescue_of_fewer_records_than_the_journal_says_does_not_add_up(

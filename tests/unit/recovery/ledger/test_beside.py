@@ -62,10 +62,6 @@ def figures(ledger: IncidentLedger) -> Mapping[Fate, int]:
     return {fate: part.total for fate, part in ledger.sums.items()}
 
 
-def test_without_the_folder_the_records_are_lost(tmp_path: Path) -> None:
-    assert figures(made(tmp_path)) == {Fate.KEPT: 125, Fate.LOST: 50}
-
-
 @pytest.mark.parametrize(
     ("batches", "rescued"),
     [
@@ -86,21 +82,17 @@ def test_a_copy_counts_where_epoch_and_offset_are_those_of_the_log(
     assert found.get(Fate.LOST, 0) == 50 - rescued
 
 
-def test_another_topic_or_cluster_of_the_name_is_no_copy(tmp_path: Path) -> None:
+def test_another_topic_or_cluster_of_the_name_and_files_that_are_gone_are_no_copy(
+    tmp_path: Path,
+) -> None:
     copied(tmp_path / "topic", [(100, 150, 1)], topic_id=ANOTHER_TOPIC_ID)
     copied(tmp_path / "cluster", [(100, 150, 1)], cluster="another")
-    ledger = made(tmp_path, tmp_path / "topic", tmp_path / "cluster", tmp_path / "nothing")
-    assert figures(ledger)[Fate.LOST] == 50
-    assert len(ledger.notes) == 3
-
-
-def test_files_that_are_gone_are_no_copy(tmp_path: Path) -> None:
-    topic = copied(tmp_path / "beside", [(100, 150, 1)])
-    for path in topic.glob("*_records"):
+    for path in copied(tmp_path / "gone", [(100, 150, 1)]).glob("*_records"):
         path.unlink()
-    ledger = made(tmp_path, tmp_path / "beside")
-    assert figures(ledger)[Fate.LOST] == 50
-    assert len(ledger.notes) == 1
+    places = [tmp_path / name for name in ("topic", "cluster", "gone", "nothing")]
+    ledger = made(tmp_path, *places)
+    assert figures(ledger) == {Fate.KEPT: 125, Fate.LOST: 50}
+    assert len(ledger.notes) == 4
 
 
 def test_what_was_put_back_from_it_is_put_back(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ from breakglass.services.recovery.ledger.holdings import (
     read_holdings,
     written_holdings,
 )
-from tests.unit.recovery.notation import incident
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.replicas import log, offline, silent, without_epochs
+from tests.unit.recovery.replicas import log, offline, silent
 
 
 def back(evidence: PartitionEvidence) -> Holdings:
@@ -55,23 +54,13 @@ def test_everything_that_decides_about_a_record_comes_back(evidence: PartitionEv
             assert same(now.high_watermark, was.high_watermark)
 
 
-def test_an_unread_replica_keeps_its_reason() -> None:
-    (found,) = back(offline(silent(3))).replicas
-    assert found.log_end == Unknown("b3 does not answer (connection refused)")
-    (found,) = back(offline(without_epochs(2, 30))).replicas
-    assert (found.log_end, found.epochs) == (30, Unknown("b2: READ on the topic is missing"))
-
-
-def test_a_corrupt_batch_and_a_compacted_topic_come_back() -> None:
-    found = back(incident("b1 0:10 corrupt6 | compacted").evidence)
-    assert (found.replicas[0].corrupt_at, found.approximate) == (6, True)
-
-
 @pytest.mark.parametrize(
     "item", [{}, {"replicas": None}, {"replicas": []}, {"replicas": "b1 100"}, {"price": "0"}]
 )
 def test_a_journal_of_an_earlier_release_says_unknown(item: dict[str, Any]) -> None:
     assert read_holdings(item) is NOT_WRITTEN
+    for replicas in ([{"end": 9}], [7]):
+        assert isinstance(read_holdings({"replicas": replicas}), Unknown), "it names no broker"
 
 
 @pytest.mark.parametrize(
@@ -92,11 +81,6 @@ def test_what_cannot_be_meant_is_unknown(replica: dict[str, Any]) -> None:
     assert isinstance(found, Holdings)
     (one,) = found.replicas
     assert isinstance(one.log_end, Unknown) or isinstance(one.epochs, Unknown)
-
-
-def test_a_replica_without_a_broker_makes_the_partition_unknown() -> None:
-    assert isinstance(read_holdings({"replicas": [{"end": 9}]}), Unknown)
-    assert isinstance(read_holdings({"replicas": [7]}), Unknown)
 
 
 def test_a_later_reading_adds_the_replicas_that_were_unread() -> None:

@@ -14,11 +14,7 @@ def of(evidence: PartitionEvidence) -> list[ReplicaCandidate]:
 def test_every_replica_is_listed_best_first_with_its_loss_or_why_it_cannot_lead() -> None:
     assert [
         (candidate.broker, str(candidate.loses), candidate.refusal) for candidate in of(LOSS)
-    ] == [
-        (1, "50", ""),
-        (2, "25", ""),
-        (3, "unknown", "b3 is fenced"),
-    ]
+    ] == [(1, "50", ""), (2, "25", ""), (3, "unknown", "b3 is fenced")]
 
 
 def test_one_that_could_not_be_read_can_be_chosen_and_says_that_its_loss_is_unknown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,11 +32,6 @@ from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 
 
-def test_a_plan_just_made_can_be_elected_and_is_in_no_file() -> None:
-    draft = Draft.made(planned(SAFE, LOSS))
-    assert (draft.barrier, draft.unsaved) == ("", True)
-
-
 def test_a_plan_out_of_a_file_waits_until_everything_is_read_again(tmp_path: Path) -> None:
     save_plan(planned(SAFE, LOSS), tmp_path / "plan.json", None)
     draft = Draft.read(*open_plan(tmp_path / "plan.json"))
@@ -46,30 +42,18 @@ def test_a_plan_out_of_a_file_waits_until_everything_is_read_again(tmp_path: Pat
     assert {checked.status for checked in held.checked.values()} == {CheckStatus.UNCHANGED}
 
 
-def test_a_plan_edited_as_a_text_waits_until_everything_is_read_again() -> None:
+def test_a_plan_waits_until_everything_is_read_again_where_it_was_edited_as_a_text() -> None:
     plan = planned(SAFE, LOSS)
-    draft = Draft.made(plan).edited(least_loss(plan), "in an editor", FROM_EDITOR)
-    assert draft.barrier == "it was edited as a text: read everything again"
-    assert draft.undone().barrier == draft.barrier
-    assert draft.held_against(present(plan, SAFE, LOSS)).barrier == ""
-
-
-def test_a_text_that_was_not_changed_makes_nothing_stale() -> None:
-    plan = planned(SAFE)
     draft = Draft.made(plan)
+    assert (draft.barrier, draft.unsaved) == ("", True)
     assert draft.edited(plan, "in an editor", FROM_EDITOR) is draft
-
-
-def test_an_edit_in_the_console_leaves_what_was_read_as_it_is() -> None:
-    plan = planned(SAFE, LOSS)
-    held = Draft.made(plan).held_against(present(plan, SAFE, LOSS))
-    edited = held.edited(set_leader(plan, LOSS.partition, 2), "by hand")
-    assert edited.barrier == ""
-
-
-def test_what_elects_nobody_is_not_begun() -> None:
-    plan = exclude(planned(SAFE), SAFE.partition)
-    assert Draft.made(plan).barrier == "it elects nobody"
+    edited = draft.edited(least_loss(plan), "in an editor", FROM_EDITOR)
+    assert edited.barrier == "it was edited as a text: read everything again"
+    assert edited.undone().barrier == edited.barrier
+    held = edited.held_against(present(plan, SAFE, LOSS))
+    assert held.barrier == ""
+    assert held.edited(set_leader(held.plan, LOSS.partition, 1), "by hand").barrier == ""
+    assert Draft.made(exclude(planned(SAFE), SAFE.partition)).barrier == "it elects nobody"
 
 
 def test_partitions_that_were_not_read_again_keep_it_from_elections() -> None:
@@ -103,16 +87,13 @@ BARE = Plan(
 def test_a_bare_plan_gets_its_evidence_and_tells_what_was_dropped() -> None:
     draft = Draft.made(BARE)
     assert draft.barrier == "it has no evidence yet: read everything again"
+    part = draft.held_against(present(BARE, unheard=(LOSS,)))
+    assert list(part.plan.leaders) == [LOSS.partition, TopicPartition("orders", 77)]
+    assert part.barrier == draft.barrier
     held = draft.held_against(present(BARE, LOSS))
     assert held.barrier == ""
     assert list(held.plan.leaders) == [LOSS.partition]
     assert [str(dismissed.partition) for dismissed in held.dismissed] == ["orders-77"]
-
-
-def test_a_bare_plan_keeps_its_elections_until_all_of_them_were_read() -> None:
-    held = Draft.made(BARE).held_against(present(BARE, unheard=(LOSS,)))
-    assert list(held.plan.leaders) == [LOSS.partition, TopicPartition("orders", 77)]
-    assert held.barrier == "it has no evidence yet: read everything again"
 
 
 def test_edits_and_approvals_wait_to_be_saved(tmp_path: Path) -> None:
@@ -163,38 +144,21 @@ SHORTER_EPOCH = offline(
 
 def test_each_election_stands_as_the_cluster_says_now() -> None:
     plan = planned(SAFE, LOSS)
-    found = check_present(plan, present(plan, LONGER, SHORTER_EPOCH))
-    assert {str(one): it.status for one, it in found.items()} == {
-        "orders-1": CheckStatus.CHANGED,
-        "orders-3": CheckStatus.RERANKED,
-    }
-
-
-def test_what_is_online_gone_or_the_same_is_told_apart() -> None:
-    plan = planned(SAFE, LOSS)
-    found = check_present(plan, present(plan, online(SAFE, 2)))
-    assert [checked.status for checked in found.values()] == [CheckStatus.ONLINE, CheckStatus.GONE]
-    assert check_present(plan, present(plan, SAFE, LOSS))[LOSS.partition].status is (
-        CheckStatus.UNCHANGED
-    )
-
-
-def test_what_was_not_read_yet_is_neither_gone_nor_changed() -> None:
-    plan = planned(SAFE, LOSS)
-    now = present(plan, SAFE, unheard=(LOSS,))
-    assert now.unheard == {LOSS.partition}
-    assert list(check_present(plan, now)) == [SAFE.partition]
+    for now, expected in (
+        (present(plan, LONGER, SHORTER_EPOCH), [CheckStatus.CHANGED, CheckStatus.RERANKED]),
+        (present(plan, online(SAFE, 2)), [CheckStatus.ONLINE, CheckStatus.GONE]),
+        (present(plan, SAFE, LOSS), [CheckStatus.UNCHANGED] * 2),
+        (present(plan, SAFE, unheard=(LOSS,)), [CheckStatus.UNCHANGED]),
+        (present(plan, SAFE, LOSS, online(FORK, 1)), [CheckStatus.UNCHANGED] * 2),
+    ):
+        found = check_present(plan, now)
+        assert [checked.status for checked in found.values()] == expected
+        assert tally(found.values()) == Counter(expected)
 
 
 def test_a_plan_for_another_cluster_is_not_held_against_this_one() -> None:
     with pytest.raises(WrongCluster):
         present(planned(SAFE), cluster="staging")
-
-
-def test_partitions_that_the_plan_does_not_know_play_no_part() -> None:
-    now = present(planned(SAFE), SAFE, LOSS, online(FORK, 1))
-    assert list(now.assessments) == [SAFE.partition]
-    assert dict(now.online) == {}
 
 
 def test_a_renewed_plan_rests_on_the_evidence_of_now() -> None:
@@ -208,13 +172,12 @@ def test_a_renewed_plan_rests_on_the_evidence_of_now() -> None:
     assert {checked.status for checked in check_present(after, now).values()} == {
         CheckStatus.UNCHANGED
     }
-
-
-def test_renewing_keeps_a_choice_by_hand_where_it_can_still_be_held() -> None:
-    plan = set_leader(planned(SAFE, LOSS), LOSS.partition, 2)
-    after = renew(plan, present(plan, LONGER, SHORTER_EPOCH))
-    assert after.leaders[LOSS.partition] == 2
-    assert after.records[LOSS.partition].chosen_by is ChosenBy.HAND
+    assert renew(plan, present(plan, SAFE, LOSS)).digest == plan.digest
+    by_hand = renew(set_leader(plan, LOSS.partition, 2), now)
+    assert by_hand.leaders[LOSS.partition] == 2
+    assert by_hand.records[LOSS.partition].chosen_by is ChosenBy.HAND
+    unheard = renew(plan, present(plan, LONGER, unheard=(LOSS,)))
+    assert unheard.records[LOSS.partition] is plan.records[LOSS.partition]
 
 
 def test_renewing_leaves_out_a_choice_that_can_no_longer_be_held() -> None:
@@ -244,35 +207,6 @@ def test_what_was_left_out_stays_out_when_a_plan_is_renewed() -> None:
     assert after.records[SAFE.partition].evidence == LONGER
 
 
-def test_what_was_not_heard_is_not_renewed() -> None:
-    plan = planned(SAFE, LOSS)
-    after = renew(plan, present(plan, LONGER, unheard=(LOSS,)))
-    assert after.records[LOSS.partition] is plan.records[LOSS.partition]
-    assert after.leaders[LOSS.partition] == 1
-
-
-def test_a_plan_renewed_by_the_same_evidence_has_the_same_digest() -> None:
-    plan = planned(SAFE, LOSS, FORK)
-    assert renew(plan, present(plan, SAFE, LOSS, FORK)).digest == plan.digest
-
-
-def test_a_bare_plan_cannot_be_renewed() -> None:
-    plan = planned(SAFE)
-    bare = Plan(entries=plan.entries)
-    with pytest.raises(ValueError, match="adopted"):
-        renew(bare, present(bare, SAFE))
-
-
-def test_elections_are_counted_by_how_they_stand() -> None:
-    plan = planned(SAFE, LOSS)
-    counts = tally(check_present(plan, present(plan, LONGER, LOSS)).values())
-    assert counts == {CheckStatus.UNCHANGED: 1, CheckStatus.CHANGED: 1}
-
-
-def test_what_is_not_known_of_a_partition_is_none() -> None:
-    assert present(planned(SAFE), SAFE).evidence(TopicPartition("carts", 0)) is None
-
-
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
     path = tmp_path / "plan.json"
@@ -287,18 +221,16 @@ def test_an_opened_plan_is_saved_over_its_file_again_and_again(plan_file: Path) 
     assert list(read_plan(plan_file).leaders) == [SAFE.partition]
 
 
-def test_a_file_that_was_not_opened_is_kept(plan_file: Path) -> None:
-    with pytest.raises(UsageError):
-        save_plan(planned(SAFE), plan_file, None)
-
-
 def test_another_file_than_the_opened_one_is_kept(plan_file: Path) -> None:
     other = plan_file.with_name("other.json")
     other.write_text("precious")
     plan, opened = open_plan(plan_file)
-    with pytest.raises(UsageError):
-        save_plan(plan, other, opened)
+    for path, before in ((other, opened), (plan_file, None)):
+        with pytest.raises(UsageError):
+            save_plan(plan, path, before)
     assert other.read_text() == "precious"
+    with pytest.raises(StorageError):
+        save_plan(plan, plan_file.parent / "none" / "plan.json", None)
 
 
 def test_a_file_that_somebody_wrote_meanwhile_is_kept(plan_file: Path) -> None:
@@ -323,8 +255,3 @@ def test_of_a_link_what_it_leads_to_is_replaced(plan_file: Path) -> None:
     save_plan(exclude(plan, SAFE.partition), link, opened)
     assert link.is_symlink()
     assert list(read_plan(plan_file).leaders) == [LOSS.partition]
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError):
-        save_plan(planned(SAFE), tmp_path / "none" / "plan.json", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.guard.consent import Price
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.plan.document import ChosenBy, Plan, PlanEntry
 from breakglass.services.recovery.plan.edit import set_leader
@@ -16,7 +16,6 @@ from breakglass.services.recovery.plan.make import (
     plan_price,
     totals_of,
 )
-from breakglass.services.recovery.plan.notes import approve
 from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,
@@ -30,7 +29,6 @@ from tests.unit.recovery.plans import (
     SAFE,
     UNPROVEN,
     WAITING,
-    named,
     planned,
 )
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent
@@ -52,10 +50,6 @@ def test_every_automatable_partition_is_elected_and_the_others_left_out_with_the
     }
 
 
-def test_r17_internal_topics_come_first() -> None:
-    assert named(planned(SAFE, INTERNAL).leaders) == ["__consumer_offsets-0", "orders-1"]
-
-
 def test_partitions_worth_waiting_for_can_be_left_out() -> None:
     plan = make_plan([assess(WAITING, HEALTHY)], CLUSTER, MADE_AT_MS, include_waiting=False)
     assert plan.entries == ()
@@ -70,12 +64,6 @@ def test_the_records_keep_what_the_choice_rests_on() -> None:
     assert record.chosen_by is ChosenBy.RANK
 
 
-def test_the_loss_of_an_unread_replica_is_unknown_with_its_reason() -> None:
-    record = planned(HALF_READ).records[TopicPartition("orders", 7)]
-    assert record.loss_of(2).total == Unknown("b2 does not answer (connection refused)")
-    assert isinstance(record.loss_of(99).total, Unknown)
-
-
 def test_one_phrase_agrees_to_the_bulk_and_one_each_to_what_cannot_share_it() -> None:
     groups = consent_groups(planned(SAFE, LOSS, INTERNAL))
     assert [(group.phrase, group.why_alone) for group in groups] == [
@@ -84,59 +72,37 @@ def test_one_phrase_agrees_to_the_bulk_and_one_each_to_what_cannot_share_it() ->
     ]
 
 
-def test_r16_a_replica_set_by_hand_unread_needs_its_own_consent_to_an_unknown_loss() -> None:
-    plan = set_leader(planned(SAFE, HALF_READ), HALF_READ.partition, 2)
-    assert [group.phrase for group in consent_groups(plan)] == [
-        "orders-7 lose unknown",
-        "orders-1 lose 0 and abandon b3",
-    ]
-    assert isinstance(plan_price(plan).records, Unknown)
+EMPTY_LEADER = offline(silent(1), log(4), number=9)
 
 
-def test_r09_a_fork_decided_by_hand_needs_its_own_consent() -> None:
-    plan = set_leader(planned(SAFE, FORK), FORK.partition, 1)
-    (alone, _) = consent_groups(plan)
-    assert (alone.phrase, alone.why_alone) == (
-        "orders-5 lose 2",
-        "committed records of other replicas are lost",
-    )
+@pytest.mark.parametrize(
+    ("evidence", "leader", "phrase"),
+    [
+        pytest.param(HALF_READ, 2, "orders-7 lose unknown", id="R16: it is unread"),
+        pytest.param(FORK, 1, "orders-5 lose 2", id="R09: it decides a fork"),
+        pytest.param(UNPROVEN, 1, "orders-6 lose unknown", id="R08: its rank is unproven"),
+        pytest.param(EMPTY_LEADER, 4, "orders-9 lose 0 and abandon b1", id="it is empty"),
+    ],
+)
+def test_a_replica_set_by_hand_needs_its_own_consent(
+    evidence: PartitionEvidence, leader: int, phrase: str
+) -> None:
+    plan = set_leader(planned(SAFE, evidence), evidence.partition, leader)
+    (alone, bulk) = consent_groups(plan)
+    assert (alone.phrase, bulk.phrase) == (phrase, "orders-1 lose 0 and abandon b3")
+    assert alone.why_alone
+    assert isinstance(plan_price(plan).records, Unknown) == ("unknown" in phrase)
 
 
-def test_r08_an_unproven_rank_set_by_hand_needs_its_own_consent() -> None:
-    plan = set_leader(planned(UNPROVEN), UNPROVEN.partition, 1)
-    (alone,) = consent_groups(plan)
-    assert alone.phrase == "orders-6 lose unknown"
-
-
-def test_an_empty_log_set_by_hand_over_unread_ones_needs_its_own_consent() -> None:
-    evidence = offline(silent(1), log(4), number=9)
-    (alone,) = consent_groups(set_leader(planned(evidence), evidence.partition, 4))
-    assert alone.phrase == "orders-9 lose 0 and abandon b1"
-    assert alone.why_alone == "b4 is EMPTY and not every replica could be read"
-
-
-def test_the_price_of_a_plan_is_that_of_its_elections() -> None:
-    assert plan_price(planned(SAFE, LOSS, FORK)) == Price(50)
-
-
-def test_a_bare_plan_gets_evidence_and_keeps_its_leaders() -> None:
-    bare = Plan(
-        entries=(
-            PlanEntry(topic="orders", number=3, leader=2),
-            PlanEntry(topic="orders", number=1, leader=2),
-        )
-    )
-    plan, dismissed = adopt(
-        bare, [assess(evidence, GONE) for evidence in (SAFE, LOSS)], CLUSTER, MADE_AT_MS
-    )
-    assert dismissed == ()
-    assert {str(one): leader for one, leader in plan.leaders.items()} == {
-        "orders-1": 2,
-        "orders-3": 2,
-    }
-    assert plan.records[SAFE.partition].chosen_by is ChosenBy.RANK
-    assert plan.records[LOSS.partition].chosen_by is ChosenBy.HAND
-    assert plan.cluster_id == CLUSTER
+def test_losses_and_what_only_unread_replicas_may_hold_are_summed_up() -> None:
+    bounded = offline(log(1, (0, 90)), silent(2), number=1, floor=115)
+    totals = totals_of(planned(bounded, LOSS, FORK))
+    assert (totals.elected, totals.left_out, totals.price) == (2, 1, Price(50))
+    assert str(totals) == "elects 2 partitions, loses 50, b2,b3 unread (at least 25)"
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
+    assert totals_of(bare).price is None
+    with pytest.raises(ValueError, match="evidence"):
+        consent_groups(bare)
 
 
 def test_elections_of_a_bare_plan_that_cannot_be_held_are_dismissed_with_the_reason() -> None:
@@ -156,47 +122,3 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_are_dismissed_with_the_rea
         ("orders-8", "the controller may elect b4 instead"),
         ("orders-9", "it is not offline, or there is no such partition"),
     ]
-
-
-def test_an_approval_holds_for_one_digest_only() -> None:
-    approved = approve(planned(SAFE, LOSS), "ada", 5)
-    assert [approval.by for approval in approved.approvals] == ["ada"]
-    assert approved.digest == planned(SAFE, LOSS).digest
-    assert set_leader(approved, LOSS.partition, 2).approvals == ()
-
-
-def test_a_bare_plan_has_nothing_to_approve_or_consent_to() -> None:
-    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
-    with pytest.raises(ValueError, match="evidence"):
-        approve(bare, "ada", 5)
-    with pytest.raises(ValueError, match="evidence"):
-        consent_groups(bare)
-
-
-def test_elections_losses_and_what_only_unread_replicas_may_hold_are_summed_up() -> None:
-    bounded = offline(log(1, (0, 90)), silent(2), number=1, floor=115)
-    assert (
-        str(totals_of(planned(bounded))) == "elects 1 partition, loses 0, b2 unread (at least 25)"
-    )
-    assert (
-        str(totals_of(planned(bounded, LOSS)))
-        == "elects 2 partitions, loses 50, b2,b3 unread (at least 25)"
-    )
-
-
-def test_one_unknown_loss_makes_the_whole_unknown() -> None:
-    totals = totals_of(set_leader(planned(SAFE, HALF_READ), HALF_READ.partition, 2))
-    assert totals.price is not None
-    assert isinstance(totals.price.records, Unknown)
-    assert str(totals).startswith("elects 2 partitions, loses unknown")
-
-
-def test_what_is_left_out_is_counted_apart() -> None:
-    totals = totals_of(planned(SAFE, FORK))
-    assert (totals.elected, totals.left_out) == (1, 1)
-
-
-def test_what_a_bare_plan_loses_is_not_known() -> None:
-    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
-    assert str(totals_of(bare)) == "elects 1 partition"
-    assert totals_of(bare).price is None

@@ -48,57 +48,24 @@ def test_the_kips_election_file_is_read_with_and_without_leaders(tmp_path: Path)
         pytest.param('{"partitions": []}', "names no partition", id="R23: an empty list"),
         pytest.param('{"partitions": [7]}', "entry 1: it must be an object", id="no entry"),
         pytest.param('{"partitions": [{}]}', 'entry 1: it has no "topic"', id="no topic"),
-        pytest.param(
-            '{"partitions": [{"topic": "", "partitions": [0]}]}', "its topic is empty", id="empty"
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a/b", "partitions": [0]}]}',
-            '"a/b" is no name of a topic',
-            id="an illegal topic",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": 5, "partitions": [0]}]}', "5 is no name", id="a number"
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a"}]}',
-            r'entry 1 \(a\): it needs a list "partitions"',
-            id="no numbers",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": null}]}',
-            'it needs a list "partitions"',
-            id="R23: null",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": []}]}',
-            "it lists no partition",
-            id="R23: no partition",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": [0, -1]}]}',
-            r'entry 1 \(a\): "partitions" is -1, which is negative',
-            id="negative",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": [true]}]}',
-            "must be a whole number, not true",
-            id="a boolean",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": ["0"]}]}',
-            'must be a whole number, not "0"',
-            id="a string",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": [2147483648]}]}',
-            "above 2147483647",
-            id="too large",
-        ),
-        pytest.param(
-            '{"partitions": [{"topic": "a", "partitions": [0, 0]}]}', "names a-0 twice", id="twice"
+        *(
+            pytest.param('{"partitions": [' + entry + "]}", said, id=entry)
+            for entry, said in (
+                ('{"topic": "", "partitions": [0]}', "its topic is empty"),
+                ('{"topic": "a/b", "partitions": [0]}', '"a/b" is no name of a topic'),
+                ('{"topic": 5, "partitions": [0]}', "5 is no name"),
+                ('{"topic": "a"}', r'entry 1 \(a\): it needs a list "partitions"'),
+                ('{"topic": "a", "partitions": null}', 'it needs a list "partitions"'),
+                ('{"topic": "a", "partitions": []}', "it lists no partition"),
+                ('{"topic": "a", "partitions": [0, -1]}', '"partitions" is -1, which is negative'),
+                ('{"topic": "a", "partitions": [true]}', "must be a whole number, not true"),
+                ('{"topic": "a", "partitions": ["0"]}', 'must be a whole number, not "0"'),
+                ('{"topic": "a", "partitions": [2147483648]}', "above 2147483647"),
+                ('{"topic": "a", "partitions": [0, 0]}', "names a-0 twice"),
+            )
         ),
     ],
-)  # fmt: skip
+)
 def test_each_fault_of_a_partition_file_is_named(text: str, message: str) -> None:
     with pytest.raises(MalformedInput, match=message):
         parse_partitions(text, "f.json")

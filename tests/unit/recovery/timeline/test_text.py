@@ -22,7 +22,7 @@ from breakglass.services.recovery.timeline.saving import save_timeline
 from breakglass.services.recovery.timeline.shelf import account_of
 from breakglass.services.recovery.timeline.text import SAID, timeline_text
 from tests.unit.recovery.timeline import journals
-from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, plan, step, timed
+from tests.unit.recovery.timeline.journals import CLUSTER, plan, step, timed
 
 
 def told(path: Path, seconds: float = 1.0) -> list[str]:
@@ -64,14 +64,6 @@ def test_a_recovery_is_told_from_its_consent_to_its_end(tmp_path: Path) -> None:
     ]
 
 
-def test_the_date_is_said_where_it_is_another(tmp_path: Path) -> None:
-    assert told(journals.group_reset(tmp_path), seconds=7_200)[6:9] == [
-        f"22:13:20  begun by {operator()}",
-        f"2023-11-15 00:13:20Z  {operator()} agreed: billing lose 0",
-        "2023-11-15 02:13:20Z  commit group offsets of group billing: ledger-3",
-    ]
-
-
 def test_a_journal_of_many_requests_is_told_by_kind_and_stays_short(tmp_path: Path) -> None:
     partitions = [TopicPartition(f"topic-{number:03}", 0) for number in range(200)]
     with Journal.open(CLUSTER, tmp_path) as journal:
@@ -93,53 +85,11 @@ def test_a_journal_of_many_requests_is_told_by_kind_and_stays_short(tmp_path: Pa
     assert len(lines) < 80
 
 
-def test_the_same_reason_is_one_line_and_many_reasons_are_cut(tmp_path: Path) -> None:
-    partitions = [TopicPartition("orders", number) for number in range(100)]
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, dict.fromkeys(partitions, "0"))
-        refused = {"result": "refused", "reason": "it has a leader"}
-        step(journal, ELECT, dict.fromkeys(partitions[:60], refused))
-        each = {
-            partition: {"result": "failed", "reason": f"why {partition}"}
-            for partition in partitions[60:]
-        }
-        step(journal, ELECT, each)
-    lines = told(journal.path)
-    assert "  orders [0-59] refused: it has a leader" in lines
-    assert lines[-1] == "  and 21 more lines"
-
-
-def test_replicas_past_the_first_are_named_by_their_folder(tmp_path: Path) -> None:
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        partitions = [TopicPartition("orders", number) for number in range(30)]
-        plan(journal, dict.fromkeys(partitions, "1"))
-        places = {
-            partition: journals.saved(2, 1, f"r/orders/{partition.partition}")
-            for partition in partitions
-        }
-        step(journal, "rescue", places)
-    assert told(journal.path)[-1] == "  and of 10 more replicas below r"
-
-
 def test_hostile_text_is_inert_and_bounded(tmp_path: Path) -> None:
     text = timeline_text([account_of(journals.hostile(tmp_path))])
     assert all(line.isprintable() for line in text.split("\n"))
     assert all(len(line) <= SAID + 20 for line in text.split("\n"))
     assert "[b]refused[/]" in text
-
-
-def test_a_path_is_never_cut(tmp_path: Path) -> None:
-    path = f"{900 * 'deep/'}{LEDGER.topic}/3"[-1_500:]
-    with Journal.open(CLUSTER, tmp_path) as journal:
-        plan(journal, {LEDGER: "50"})
-        step(journal, "rescue", {LEDGER: journals.saved(2, 50, path)})
-    assert told(journal.path)[-1].endswith(path)
-
-
-def test_several_journals_are_told_oldest_first(tmp_path: Path) -> None:
-    accounts = [account_of(make(tmp_path)) for make in (journals.recovery, journals.group_reset)]
-    text = timeline_text(reversed(accounts))
-    assert text.index("Recovery of 4") < text.index("\n\nGroup offsets of 1 partition: succeeded")
 
 
 def test_documents_are_json_and_hold_every_partition_and_step(tmp_path: Path, capsys: Any) -> None:

@@ -139,34 +139,6 @@ def test_cut_inserted_and_doubled_bytes_never_make_a_record_that_was_not_written
     assert [record for record in records if record in read] == read
 
 
-@pytest.mark.parametrize("position", range(1, 401, 19))
-def test_most_records_are_found_again_behind_inserted_and_cut_bytes(
-    tmp_path: Path, position: int
-) -> None:
-    topic = as_the_originals(back_up(tmp_path, run(0, 10)))
-    whole = (topic / RECORDS).read_bytes()
-    for content in (
-        whole[:position] + b"\x7fstray bytes" + whole[position:],
-        whole[:position] + whole[position + 11 :],
-    ):
-        (topic / RECORDS).write_bytes(content)
-        assert len(found(topic)) >= 7
-
-
-def test_a_stretch_says_how_it_was_proved(tmp_path: Path) -> None:
-    topic = as_the_originals(back_up(tmp_path, run(0, 10)))
-    whole = (topic / RECORDS).read_bytes()
-    (topic / RECORDS).write_bytes(whole[:200] + b"stray" + whole[200:])
-    reader = PartitionReader(LocalFolder(topic), 0, None)
-    list(reader.records())
-    told = list(map(str, reader.stretches))
-    assert told[0].startswith("offsets 0..3, 4 records: ")
-    assert len(told) == 2
-    (gap,) = reader.damages
-    assert gap.size > 0
-    assert gap.offsets
-
-
 def test_without_an_index_records_are_walked_and_resumed_behind_stray_bytes(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 20)))
     (topic / INDEX).unlink()
