@@ -493,7 +493,7 @@ def test_a_deletion_leaves_no_empty_folders(tmp_path: Path) -> None:
         (b'{"schema": true}', MalformedInput),
         (b'{"schema": 1, "at_ms": "soon"}', MalformedInput),
         (b'{"schema": 1, "at_ms": 5, "more": 1}', MalformedInput),
-        (b'{"schema": 2}', UnsupportedSchema),
+        (b'{"schema": 3}', UnsupportedSchema),
     ],
 )
 def test_a_file_that_says_nothing_sensible_is_named(
