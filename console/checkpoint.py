@@ -45,16 +45,21 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
         opened, found, lambda number, wrong: say(f"{names[number]}  {wrong or 'whole'}")
     )
     if as_json:
-        print_json({"schema": 1, "id": id, **verification(done)})
+        print_json({"schema": 1, "id": id, "proved": found.proved, **verification(done)})
     else:
         _print(found, done)
     raise typer.Exit(1 if done.damage else 0)
 
 
 def _print(found: StoredCheckpoint, done: VerifiedDocument) -> None:
+    from breakglass.services.checkpoint.wording import NOT_PROVED
+
     say(f"{done.files:,} files with {done.size:,} bytes were read")
     if not done.damage:
-        say(f"checkpoint {found.id} is as it was committed")
+        if found.proved:
+            say(f"checkpoint {found.id} is as it was committed: its documents by their sums too")
+        else:
+            say(f"checkpoint {found.id} has the files that were committed. {NOT_PROVED}")
         return
     say(
         f"checkpoint {found.id} is damaged in {len(done.damage):,} of {len(found.partitions):,} "

@@ -27,6 +27,17 @@ def level_of(found: StoredCheckpoint) -> str:
 
 def promise(found: StoredCheckpoint) -> str:
     """What a user may rely on after a restore of the checkpoint."""
+    promised = _promised(found)
+    return promised if found.proved else f"{promised} {NOT_PROVED}"
+
+
+NOT_PROVED = (
+    "Not proved: an older release wrote its groups, offsets and policies without sums, so that an "
+    "edit of them cannot be found."
+)
+
+
+def _promised(found: StoredCheckpoint) -> str:
     level = Level.VECTOR if found.take is None else found.take.level
     if level is Level.TRANSACTIONAL and found.cut is not None:
         return _lowered_transactions(found.cut)

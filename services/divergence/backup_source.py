@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
+from typing import BinaryIO
 
 from breakglass.services.divergence.entry import (
     Item,
@@ -24,6 +25,15 @@ from breakglass.services.divergence.source import Extent, Reach, Reading, TapeFo
 from breakglass.services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.index_proof import (
+    OFFSET_BYTES,
+    RUN_RECORDS,
+    FalseIndex,
+    Longs,
+    entries_of,
+    require_adjacent,
+    require_offsets,
+)
 from breakglass.services.topic_backup.layout import records_name
 from breakglass.services.topic_backup.reader import (
     IN_DOUBT,
@@ -35,11 +45,12 @@ from breakglass.services.topic_backup.reader import (
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
 from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered, remembered
 from breakglass.services.topic_backup.summary import EpochStart
 
 PIECE_BYTES = 1024 * 1024
-UNREADABLE = (StorageError, DamagedBackup, UnsupportedSchema)
+UNREADABLE = (StorageError, DamagedBackup, UnsupportedSchema, FalseIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,8 @@ class RecordsPiece:
     data: bytes
     position: int
     """Position of the first record in the records file."""
-    index: SegmentIndex
+    entries: Longs
+    """Offset, position and length of each record, a row each, as the records file proves them."""
 
     @property
     def begin(self) -> int:
@@ -60,14 +72,13 @@ class RecordsPiece:
         return len(self.data)
 
     def reach(self, begin: int, end: int, at: int) -> Reach:
-        """How far the records reach, by the index."""
-        before = self.index.count_within(self.position + begin)
-        held = self.index.count_within(self.position + end)
+        """How far the records reach."""
+        ends = self.entries[:, 1] + self.entries[:, 2] - self.position
+        before, held = (int(count) for count in ends.searchsorted([begin, end], side="right"))
         if held == before:
             return Reach(at, 0, begin == end)
-        last = self.index[held - 1]
-        whole = last.end == self.position + end
-        return Reach(max(at, last.offset + 1), held - before, whole)
+        whole = int(ends[held - 1]) == end
+        return Reach(max(at, int(self.entries[held - 1, 0]) + 1), held - before, whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +112,35 @@ class BackupTape:
             return
 
     def _segment(self, stretch: SegmentExtent, index: SegmentIndex) -> Iterator[RecordsPiece]:
-        name = records_name(stretch.prefix)
+        size = self._size(stretch)
         first, last = index.first_from(self.asked.start), index.first_from(self.asked.end)
-        last = min(last, index.count_within(self._size(stretch)))
-        with self.folder.open(name) as file:
+        last = min(last, index.count_within(size))
+        with self.folder.open(records_name(stretch.prefix)) as file:
+            position = FIRST_POSITION
+            if first > 0:
+                # A record before the range that the index hides would hide a difference.
+                before = entries_of(index, first - 1, first)
+                position = int(before[0, 1])
+                require_adjacent(before, position, size)
+                require_offsets(before, _read(file, position, OFFSET_BYTES), position)
+                position += int(before[0, 2])
             while first < last:
                 self.reading.go_on()
-                position = index[first].position
-                following = max(index.count_within(position + PIECE_BYTES), first + 1)
-                following = min(following, last)
-                length = index[following - 1].end - position
-                file.seek(position)
-                data = file.read(length)
-                if len(data) < length or not _is_named(data, index, first, following - 1):
+                entries = entries_of(
+                    index, first, min(last, first + RUN_RECORDS, len(index) - 1) + 1
+                )
+                require_adjacent(entries, position, size)
+                ends = entries[:, 1] + entries[:, 2]
+                count = max(1, int(ends.searchsorted(position + PIECE_BYTES, side="right")))
+                count = min(count, last - first)
+                end, follows = int(ends[count - 1]), count < len(entries)
+                # The record that follows, or the end of the file, proves where the last one ends.
+                if not follows and end < size:
                     return
-                yield RecordsPiece(data, position, index)
-                first = following
+                data = _read(file, position, end - position + OFFSET_BYTES * follows)
+                require_offsets(entries[: count + follows], data, position)
+                yield RecordsPiece(data[: end - position], position, entries[:count])
+                first, position = first + count, end
 
     def _is_cut(self, stretch: SegmentExtent, index: SegmentIndex) -> bool:
         """Whether the index names records beyond the end of the file."""
@@ -129,14 +153,17 @@ class BackupTape:
         return size if stretch.end is None else min(size, stretch.end)
 
 
-def _is_named(data: bytes, index: SegmentIndex, first: int, last: int) -> bool:
-    """Whether the first and the last record of *data* have the offsets that the index names.
+def _read(file: BinaryIO, position: int, size: int) -> bytes:
+    """*size* bytes of a records file from *position* on.
 
-    Without a manifest nothing else shows that a file was replaced.
+    Raises:
+        FalseIndex: the file ends before.
     """
-    start = index[first].position
-    places = ((index[number].position - start, index[number].offset) for number in (first, last))
-    return all(int.from_bytes(data[at : at + 8], signed=True) == offset for at, offset in places)
+    file.seek(position)
+    data = file.read(size)
+    if len(data) < size:
+        raise FalseIndex
+    return data
 
 
 LOOK_EVERY = 64

@@ -1,7 +1,9 @@
 """Reads committed records of one partition as arrays, segment by segment.
 
 Files in a local folder are mapped (`MappedSegment`); all others are read by range
-(`FetchedSegment`).
+(`FetchedSegment`). An index only saves time: each record that it names, and the records around a
+range, must begin in the records file with the offset that the index has. An index that differs is
+put aside, and the records file is read from its start.
 """
 
 from __future__ import annotations
@@ -14,10 +16,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from breakglass.services.topic_backup.index_proof import (
+    FIELDS,
+    OFFSET_BYTES,
+    RUN_RECORDS,
+    Bytes,
+    FalseIndex,
+    Longs,
+    entries_of,
+    require_adjacent,
+    require_offsets,
+)
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
 from breakglass.services.topic_backup.salvage.salvage import salvaged
@@ -25,10 +37,7 @@ from breakglass.services.topic_backup.segment_index import IndexedRecord, Segmen
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
 from breakglass.services.topic_backup.summary import SegmentSummary
 
-Longs = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-
-FIELDS = len(IndexedRecord._fields)
+RUN_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +67,21 @@ class SegmentFiles:
         """Offset, position and length of each record, a row each, found without the index.
 
         The salvaging reader finds the records of a salvaged segment.
+
+        Raises:
+            DamagedBackup, StorageError: the records cannot be read, or are not those committed.
         """
-        found = self._salvaged() if self.salvaged else self._read()
-        return np.array([IndexedRecord.of(record) for record in found], np.int64).reshape(
+        read = self._salvaged() if self.salvaged else self._read()
+        found = np.array([IndexedRecord.of(record) for record in read], np.int64).reshape(
             -1, FIELDS
         )
+        if not self.salvaged and len(found) != self.count:
+            raise DamagedBackup(
+                self.folder.where(records_name(self.prefix)),
+                FIRST_POSITION,
+                f"it has {len(found):,} records, and {self.count:,} were committed",
+            )
+        return found
 
     def _read(self) -> Iterator[Placed]:
         return read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
@@ -102,12 +121,11 @@ class MappedSegment:
         if self._segment.salvaged:
             yield from self._salvaged(start, end)
             return
-        found = self._cut(start, end)
-        if isinstance(found, _Unfit):
-            # Only an index can be unfit, and walked entries do not come from an index.
+        try:
+            found = self._cut(start, end)
+        except FalseIndex:
             self._entries = self._segment.walked()
             found = self._cut(start, end)
-        assert not isinstance(found, _Unfit)
         if found is not None:
             yield found
 
@@ -117,17 +135,20 @@ class MappedSegment:
             begin, stop = int(some[0, 1]), int(some[-1, 1] + some[-1, 2])
             yield RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
 
-    def _cut(self, start: int, end: int) -> RecordRun | None | _Unfit:
+    def _cut(self, start: int, end: int) -> RecordRun | None:
         entries = self._entries
         low = bisect_left(entries, start, key=_offset_of)
         high = bisect_left(entries, end, low, key=_offset_of)
+        # The records before and after the range prove that the index leaves out none within it.
+        before = max(0, low - 1)
+        near = entries[before : high + 1].astype(np.int64)
+        first = FIRST_POSITION if before == 0 else int(near[0, 1])
+        require_adjacent(near, first, self._segment.records_bytes)
+        require_offsets(near, self._data, 0)
         if low == high:
             return None
-        some = entries[low:high].astype(np.int64)
-        ends = some[:, 1] + some[:, 2]
-        begin, stop = int(some[0, 1]), int(ends[-1])
-        if not (ends[:-1] == some[1:, 1]).all() or not FIRST_POSITION <= begin < stop:
-            return _Unfit()
+        some = near[low - before : high - before]
+        begin, stop = int(some[0, 1]), int(some[-1, 1] + some[-1, 2])
         return RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
 
     @cached_property
@@ -160,16 +181,8 @@ class MappedSegment:
         return entries if fits else None
 
 
-class _Unfit:
-    """An index whose records are not adjacent."""
-
-
 def _offset_of(entry: Longs) -> int:
     return int(entry[0])
-
-
-RUN_BYTES = 16 * 1024 * 1024
-RUN_RECORDS = 100_000
 
 
 class FetchedSegment:
@@ -180,8 +193,8 @@ class FetchedSegment:
 
     def __init__(self, segment: SegmentFiles) -> None:
         self._segment = segment
-        self._next = 0
-        """The number of the entry after the last one read."""
+        self._next, self._next_at = 0, FIRST_POSITION
+        """The number of the entry after the last one read, and the position of its record."""
 
     def runs(self, start: int, end: int) -> Iterator[RecordRun]:
         """The records with offsets in ``[start, end)``, in runs that fit in memory.
@@ -189,59 +202,80 @@ class FetchedSegment:
         Raises:
             DamagedBackup, StorageError: the records cannot be read.
         """
-        low, high = self._place(start, end)
-        for at in range(low, high, RUN_RECORDS):
-            entries = self._entries(at, min(at + RUN_RECORDS, high))
-            for some in together(entries) if self._segment.salvaged else (entries,):
-                yield from self._fetched(some)
-        self._next = high
+        try:
+            if (index := self._index) is not None:
+                for run in self._by_index(index, start, end):
+                    start = int(run.offsets[-1]) + 1
+                    yield run
+                return
+        except FalseIndex:
+            self._index = None
+        low, high = (int(at) for at in np.searchsorted(self._walked[:, 0], [start, end]))
+        for some in together(self._walked[low:high]) if low < high else ():
+            yield from self._fetched(some, len(some))
 
-    def _place(self, start: int, end: int) -> tuple[int, int]:
-        """The numbers of the entries with offsets in ``[start, end)``."""
-        index, count = self._index, self._segment.count
-        if index is None:
-            offsets = self._walked[:, 0]
-            low, high = np.searchsorted(offsets, [start, end])
-            return int(low), int(high)
-        low = self._next
-        ahead = low < count and index[low].offset >= start
+    def _by_index(self, index: SegmentIndex, start: int, end: int) -> Iterator[RecordRun]:
+        """The records by the index, as far as the records file agrees.
+
+        Raises:
+            FalseIndex: it does not; records may be missing after the last run.
+        """
+        segment = self._segment
+        low, at = self._next, self._next_at
+        ahead = low < segment.count and index[low].offset >= start
         if not (ahead and (low == 0 or index[low - 1].offset < start)):
-            low = index.first_from(start, 0, count)
+            low = index.first_from(start, 0, segment.count)
+            at = self._proved_before(index, low)
         # Offsets rise by at least one.
-        return low, index.first_from(end, low, min(count, low + max(0, end - start)))
+        high = index.first_from(end, low, min(segment.count, low + max(0, end - start)))
+        for begin in range(low, high, RUN_RECORDS):
+            stop = min(begin + RUN_RECORDS, high)
+            # The record that follows proves where the last one ends.
+            entries = entries_of(index, begin, min(stop + 1, segment.count))
+            require_adjacent(entries, at, segment.records_bytes)
+            at = int(entries[stop - begin - 1, 1] + entries[stop - begin - 1, 2])
+            if stop == segment.count and at != segment.records_bytes:
+                raise FalseIndex
+            yield from self._fetched(entries, stop - begin)
+        if low == high and high < segment.count:
+            self._require(index[high], at)
+        elif low == high and at != segment.records_bytes:
+            raise FalseIndex
+        self._next, self._next_at = high, at
 
-    def _entries(self, start: int, end: int) -> Longs:
-        index = self._index
-        if index is None:
-            return self._walked[start:end]
-        rows = np.frombuffer(index.some(start, end), ">i8").reshape(-1, FIELDS)
-        return rows.astype(np.int64)
+    def _proved_before(self, index: SegmentIndex, low: int) -> int:
+        """The position of the record of entry *low*: where the record before it ends."""
+        if low == 0:
+            return FIRST_POSITION
+        before = index[low - 1]
+        self._require(before, before.position)
+        return before.end
 
-    def _fetched(self, entries: Longs) -> Iterator[RecordRun]:
+    def _require(self, entry: IndexedRecord, position: int) -> None:
+        """Check that the record of *entry* begins at *position*."""
+        one = np.array([entry], np.int64)
+        require_adjacent(one, position, self._segment.records_bytes)
+        require_offsets(one, self._read(position, position + OFFSET_BYTES), position)
+
+    def _fetched(self, entries: Longs, count: int) -> Iterator[RecordRun]:
+        """The records of the first *count* of adjacent *entries*.
+
+        Raises:
+            FalseIndex: one of them, or the record that follows it, begins with another offset.
+        """
         ends = entries[:, 1] + entries[:, 2]
-        self._check(entries, ends)
         at = 0
-        while at < len(entries):
+        while at < count:
             begin = int(entries[at, 1])
-            fits = int(np.searchsorted(ends, begin + RUN_BYTES, side="right"))
+            fits = int(np.searchsorted(ends[:count], begin + RUN_BYTES, side="right"))
             upto = max(at + 1, fits)
             stop = int(ends[upto - 1])
-            some = entries[at:upto]
-            bounds = np.append(some[:, 1], stop) - begin
-            yield RecordRun(some[:, 0], bounds, np.frombuffer(self._read(begin, stop), np.uint8))
+            follows = upto < len(entries)
+            data = self._read(begin, stop + OFFSET_BYTES * follows)
+            require_offsets(entries[at : upto + follows], data, begin)
+            some, own = entries[at:upto], np.frombuffer(data, np.uint8, stop - begin)
+            yield RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, own)
             at = upto
-
-    def _check(self, entries: Longs, ends: Longs) -> None:
-        """Check that the entries are of adjacent records within the segment."""
-        together = (ends[:-1] == entries[1:, 1]).all() and (entries[:, 2] > 0).all()
-        last = int(ends[-1])
-        if (
-            not together
-            or int(entries[0, 1]) < FIRST_POSITION
-            or last > self._segment.records_bytes
-        ):
-            where = self._segment.folder.where(records_name(self._segment.prefix))
-            raise DamagedBackup(where, int(entries[0, 1]), "its index does not fit its records")
 
     def _read(self, start: int, end: int) -> bytes:
         where = self._segment.folder.where(records_name(self._segment.prefix))

@@ -37,15 +37,15 @@ def chunks(folder: Folder, name: str, end: int, start: int = 0) -> Iterator[byte
             at += len(chunk)
 
 
-def sha256(folder: Folder, name: str, size: int, count: Callable[[int], None]) -> str:
-    """The hash of the first *size* bytes; *count* is called with the size of each chunk.
+def sha256(folder: Folder, name: str, size: int, see: Callable[[bytes], None]) -> str:
+    """The hash of the first *size* bytes; *see* is called with each chunk.
 
     Raises: as `chunks`.
     """
     digest = hashlib.sha256()
     for chunk in chunks(folder, name, size):
         digest.update(chunk)
-        count(len(chunk))
+        see(chunk)
     return digest.hexdigest()
 
 

@@ -54,17 +54,17 @@ def remembered(
 
 
 def judged(
-    folder: Folder, segment: SegmentSummary, count: Callable[[int], None] = lambda _: None
+    folder: Folder, segment: SegmentSummary, see: Callable[[bytes], None] = lambda _: None
 ) -> str:
-    """Like `altered`, without the memory; *count* is called with the size of each chunk."""
+    """Like `altered`, without the memory; *see* is called with each chunk that is read."""
     try:
-        return _judged(folder, segment, count)
+        return _judged(folder, segment, see)
     except BreakglassError as error:
         return str(error)
 
 
 def _judged(
-    folder: Folder, segment: SegmentSummary, count: Callable[[int], None] = lambda _: None
+    folder: Folder, segment: SegmentSummary, see: Callable[[bytes], None] = lambda _: None
 ) -> str:
     name = records_name(segment.prefix)
     try:
@@ -73,7 +73,7 @@ def _judged(
             return "the manifest has this segment, the folder has not"
         if size < segment.records_bytes:
             return f"it has {size:,} bytes, and {segment.records_bytes:,} were committed"
-        digest = sha256(folder, name, segment.records_bytes, count)
+        digest = sha256(folder, name, segment.records_bytes, see)
     except DamagedBackup as error:
         return str(error)
     return "" if digest == segment.sha256 else OTHER_BYTES

@@ -17,7 +17,6 @@ from breakglass.services.topic_backup.layout import MANIFEST, listing, records_n
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
-from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.soundness import OTHER_BYTES, judged
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
 
@@ -92,36 +91,41 @@ def _segment(
     folder: Folder, segment: SegmentSummary, count: Callable[[int], None]
 ) -> Iterator[Damage]:
     name = records_name(segment.prefix)
-    wrong = judged(folder, segment, count)
-    if wrong:
-        yield Damage(folder.where(name), wrong + _offsets(segment))
-        if wrong != OTHER_BYTES:
-            return
-    try:
-        fits = _index_fits(folder, segment)
-    except BreakglassError as error:
-        yield Damage(folder.where(name), str(error), repairable=True)
-        return
-    if fits is None:
-        yield Damage(folder.where(name), "its index is missing or no index", repairable=True)
-    elif not fits:
-        yield Damage(folder.where(name), "its index does not fit its records", repairable=True)
-
-
-def _index_fits(folder: Folder, segment: SegmentSummary) -> bool | None:
-    """Whether the index of *segment* matches it; None if there is no index."""
     index = open_index(folder, segment.prefix)
     if index is None:
-        return None
-    with index:
-        return segment.count == 0 or (len(index) >= segment.count and _names(index, segment))
+        wrong = judged(folder, segment, lambda chunk: count(len(chunk)))
+        unfit = "its index is missing or no index"
+    else:
+        with index:
+            wrong, unfit = _read_with(index, folder, segment, count)
+    if wrong:
+        yield Damage(folder.where(name), wrong + _offsets(segment))
+    if unfit and wrong in ("", OTHER_BYTES):
+        yield Damage(folder.where(name), unfit, repairable=True)
 
 
-def _names(index: SegmentIndex, segment: SegmentSummary) -> bool:
-    """Whether an index names the first and the last record of *segment*."""
-    first, last = index[0], index[segment.count - 1]
-    begins = (first.offset, first.position) == (segment.first_offset, FIRST_POSITION)
-    return begins and (last.offset, last.end) == (segment.last_offset, segment.records_bytes)
+def _read_with(
+    index: SegmentIndex, folder: Folder, segment: SegmentSummary, count: Callable[[int], None]
+) -> tuple[str, str]:
+    """What is wrong with the records of *segment*, and with its index; empty if nothing is."""
+    # The console starts without numpy.
+    from breakglass.services.topic_backup.index_proof import IndexProof
+
+    proof = IndexProof(index, segment.count, segment.records_bytes)
+    errors: list[str] = []
+
+    def see(chunk: bytes) -> None:
+        count(len(chunk))
+        try:
+            if not errors:
+                proof.take(chunk)
+        except BreakglassError as error:
+            errors.append(str(error))
+
+    wrong = judged(folder, segment, see)
+    if errors:
+        return wrong, errors[0]
+    return wrong, "" if proof.proved else "its index does not fit its records"
 
 
 def _offsets(segment: SegmentSummary) -> str:

@@ -28,7 +28,13 @@ from breakglass.services.checkpoint.store.layout import (
     of_checkpoint,
     of_copy,
 )
-from breakglass.services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
+from breakglass.services.checkpoint.store.stored import (
+    MADE_BY,
+    StoredCopy,
+    StoredPartition,
+    put_together,
+    sums_of,
+)
 from breakglass.services.errors import AlreadyRunning, Refused
 from breakglass.services.topic_backup.store.blobs import Blobs
 
@@ -175,8 +181,12 @@ class Copies:
                 f"not {manifest.position}: {NEW_ID}."
             )
         self._require_files(id, manifest.files)
+        names = [of_checkpoint(id.checkpoint, entry) for entry in MADE_BY]
         dated = replace(
-            manifest, created_at_ms=found.ongoing.at_ms, completed_at_ms=self._files.clock()
+            manifest,
+            created_at_ms=found.ongoing.at_ms,
+            completed_at_ms=self._files.clock(),
+            made_by=sums_of(self._files.read_all(names)),
         )
         if not self._files.create(of_copy(id, CheckpointFile.MANIFEST), dated):
             raise _not_allowed(id, Status.COMPLETED, Status.COMPLETED)

@@ -1,14 +1,19 @@
-"""The JSON documents in a store of checkpoints, each with its schema version.
+"""The JSON documents in a store of checkpoints, each with its schema version and its sum.
 
 Times are milliseconds since the epoch (UTC), sizes are bytes.
+
+The sum is the SHA-256 of the file with zeros in place of the sum, so that any other byte of it is
+found. The manifest of a copy, written last, also has the sums of the documents that the copy was
+made by. Sums find damage and edits; who can write to the store can forge both.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
@@ -21,7 +26,9 @@ from breakglass.services.topic_backup.layout import MAX_INT64
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-SCHEMA = 1
+SCHEMA = 2
+WITHOUT_SUMS = 1
+"""The schema of documents that older releases wrote: nothing proves what is in them."""
 MAX_BYTES = 64 * 1024 * 1024
 """Maximum size of a document: a manifest has a line for each file of a copy."""
 MAX_PARTITION = 1_000_000
@@ -30,6 +37,17 @@ _FILE = re.compile(rf"{_PART}(?:/{_PART}){{0,5}}", re.ASCII)
 """Below the folder of a copy, and nowhere else."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _STRICT: Mapping[str, Any] = {"extra": "forbid"}
+_NO_SUM = "0" * 64
+_SUM = re.compile(rb'{\n "sum": "([0-9a-f]{64})"')
+"""The beginning of every document with a sum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summed:
+    """A document as it was read, with the sum of its bytes."""
+
+    sum: str = field(default="", compare=False)
+    """Empty: the document was not read from a store, or an older release wrote it."""
 
 
 class Level(StrEnum):
@@ -96,7 +114,7 @@ class TransactionFloors:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeDocument:
+class TakeDocument(Summed):
     """What was requested."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -136,7 +154,7 @@ class TakeDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class StartedDocument:
+class StartedDocument(Summed):
     """The checkpoint was acknowledged."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -172,7 +190,7 @@ class GroupCut:
 
 
 @dataclass(frozen=True, slots=True)
-class CutDocument:
+class CutDocument(Summed):
     """What is in the checkpoint, decided once for all its partitions."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -198,7 +216,7 @@ class CutDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureDocument:
+class FailureDocument(Summed):
     """A copy, a partition or a checkpoint has failed permanently."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -210,7 +228,7 @@ class FailureDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifiedDocument:
+class VerifiedDocument(Summed):
     """Every byte of the copies that represent the checkpoint was read and compared."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -227,7 +245,7 @@ class VerifiedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedDocument:
+class DeletedDocument(Summed):
     """The checkpoint was deleted."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -237,7 +255,7 @@ class DeletedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class OngoingDocument:
+class OngoingDocument(Summed):
     """A node has begun to copy."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -264,7 +282,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestDocument:
+class ManifestDocument(Summed):
     """The copy is complete."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -281,6 +299,8 @@ class ManifestDocument:
     files: tuple[StoredFile, ...]
     snapshot: str | None = None
     """The saved state in the copy; None: the partition's owner has none."""
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    """The sums of the checkpoint's documents by which the copy was made, by kind: take, cut."""
     cluster_id: str | None = None
     incarnation: str | None = None
     tool_version: str = "unknown"
@@ -301,8 +321,10 @@ D = TypeVar("D", bound=Document)
 
 
 def encode(document: Document) -> bytes:
-    """The JSON of *document*."""
-    return bytes(_adapters()[type(document)].dump_json(document, indent=1)) + b"\n"
+    """The JSON of *document*, with its sum."""
+    without = replace(document, sum=_NO_SUM)
+    content = bytes(_adapters()[type(document)].dump_json(without, indent=1)) + b"\n"
+    return content.replace(_NO_SUM.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
 
 
 def decode(kind: type[D], content: bytes, where: str) -> D:
@@ -310,7 +332,7 @@ def decode(kind: type[D], content: bytes, where: str) -> D:
 
     Raises:
         UnsupportedSchema: a newer release wrote it.
-        MalformedInput: it is no such document.
+        MalformedInput: it is no such document, or not as it was written.
     """
     from pydantic import ValidationError
 
@@ -375,11 +397,18 @@ def _check_schema(content: bytes, where: str) -> None:
     schema = found.get("schema") if isinstance(found, dict) else None
     if type(schema) is not int:
         raise MalformedInput(f"{where}: it has no schema version; {_ANOTHER}")
-    if schema != SCHEMA:
+    if schema == WITHOUT_SUMS and "sum" not in found:
+        return
+    if schema not in (WITHOUT_SUMS, SCHEMA):
         raise UnsupportedSchema(
             f"{where} has schema {schema}, this release knows {SCHEMA}: use the release that "
             "wrote it."
         )
+    match = _SUM.match(content)
+    begin, end = match.span(1) if match is not None else (0, 0)
+    without = content[:begin] + _NO_SUM.encode() + content[end:]
+    if match is None or hashlib.sha256(without).hexdigest().encode() != match[1]:
+        raise MalformedInput(f"{where}: it is not as it was written (SHA-256); {_ANOTHER}")
 
 
 @cache

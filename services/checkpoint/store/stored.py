@@ -25,6 +25,7 @@ from breakglass.services.checkpoint.store.documents import (
     VerifiedDocument,
 )
 from breakglass.services.checkpoint.store.layout import CheckpointFile, Name
+from breakglass.services.errors import MalformedInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +160,59 @@ class StoredCheckpoint:
         """When the checkpoint was requested."""
         return None if self.take is None else self.take.created_at_ms
 
+    @property
+    def proved(self) -> bool:
+        """Whether sums prove every document that a restore reads; an older release wrote none.
+
+        Always of what is not completed: nothing is restored from it.
+        """
+        if self.status is not Status.COMPLETED:
+            return True
+        made_by = zip(MADE_BY, (self.take, self.started, self.cut), strict=True)
+        there = {str(file) for file, document in made_by if document is not None}
+        manifests = [one.manifest for part in self.partitions if (one := part.counting) is not None]
+        return all(one is not None and one.sum and one.made_by.keys() >= there for one in manifests)
+
+
+MADE_BY = (CheckpointFile.TAKE, CheckpointFile.STARTED, CheckpointFile.CUT)
+"""The documents of a checkpoint by which its copies are made."""
+
+
+def sums_of(documents: Mapping[Name, Document]) -> dict[str, str]:
+    """The sums of the documents by which copies are made, for a copy's manifest."""
+    return {
+        str(name.entry): one.sum
+        for name, one in documents.items()
+        if name.entry in MADE_BY and one.sum
+    }
+
+
+def _require_made_by(documents: Mapping[Name, Document]) -> None:
+    """Check that the copies were made by these documents.
+
+    Raises:
+        MalformedInput: one was replaced by another document.
+    """
+    sums = sums_of(documents)
+    for name, one in documents.items():
+        if not isinstance(one, ManifestDocument):
+            continue
+        for kind, noted in one.made_by.items():
+            if sums.get(kind, noted) != noted:
+                raise MalformedInput(
+                    f"checkpoints/{name.checkpoint}/{kind}.json is not the document that {name} "
+                    "names by its sum: take both files from another copy of the store, or delete "
+                    "the checkpoint."
+                )
+
 
 def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoint:
-    """The checkpoint of that id, from its files."""
+    """The checkpoint of that id, from its files.
+
+    Raises:
+        MalformedInput: a copy was made by other documents.
+    """
+    _require_made_by(documents)
     take = _only(documents, Name(id, None, None, CheckpointFile.TAKE), TakeDocument)
     subjects = (
         {} if take is None else {partition.number: partition for partition in take.partitions}

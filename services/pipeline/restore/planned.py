@@ -110,13 +110,16 @@ class RestorePlan:
 
 def partition_plan(number: int, stored: Sequence[StoredSegment], spans: Spans) -> PartitionPlan:
     """The plan to restore *spans* of the *stored* segments."""
-    runs = list(runs_within(stored, spans))
+    records = size = 0
+    for run in runs_within(stored, spans):
+        records += len(run.offsets)
+        size += len(run.data)
     return PartitionPlan(
         partition=number,
         start=spans[0][0] if spans else 0,
         end=spans[-1][1] if spans else 0,
-        records=sum(len(run.offsets) for run in runs),
-        bytes=sum(len(run.data) for run in runs),
+        records=records,
+        bytes=size,
         spans=spans,
     )
 

@@ -43,7 +43,8 @@ from breakglass.services.pipeline.restore.task import (
     PartitionTask,
     declared_of,
 )
-from breakglass.services.pipeline.stored_segments import Longs, RecordRun
+from breakglass.services.pipeline.stored_segments import RecordRun
+from breakglass.services.topic_backup.index_proof import Longs
 
 
 class ClusterProgress:

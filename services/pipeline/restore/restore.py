@@ -291,8 +291,16 @@ class _Topic:
             if partition.records
         }
         ends = {number: maps[number].end for number in spans}
+        planned = {partition.partition: partition.records for partition in self._plan.partitions}
         now = seen_to(lambda: self._target.require_same(state), ends)
         for part in prove(self._work.run, now, spans, maps, alone=self._plan.empty):
+            compared = part.equal + part.expired + part.counts.get("missing", 0)
+            compared += part.counts.get("different", 0)
+            if compared != planned[part.partition]:
+                # The plan and the comparison read the backup apart from one another.
+                self._report.differences["not compared"] = self._report.differences.get(
+                    "not compared", 0
+                ) + abs(planned[part.partition] - compared)
             for kind, count in part.counts.items():
                 self._report.differences[kind] = self._report.differences.get(kind, 0) + count
             if part.expired:

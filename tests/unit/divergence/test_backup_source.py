@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +177,23 @@ def test_equal_bytes_reach_to_the_first_record_that_differs_and_go_on(
     assert same_to(left, right, 70) == 70
     assert same_to(left, right, 71) == 100
     assert same_to(left, left) == 100
+
+
+def test_no_flipped_bit_of_an_index_hides_a_difference(tmp_path: Path) -> None:
+    records = [record for record in run(0, 40) if record.offset % 5]
+    without = [record for record in records if record.offset != 21]
+    without[-1] = without[-1]._replace(value=b"other")
+    left, right = back_up(tmp_path / "a", records), back_up(tmp_path / "b", without)
+    expected = kinds(left, right)
+    assert expected == {21: PairKind.LEFT, 39: PairKind.DIFFERENT}
+    path = left / segment_index_name(FIRST)
+    content = path.read_bytes()
+    bits = range(8, 8 * len(content))
+    for bit in random.Random(36).sample(bits, examples(200)):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        assert kinds(left, right) == expected, f"bit {bit}"
 
 
 def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:

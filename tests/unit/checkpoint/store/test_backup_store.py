@@ -423,7 +423,7 @@ def test_what_is_written_of_a_deleted_checkpoint_does_not_stay(store: BackupStor
         (b'{"schema": true}', MalformedInput),
         (b'{"schema": 1, "at_ms": "soon"}', MalformedInput),
         (b'{"schema": 1, "at_ms": 5, "more": 1}', MalformedInput),
-        (b'{"schema": 2}', UnsupportedSchema),
+        (b'{"schema": 3}', UnsupportedSchema),
     ],
 )
 def test_a_file_that_says_nothing_sensible_is_named(
