@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,6 +55,10 @@ def cut_off(cluster: FakeCluster) -> FakeBroker:
 def serve_everywhere(cluster: FakeCluster, request_class: Any, respond: Any) -> None:
     for broker in cluster.brokers.values():
         broker.serve(request_class, respond)
+
+
+def _given(answer: Any, _: Any) -> Any:
+    return answer
 
 
 class TestPartitions:
@@ -139,7 +144,7 @@ class TestSnapshot:
             error_code=DENIED, resource_type=2, resource_name="orders", configs=[]
         )
         top = CLUSTER_DENIED if whole else 0
-        for request, answer in (
+        served: list[tuple[Any, Any]] = [
             (
                 admin.DescribeQuorumRequest,
                 admin.DescribeQuorumResponse(error_code=top, topics=topics),
@@ -149,8 +154,9 @@ class TestSnapshot:
                 admin.ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[]),
             ),
             (admin.DescribeConfigsRequest, result(results=[config])),
-        ):
-            cluster.brokers[1].serve(request, lambda _, answer=answer: answer)
+        ]
+        for request, answer in served:
+            cluster.brokers[1].serve(request, partial(_given, answer))
         snapshot, missing = client.snapshot(ample()), denied("DESCRIBE_CONFIGS on topic orders")
         assert snapshot.quorum == denied("DESCRIBE on CLUSTER")
         assert isinstance(snapshot.offline[0].reassignment, Denied)
