@@ -124,7 +124,9 @@ def test_the_same_records_become_the_same_bytes(
     }
 
 
-@whole_partition
+@pytest.mark.parametrize(
+    "golden", {golden.folder: golden for golden in partitions(*WHOLE)}.values(), ids=str
+)
 def test_indexes_rebuilt_from_the_records_are_the_same_bytes(
     golden: GoldenPartition, tmp_path: Path
 ) -> None:

@@ -129,11 +129,8 @@ def whole_by(reader: Callable[[Path], bool], topic: Path) -> bool:
         return False
 
 
-by_damage = pytest.mark.parametrize(
-    "damage",
-    [removed, emptied, replaced, one_byte_changed, cut, swapped],
-    ids=lambda one: one.__name__,
-)
+DAMAGES = (removed, emptied, replaced, one_byte_changed, cut, swapped)
+by_damage = pytest.mark.parametrize("damage", DAMAGES, ids=lambda one: one.__name__)
 
 
 @pytest.fixture
@@ -150,8 +147,11 @@ def spoil(topic: Path, damage: Damage, place: int, name: Callable[[str], str]) -
     damage(topic / name(prefixes[place]), topic / name(prefixes[(place + 1) % 5]))
 
 
-@by_damage
-@pytest.mark.parametrize("place", [0, 4], ids=["first", "last"])
+@pytest.mark.parametrize(
+    ("place", "damage"),
+    [*((0, damage) for damage in DAMAGES), (4, removed), (4, cut)],
+    ids=lambda one: getattr(one, "__name__", f"segment {one}"),
+)
 def test_no_reader_says_of_damaged_records_that_they_are_whole(
     topic: Path, place: int, damage: Damage
 ) -> None:
