@@ -35,7 +35,6 @@ from tests.kit.incidents import LEDGER, QUORUM, every_verdict
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle that opens."""
     return bundle_of(every_verdict(), tmp_path_factory.mktemp("bundle") / "b.tar.gz")
 
 
@@ -183,7 +182,6 @@ def bomb_of_one_line(manifest: dict[str, Any]) -> list[bytes]:
 
 
 def bomb_of_a_manifest(_: dict[str, Any]) -> list[bytes]:
-    """A manifest of 1 GiB."""
     return [header_of(MANIFEST, 1 << 30, 0), b" " * (32 << 20)]
 
 

@@ -118,7 +118,7 @@ BROKEN = {
 
 
 def told(error: BaseException) -> str:
-    """everything that a traceback could show of an error, local variables too."""
+    """Everything that a traceback could show of an error, local variables too."""
     shown = traceback.TracebackException.from_exception(error, capture_locals=True)
     chained = [
         exception for exception in (error.__context__, error.__cause__) if exception is not None

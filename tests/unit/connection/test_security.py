@@ -30,12 +30,10 @@ from breakglass.services.errors import AuthenticationFailed, BadConnectionSettin
 
 
 def settings(sasl: SaslSettings | None = None, **more: Any) -> ConnectionSettings:
-    """settings with that login."""
     return ConnectionSettings(bootstrap_servers=(Endpoint("b1", 9092),), sasl=sasl, **more)
 
 
 def exchange(sasl: SaslSettings) -> SaslExchange:
-    """A new exchange of that login."""
     begun = ClientSecurity(settings(sasl)).sasl("b1")
     assert begun is not None
     assert begun[0] == sasl.mechanism

@@ -77,7 +77,6 @@ def test_what_cannot_work_is_refused_with_its_line(values: dict[str, str], said:
 
 
 def reason(result: object) -> str:
-    """why a store was refused."""
     assert isinstance(result, StoreProblem)
     return result.reason
 

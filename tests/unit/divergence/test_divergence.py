@@ -133,7 +133,6 @@ lines = st.lists(st.sampled_from(["{", "}", '  "a": 1', '  "a": 2', ""]), max_si
 
 
 def left_over(text: str, spans: tuple[Span, ...]) -> str:
-    """*text* without its spans."""
     kept, at = "", 0
     for start, end in spans:
         assert at <= start < end <= len(text)

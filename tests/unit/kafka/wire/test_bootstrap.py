@@ -28,7 +28,6 @@ METADATA = 3
 
 @pytest.fixture
 def brokers() -> Iterator[list[FakeBroker]]:
-    """Two that answer."""
     with FakeBroker() as one, FakeBroker() as another:
         yield [one, another]
 
