@@ -51,6 +51,10 @@ def cut_off(cluster: FakeCluster) -> FakeBroker:
     return broker
 
 
+def always(answer: Any) -> Any:
+    return lambda _: answer
+
+
 def serve_everywhere(cluster: FakeCluster, request_class: Any, respond: Any) -> None:
     for broker in cluster.brokers.values():
         broker.serve(request_class, respond)
@@ -150,7 +154,7 @@ class TestSnapshot:
             ),
             (admin.DescribeConfigsRequest, result(results=[config])),
         ):
-            cluster.brokers[1].serve(request, lambda _, answer=answer: answer)
+            cluster.brokers[1].serve(request, always(answer))
         snapshot, missing = client.snapshot(ample()), denied("DESCRIBE_CONFIGS on topic orders")
         assert snapshot.quorum == denied("DESCRIBE on CLUSTER")
         assert isinstance(snapshot.offline[0].reassignment, Denied)
