@@ -139,10 +139,10 @@ def test_a_bundle_that_contradicts_itself_is_refused(
 def test_a_name_that_leads_elsewhere_is_refused(whole: Path, tmp_path: Path, name: str) -> None:
     path, entries = tmp_path / "b.tar.gz", entries_of(whole)
     manifest = json.loads(entries.pop(MANIFEST))
-    entry = {"name": name, "size": 2, "sha256": sha256(b"{}").hexdigest(), "read_at_ms": 0}
+    entry = {"name": name, "size": 3, "sha256": sha256(b"{}\n").hexdigest(), "read_at_ms": 0}
     text = json.dumps({**manifest, "entries": [*manifest["entries"], entry]}).encode()
     held = [tar_entry(one, data) for one, data in entries.items()]
-    blocks = [tar_entry(MANIFEST, text), *held, tar_entry(name, b"{}"), bytes(2 * BLOCK)]
+    blocks = [tar_entry(MANIFEST, text), *held, tar_entry(name, b"{}\n"), bytes(2 * BLOCK)]
     path.write_bytes(packed(blocks))
     refused(path)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
