@@ -72,9 +72,7 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_bundle_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_bundle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -219,9 +217,7 @@ FUZZ = settings(
 
 @FUZZ
 @given(apply=damage(), within=st.booleans())
-def test_damage_is_refused_or_harmless(
-    apply: Damage, within: bool, whole: Path, tmp_path: Path
-) -> None:
+def test_damage_is_no_danger(apply: Damage, within: bool, whole: Path, tmp_path: Path) -> None:
     content = packed([apply(unpacked(whole))]) if within else apply(whole.read_bytes())
     opened(content, tmp_path / "fuzzed.tar.gz")
 
@@ -246,7 +242,7 @@ def altered(value: Any, draw: Any) -> Any:
 
 @FUZZ
 @given(data=st.data())
-def test_wrong_values_are_refused_or_judged(
+def test_a_wrong_value_is_refused_or_judged(
     data: st.DataObject, whole: Path, tmp_path: Path
 ) -> None:
     entries = entries_of(whole)

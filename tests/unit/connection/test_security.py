@@ -132,7 +132,5 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     ],
     ids=["plain", "login", "Kerberos", "listener", "addresses"],
 )
-def test_what_librdkafka_cannot_reach_is_relayed(
-    connection: ConnectionSettings, *, reached: bool
-) -> None:
+def test_what_it_cannot_reach_is_relayed(connection: ConnectionSettings, *, reached: bool) -> None:
     assert reached_by_librdkafka(connection) is reached

@@ -72,9 +72,7 @@ def test_what_is_no_address_says_what_is_missing(text: str) -> None:
         ("topic:orders/1", "metastore:/m", False),
     ],
 )
-def test_sources_with_positions_in_common_are_compared(
-    one: str, other: str, together: bool
-) -> None:
+def test_sources_with_positions_in_common_compare(one: str, other: str, together: bool) -> None:
     assert (refusal(parse_address(one), parse_address(other)) == "") is together
 
 

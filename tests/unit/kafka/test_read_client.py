@@ -70,9 +70,7 @@ class TestPartitions:
         assert [state.partition for state in found] == sorted(cluster.story.states)
         assert len(cluster.brokers[1].requests(admin.DescribeTopicPartitionsRequest)) == 6
 
-    def test_of_a_large_topic_a_stretch_is_read(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
+    def test_of_many_only_a_stretch_is_read(self, cluster: FakeCluster, client: ReadClient) -> None:
         for partition in partitions_of("orders", 5_000):
             cluster.story.offline(partition)
         only = [TopicPartition("orders", number) for number in (3_000, 4_200, 2_100)]
@@ -92,18 +90,14 @@ class TestPartitions:
             client.partitions(["orders"], ample())
         assert refused.value.needs == "DESCRIBE on topic orders"
 
-    def test_before_elr_it_is_unknown_not_empty(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
+    def test_before_elr_it_is_unknown(self, cluster: FakeCluster, client: ReadClient) -> None:
         old = replace(cluster.story.states[ORDERS], elr=Unknown(""), last_known_elr=Unknown(""))
         cluster.story.states[ORDERS] = old
         (state,) = client.partitions(["orders"], ample())
         assert isinstance(state.elr, Unknown)
         assert isinstance(state.last_known_elr, Unknown)
 
-    def test_without_the_api_metadata_is_asked(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
+    def test_without_the_api_it_is_metadata(self, cluster: FakeCluster, client: ReadClient) -> None:
         topic = MetadataResponse.MetadataResponseTopic
         partition = topic.MetadataResponsePartition(
             partition_index=0, leader_id=-1, leader_epoch=5, replica_nodes=[3, 1], isr_nodes=[3]

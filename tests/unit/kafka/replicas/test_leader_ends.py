@@ -111,9 +111,7 @@ def test_a_backup_copies_the_partitions_of_the_other_leader(client: ReadClient) 
 
 
 @pytest.mark.usefixtures("brief_look")
-def test_what_needs_every_partition_raises_the_error(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_what_needs_all_of_them_raises_the_error(cluster: FakeCluster, client: ReadClient) -> None:
     with pytest.raises(Unreachable):
         read_sources(client, WantedTopics(("orders",)), ample())
     states = (cluster.story.states[LED], cluster.story.states[HUNG])
