@@ -224,9 +224,7 @@ def source(tmp_path: Path) -> BackupSource:
     return open_backup("x", LocalFolder(back_up(tmp_path / "b", records)), 0)
 
 
-def test_json_lines_hold_records_for_their_owner_alone(
-    source: BackupSource, tmp_path: Path
-) -> None:
+def test_json_lines_hold_records_for_the_owner_alone(source: BackupSource, tmp_path: Path) -> None:
     to = tmp_path / "marked.jsonl"
     assert export(source, ORDERS, {6, 5, 1}, to, READING) == 3
     one, large, odd = map(json.loads, to.read_text().splitlines())

@@ -35,7 +35,6 @@ from tests.kit.incidents import LEDGER, QUORUM, every_verdict
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle that opens."""
     return bundle_of(every_verdict(), tmp_path_factory.mktemp("bundle") / "b.tar.gz")
 
 
@@ -73,9 +72,7 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_bundle_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_bundle_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -138,11 +135,12 @@ def test_a_bundle_that_contradicts_itself_is_refused(
     ["../escape.json", "/etc/cron.d/x.json", "journal/../../x.jsonl", "a/b.json", "x.sh", MANIFEST],
 )
 def test_a_name_that_leads_elsewhere_is_refused(whole: Path, tmp_path: Path, name: str) -> None:
-    path = tmp_path / "b.tar.gz"
-    manifest = json.loads(entries_of(whole)[MANIFEST])
-    entry = {"name": name, "size": 2, "sha256": sha256(b"{}").hexdigest(), "read_at_ms": 0}
-    text = json.dumps({**manifest, "entries": [entry]}).encode()
-    blocks = [tar_entry(MANIFEST, text), tar_entry(name, b"{}"), bytes(2 * BLOCK)]
+    path, entries = tmp_path / "b.tar.gz", entries_of(whole)
+    manifest = json.loads(entries.pop(MANIFEST))
+    entry = {"name": name, "size": 3, "sha256": sha256(b"{}\n").hexdigest(), "read_at_ms": 0}
+    text = json.dumps({**manifest, "entries": [*manifest["entries"], entry]}).encode()
+    held = [tar_entry(one, data) for one, data in entries.items()]
+    blocks = [tar_entry(MANIFEST, text), *held, tar_entry(name, b"{}\n"), bytes(2 * BLOCK)]
     path.write_bytes(packed(blocks))
     refused(path)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -183,7 +181,6 @@ def bomb_of_one_line(manifest: dict[str, Any]) -> list[bytes]:
 
 
 def bomb_of_a_manifest(_: dict[str, Any]) -> list[bytes]:
-    """A manifest of 1 GiB."""
     return [header_of(MANIFEST, 1 << 30, 0), b" " * (32 << 20)]
 
 
@@ -220,9 +217,7 @@ FUZZ = settings(
 
 @FUZZ
 @given(apply=damage(), within=st.booleans())
-def test_damage_is_refused_or_harmless(
-    apply: Damage, within: bool, whole: Path, tmp_path: Path
-) -> None:
+def test_damage_is_no_danger(apply: Damage, within: bool, whole: Path, tmp_path: Path) -> None:
     content = packed([apply(unpacked(whole))]) if within else apply(whole.read_bytes())
     opened(content, tmp_path / "fuzzed.tar.gz")
 
@@ -247,7 +242,7 @@ def altered(value: Any, draw: Any) -> Any:
 
 @FUZZ
 @given(data=st.data())
-def test_wrong_values_are_refused_or_judged(
+def test_a_wrong_value_is_refused_or_judged(
     data: st.DataObject, whole: Path, tmp_path: Path
 ) -> None:
     entries = entries_of(whole)

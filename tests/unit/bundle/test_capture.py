@@ -161,9 +161,7 @@ def test_records_are_captured_from_the_divergence_on(cluster: FakeCluster, tmp_p
     assert {broker for _, broker in held} == {1, 2}
 
 
-def test_the_clusters_journals_are_there_in_whole_lines(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_the_clusters_journals_are_in_whole_lines(cluster: FakeCluster, tmp_path: Path) -> None:
     with Journal.open(CLUSTER_ID, tmp_path / "state") as journal:
         journal.note("tried to elect")
     with journal.path.open("ab") as file:

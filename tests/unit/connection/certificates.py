@@ -38,7 +38,6 @@ class Identity:
 
     @classmethod
     def authority(cls, common_name: str = "Lab root") -> Self:
-        """A root that signs itself."""
         key = ec.generate_private_key(ec.SECP256R1())
         return cls(key, _sign(common_name, key, None, key, (), authority=True))
 
@@ -61,7 +60,6 @@ class Identity:
 
     @property
     def pem(self) -> str:
-        """Its certificate."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
     @property
@@ -73,7 +71,6 @@ class Identity:
         )
 
     def key_pem(self, password: str | None = None) -> str:
-        """Its key as PKCS8."""
         encryption: KeySerializationEncryption = (
             BestAvailableEncryption(password.encode()) if password else NoEncryption()
         )

@@ -9,7 +9,6 @@ from tests.unit.connection.certificates import Identity
 
 @pytest.fixture(scope="session")
 def root() -> Identity:
-    """An authority."""
     return Identity.authority()
 
 

@@ -11,7 +11,7 @@ Stores = Callable[[Path, Identity, Identity], str]
 
 
 def pkcs12(folder: Path, root: Identity, client: Identity, *, legacy: bool = False) -> str:
-    """properties that name PKCS12 stores."""
+    """Properties that name PKCS12 stores."""
     (folder / "trust.p12").write_bytes(root.trust_store("tpass"))
     (folder / "key.p12").write_bytes(client.key_store("kpass", legacy=legacy))
     return (
@@ -21,12 +21,12 @@ def pkcs12(folder: Path, root: Identity, client: Identity, *, legacy: bool = Fal
 
 
 def pkcs12_legacy(folder: Path, root: Identity, client: Identity) -> str:
-    """properties that name PKCS12 stores with the ciphers of Java 8."""
+    """Properties that name PKCS12 stores with the ciphers of Java 8."""
     return pkcs12(folder, root, client, legacy=True)
 
 
 def pem_files(folder: Path, root: Identity, client: Identity) -> str:
-    """properties that name PEM files, the key encrypted."""
+    """Properties that name PEM files, the key encrypted."""
     (folder / "trust.pem").write_text(root.pem)
     (folder / "key.pem").write_text(client.key_pem("kpass") + client.chain_pem)
     return (
@@ -36,7 +36,7 @@ def pem_files(folder: Path, root: Identity, client: Identity) -> str:
 
 
 def pem_inline(folder: Path, root: Identity, client: Identity) -> str:
-    """properties that hold PEM themselves, the key in the clear."""
+    """Properties that hold PEM themselves, the key in the clear."""
 
     def continued(pem: str) -> str:
         return " \\\n  ".join(pem.strip().split("\n"))

@@ -118,7 +118,7 @@ BROKEN = {
 
 
 def told(error: BaseException) -> str:
-    """everything that a traceback could show of an error, local variables too."""
+    """Everything that a traceback could show of an error, local variables too."""
     shown = traceback.TracebackException.from_exception(error, capture_locals=True)
     chained = [
         exception for exception in (error.__context__, error.__cause__) if exception is not None
@@ -127,9 +127,7 @@ def told(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
-def test_no_error_about_settings_nor_its_traceback_tells_a_secret(
-    tmp_path: Path, text: str
-) -> None:
+def test_no_error_of_settings_nor_its_traceback_tells_a_secret(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConnectionSettings) as refused:
         settle(tmp_path, text)
     # The frames of the test itself hold the text it broke.

@@ -30,7 +30,6 @@ def jwt(**claims: object) -> str:
 
 
 def claims_of(token: Secret) -> dict[str, object]:
-    """What a token claims."""
     payload = token.reveal().split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     assert isinstance(claims, dict)

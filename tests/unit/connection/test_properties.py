@@ -14,7 +14,7 @@ from breakglass.services.errors import BadConnectionSettings
 
 
 def properties(name: str = "here", **values: str) -> Properties:
-    """settings from values whose keys have _ for a dot."""
+    """Settings from values whose keys have _ for a dot."""
     return Properties(
         {
             key.replace("_", "."): Property(Secret(value), f"{name} line {line}")

@@ -65,9 +65,7 @@ def test_user_and_password_come_from_the_jaas_line(mechanism: str, module: str) 
         (None, f"{PLAIN} username=a password=b;", "Kerberos"),
     ],
 )
-def test_what_cannot_work_says_what_to_do(
-    mechanism: str | None, jaas: str | None, said: str
-) -> None:
+def test_what_cannot_work_has_a_remedy(mechanism: str | None, jaas: str | None, said: str) -> None:
     with pytest.raises(BadConnectionSettings) as refused:
         read(mechanism, jaas)
     assert said in str(refused.value)

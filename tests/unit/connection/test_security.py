@@ -30,12 +30,10 @@ from breakglass.services.errors import AuthenticationFailed, BadConnectionSettin
 
 
 def settings(sasl: SaslSettings | None = None, **more: Any) -> ConnectionSettings:
-    """settings with that login."""
     return ConnectionSettings(bootstrap_servers=(Endpoint("b1", 9092),), sasl=sasl, **more)
 
 
 def exchange(sasl: SaslSettings) -> SaslExchange:
-    """A new exchange of that login."""
     begun = ClientSecurity(settings(sasl)).sasl("b1")
     assert begun is not None
     assert begun[0] == sasl.mechanism
@@ -134,7 +132,5 @@ def test_confluent_kafka_asks_us_for_tokens() -> None:
     ],
     ids=["plain", "login", "Kerberos", "listener", "addresses"],
 )
-def test_what_librdkafka_cannot_reach_is_relayed(
-    connection: ConnectionSettings, *, reached: bool
-) -> None:
+def test_what_it_cannot_reach_is_relayed(connection: ConnectionSettings, *, reached: bool) -> None:
     assert reached_by_librdkafka(connection) is reached

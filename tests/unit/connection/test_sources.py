@@ -121,9 +121,7 @@ def test_broker_addresses_come_from_a_file_with_the_names_of_certificates(tmp_pa
         (b"0=a:1\n0=b:1", "gives broker 0 twice"),
     ],
 )
-def test_bad_files_of_addresses_are_refused(
-    tmp_path: Path, content: bytes | None, said: str
-) -> None:
+def test_bad_address_files_are_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
     file = tmp_path / "addresses"
     if content is not None:
         file.write_bytes(content)
@@ -173,9 +171,7 @@ def test_keys_without_effect_are_noted_not_refused(folder: Path) -> None:
     ("password", "mode", "noted"),
     [("hunter2", 0o644, True), ("hunter2", 0o600, False), ("${env:P}", 0o644, False)],
 )
-def test_a_secret_others_can_read_is_noted(
-    folder: Path, password: str, mode: int, noted: bool
-) -> None:
+def test_a_readable_secret_is_noted(folder: Path, password: str, mode: int, noted: bool) -> None:
     declared = f"config.providers=env\nconfig.providers.env.class={ENV_PROVIDER}\n"
     file = folder / "flag.properties"
     file.write_text(SASL.format("ops").replace("hunter2", password) + declared)

@@ -77,7 +77,6 @@ def test_what_cannot_work_is_refused_with_its_line(values: dict[str, str], said:
 
 
 def reason(result: object) -> str:
-    """why a store was refused."""
     assert isinstance(result, StoreProblem)
     return result.reason
 
@@ -130,9 +129,7 @@ def test_a_store_that_does_not_open_has_its_reason(tmp_path: Path) -> None:
         ("chain", "locked", "set ssl.key.password"),
     ],
 )
-def test_pem_that_lacks_a_part_is_refused(
-    client: Identity, chain: str, key: str, said: str
-) -> None:
+def test_pem_without_a_part_is_refused(client: Identity, chain: str, key: str, said: str) -> None:
     texts = {"chain": client.chain_pem, "key": client.key_pem(), "locked": client.key_pem("pw")}
     keys = Secret("".join(texts[word] for word in key.split()))
     assert said in reason(certificate_from_pem(Secret(texts.get(chain, "")), keys, None))

@@ -135,7 +135,6 @@ def test_the_key_is_never_in_a_file_in_the_clear(
     if not in_memory:
         monkeypatch.delattr(os, "memfd_create")
     seen: list[tuple[str, str, int]] = []
-
     load = ssl.SSLContext.load_cert_chain
 
     def watched(context: ssl.SSLContext, path: str, password: str) -> None:

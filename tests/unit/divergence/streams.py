@@ -23,7 +23,6 @@ TIME = 1_700_000_000_000
 
 
 def entry(offset: int, value: bytes | None = b"value", epoch: int | None = 5) -> RecordEntry:
-    """A plain record."""
     key = content_of(b"key-%d" % offset, 512)
     return RecordEntry(
         offset, epoch, TimestampType.CREATE, TIME + offset, key, content_of(value, 512)
@@ -31,7 +30,6 @@ def entry(offset: int, value: bytes | None = b"value", epoch: int | None = 5) ->
 
 
 def entries(start: int, end: int, value: bytes = b"value", epoch: int = 5) -> list[RecordEntry]:
-    """Plain records ``[start, end)``."""
     return [entry(offset, value, epoch) for offset in range(start, end)]
 
 

@@ -109,7 +109,6 @@ def added(pairs: Iterable[RecordPair | Same]) -> HunkTotals:
 
 
 def decoded(comparison: Comparison) -> HunkTotals:
-    """Counted pair by pair."""
     return added(comparison.pairs(0, END, READING))
 
 
@@ -226,7 +225,6 @@ def walk(
     at: int,
     step: Callable[[Comparison, int, Reading, Callable[[int], None]], int | None],
 ) -> list[int]:
-    """Where repeated steps lead."""
     found = []
     while (place := step(comparison, at, READING, silent)) is not None:
         found.append(place)

@@ -72,9 +72,7 @@ def test_what_is_no_address_says_what_is_missing(text: str) -> None:
         ("topic:orders/1", "metastore:/m", False),
     ],
 )
-def test_sources_with_positions_in_common_are_compared(
-    one: str, other: str, together: bool
-) -> None:
+def test_sources_with_positions_in_common_compare(one: str, other: str, together: bool) -> None:
     assert (refusal(parse_address(one), parse_address(other)) == "") is together
 
 
@@ -133,7 +131,6 @@ lines = st.lists(st.sampled_from(["{", "}", '  "a": 1', '  "a": 2', ""]), max_si
 
 
 def left_over(text: str, spans: tuple[Span, ...]) -> str:
-    """*text* without its spans."""
     kept, at = "", 0
     for start, end in spans:
         assert at <= start < end <= len(text)

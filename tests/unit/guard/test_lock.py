@@ -40,7 +40,7 @@ def test_another_process_is_named_until_it_is_killed_and_other_clusters_are_free
     message = str(told.value)
     assert f"{operator()} (process {holder.pid})" in message
     assert CLUSTER in message
-    datetime.fromisoformat(message.split("since ")[1].split(": wait")[0])
+    assert datetime.fromisoformat(message.split("since ")[1].split(": wait")[0]).tzinfo
     lock = ClusterLock.acquire(CLUSTER, tmp_path)
     lock.release()
     lock.release()

@@ -177,9 +177,7 @@ def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
     assert sum(map(len, asked)) == 1
 
 
-def test_figures_that_cannot_be_read_get_older(
-    client: ReadClient, monitor: Monitor, clock: Clock
-) -> None:
+def test_figures_not_read_get_older(client: ReadClient, monitor: Monitor, clock: Clock) -> None:
     monitor.seen(read(client))
     clock.advance(LATER - SECOND)
     health = monitor.missed("no broker answers")

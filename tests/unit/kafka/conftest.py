@@ -22,7 +22,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cluster() -> Iterator[FakeCluster]:
-    """One broker."""
     with FakeCluster(1) as cluster:
         yield cluster
 

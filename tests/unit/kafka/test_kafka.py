@@ -42,9 +42,7 @@ class TestGroupClient:
             (25, "UNKNOWN_MEMBER_ID"),
         ],
     )
-    def test_r22_a_refused_commit_says_why(
-        self, cluster: FakeCluster, code: int, reason: str
-    ) -> None:
+    def test_r22_a_refusal_says_why(self, cluster: FakeCluster, code: int, reason: str) -> None:
         cluster.brokers[1].serve(
             OffsetCommitRequest,
             lambda request: refusal(request, OffsetCommitResponse, code),

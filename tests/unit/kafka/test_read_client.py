@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -52,13 +51,13 @@ def cut_off(cluster: FakeCluster) -> FakeBroker:
     return broker
 
 
+def always(answer: Any) -> Any:
+    return lambda _: answer
+
+
 def serve_everywhere(cluster: FakeCluster, request_class: Any, respond: Any) -> None:
     for broker in cluster.brokers.values():
         broker.serve(request_class, respond)
-
-
-def _given(answer: Any, _: Any) -> Any:
-    return answer
 
 
 class TestPartitions:
@@ -71,9 +70,7 @@ class TestPartitions:
         assert [state.partition for state in found] == sorted(cluster.story.states)
         assert len(cluster.brokers[1].requests(admin.DescribeTopicPartitionsRequest)) == 6
 
-    def test_of_a_large_topic_a_stretch_is_read(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
+    def test_of_many_only_a_stretch_is_read(self, cluster: FakeCluster, client: ReadClient) -> None:
         for partition in partitions_of("orders", 5_000):
             cluster.story.offline(partition)
         only = [TopicPartition("orders", number) for number in (3_000, 4_200, 2_100)]
@@ -93,18 +90,14 @@ class TestPartitions:
             client.partitions(["orders"], ample())
         assert refused.value.needs == "DESCRIBE on topic orders"
 
-    def test_before_elr_it_is_unknown_not_empty(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
+    def test_before_elr_it_is_unknown(self, cluster: FakeCluster, client: ReadClient) -> None:
         old = replace(cluster.story.states[ORDERS], elr=Unknown(""), last_known_elr=Unknown(""))
         cluster.story.states[ORDERS] = old
         (state,) = client.partitions(["orders"], ample())
         assert isinstance(state.elr, Unknown)
         assert isinstance(state.last_known_elr, Unknown)
 
-    def test_without_the_api_metadata_is_asked(
-        self, cluster: FakeCluster, client: ReadClient
-    ) -> None:
+    def test_without_the_api_it_is_metadata(self, cluster: FakeCluster, client: ReadClient) -> None:
         topic = MetadataResponse.MetadataResponseTopic
         partition = topic.MetadataResponsePartition(
             partition_index=0, leader_id=-1, leader_epoch=5, replica_nodes=[3, 1], isr_nodes=[3]
@@ -144,7 +137,7 @@ class TestSnapshot:
             error_code=DENIED, resource_type=2, resource_name="orders", configs=[]
         )
         top = CLUSTER_DENIED if whole else 0
-        served: list[tuple[Any, Any]] = [
+        for request, answer in (
             (
                 admin.DescribeQuorumRequest,
                 admin.DescribeQuorumResponse(error_code=top, topics=topics),
@@ -154,9 +147,8 @@ class TestSnapshot:
                 admin.ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[]),
             ),
             (admin.DescribeConfigsRequest, result(results=[config])),
-        ]
-        for request, answer in served:
-            cluster.brokers[1].serve(request, partial(_given, answer))
+        ):
+            cluster.brokers[1].serve(request, always(answer))
         snapshot, missing = client.snapshot(ample()), denied("DESCRIBE_CONFIGS on topic orders")
         assert snapshot.quorum == denied("DESCRIBE on CLUSTER")
         assert isinstance(snapshot.offline[0].reassignment, Denied)

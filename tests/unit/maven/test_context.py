@@ -74,9 +74,7 @@ def test_a_jar_is_fetched_once_however_many_want_it_at_once(repository: Reposito
     assert repository.asked.count(PATH) == 1
 
 
-def test_a_broken_download_leaves_nothing_and_is_begun_anew(
-    repository: Repository, tmp_path: Path
-) -> None:
+def test_a_broken_download_leaves_nothing_behind(repository: Repository, tmp_path: Path) -> None:
     repository.broken = 1
     with pytest.raises((requests.RequestException, RuntimeError)):
         fetch()

@@ -115,7 +115,6 @@ def test_a_cluster_that_cannot_be_read_again_has_no_figures_and_says_since_when(
 ) -> None:
     before = answered(canned)
     samples = answered(cluster_of(canned, canned.cluster.looked.again(GONE, NOW_MS)))
-
     assert of_the_cluster(before) >= {meters.OFFLINE.name, meters.UNDER_MIN.name}
     assert of_the_cluster(samples) == set()
     assert samples[meters.UP.name]["", "cluster"] == 0
@@ -126,7 +125,6 @@ def test_a_cluster_that_cannot_be_read_again_has_no_figures_and_says_since_when(
 
 def test_figures_that_nobody_has_read_lately_are_left_out_after_three_looks(canned: Looks) -> None:
     last = READ_AT_MS + 3 * EVERY_MS
-
     assert of_the_cluster(answered(canned, last)) != set()
     samples = answered(canned, last + 1)
     assert set(samples) == OF_SOURCES | {meters.JOBS.name, meters.JOB_BEHIND.name}
@@ -148,7 +146,6 @@ def test_a_quorum_that_does_not_answer_is_absent_and_one_without_leader_is_0(can
     health = canned.health
     silent = replace(health, quorum=health.quorum.again(GONE, NOW_MS))
     lost = replace(health, quorum=Figure(Quorum(None, 7, 900, ()), READ_AT_MS))
-
     assert meters.QUORUM.name not in answered(replace(canned, health=silent))
     assert only(answered(replace(canned, health=lost)), meters.QUORUM) == 0
 
@@ -157,5 +154,4 @@ def test_hostile_names_stay_in_their_labels() -> None:
     readings = MeterReadings()
     hostile = 'orders"} 1\nbreakglass_offline_partitions 0\n\\'
     readings.add(meters.BACKUP_LOST, 3, MAIN, hostile)
-
     assert samples_of(readings.exposition()) == {meters.BACKUP_LOST.name: {(MAIN, hostile): 3.0}}

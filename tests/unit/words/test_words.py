@@ -119,9 +119,7 @@ def test_who_is_unread_is_named_and_a_bound_of_zero_is_not_said(
         ([UnreadRecords((), 25)], ">= 25", "at least 25 in no replica"),
     ],
 )
-def test_who_is_unread_of_several_is_said(
-    bounds: list[UnreadRecords], text: str, sentence: str
-) -> None:
+def test_all_who_are_unread_are_said(bounds: list[UnreadRecords], text: str, sentence: str) -> None:
     assert unread_total(bounds) == text
     assert unread_told(bounds) == sentence
 
@@ -217,9 +215,7 @@ def shown_all(content: bytes, form: TextForm) -> tuple[str, ...]:
 
 
 @given(bytes_of_any_kind, forms, st.integers(0, 10**7), st.integers(8, 90))
-def test_what_is_shown_is_inert_and_short(
-    kept: bytes, form: TextForm, more: int, limit: int
-) -> None:
+def test_what_is_shown_is_inert(kept: bytes, form: TextForm, more: int, limit: int) -> None:
     told = shown(kept, len(kept) + more, form, TextLimits(lines=5, columns=20))
     assert len(told.lines) <= 5
     assert all(len(line) <= 20 for line in told.lines)

@@ -73,9 +73,7 @@ bounds_of_batches = st.lists(st.integers(1, 30), min_size=1, max_size=20).map(
 
 
 @given(bounds_of_batches, st.integers(1, 4000), st.data())
-def test_what_was_read_of_a_log_is_whole(
-    bounds: list[int], share: int, data: st.DataObject
-) -> None:
+def test_what_was_read_is_whole(bounds: list[int], share: int, data: st.DataObject) -> None:
     sizes = [data.draw(st.integers(1, 3000)) for _ in bounds]
     disk = DiskOfBatches(bounds, sizes)
     told_size = data.draw(st.sampled_from([disk.size, None, 1]))

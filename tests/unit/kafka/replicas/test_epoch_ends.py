@@ -86,7 +86,7 @@ class TestAgainstTheModel:
             assert walked(walk, replica) <= len(replica.cache) + 1, "the hint saves the search"
 
     @given(replicas(), st.integers(1, 6))
-    def test_what_is_known_halfway_is_true(
+    def test_what_it_knows_halfway_is_true(
         self, case: tuple[ModelReplica, int], depth: int
     ) -> None:
         """A walk may stop at any depth: what it tells is true, and says from where on."""

@@ -71,7 +71,6 @@ def target(partition: TopicPartition, designee: int) -> ElectionTarget:
 
 def test_each_partition_has_its_end_or_a_reason(cluster: FakeCluster, client: ReadClient) -> None:
     ends = read_leader_ends(client.sender, cluster.story.states.values(), ample())
-
     silent = ends[HUNG]
     assert ends[LED] == 40
     assert ends[OFFLINE] == NO_LEADER
@@ -91,7 +90,6 @@ def test_all_brokers_are_asked_at_once() -> None:
         return dict.fromkeys(asked[broker], broker)
 
     answers = ask_brokers(asked, ask)
-
     assert [end for end in answers.values() if not isinstance(end, Unknown)] == [0, 2, 4, 6]
     assert sum(isinstance(end, Unanswered) for end in answers.values()) == 4
     assert ask_brokers({}, ask) == {}
@@ -108,21 +106,17 @@ def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: Re
 @pytest.mark.usefixtures("brief_look")
 def test_a_backup_copies_the_partitions_of_the_other_leader(client: ReadClient) -> None:
     (topic,) = read_sources(client, WantedTopics(("orders",)), ample(), partial=True)
-
     assert [source.partition for source in topic.partitions] == [LED]
     assert set(topic.unread) == {HUNG.partition, LOST.partition, OFFLINE.partition}
 
 
 @pytest.mark.usefixtures("brief_look")
-def test_what_needs_every_partition_raises_the_error(
-    cluster: FakeCluster, client: ReadClient
-) -> None:
+def test_what_needs_all_of_them_raises_the_error(cluster: FakeCluster, client: ReadClient) -> None:
     with pytest.raises(Unreachable):
         read_sources(client, WantedTopics(("orders",)), ample())
     states = (cluster.story.states[LED], cluster.story.states[HUNG])
     with pytest.raises(Unreachable):
         Logs(client, states).high_watermarks(ample())
-
     assert Logs(client, states[:1]).high_watermarks(ample()) == {LED: 40}
 
 
@@ -131,7 +125,5 @@ def test_the_rung_of_the_other_partitions_is_seen(cluster: FakeCluster, client: 
         PartitionOutcome(one, RecoveryResult.ELECTED, "", one.designee, 6, Rung.SERVING)
         for one in (target(HUNG, 2), target(LED, 1))
     ]
-
     seen = seen_in(Observer(client), waiting, cluster.story.states, ample())
-
     assert {partition: outcome.rung for partition, outcome in seen.items()} == {LED: Rung.READABLE}

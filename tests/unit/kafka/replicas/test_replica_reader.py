@@ -67,9 +67,7 @@ class TestFigures:
         assert (reading.epochs, reading.newest_ms) == (EpochHistory((), start), None)
         assert start or questions(cluster) == []
 
-    def test_records_without_epochs_are_no_empty_log(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
+    def test_without_epochs_a_log_is_not_empty(self, cluster: FakeCluster, sender: Sender) -> None:
         """Taken for one, the replica would rank last, and lose what it alone holds."""
         cluster.story.offline(ORDERS)
         held = cluster.hold(1, ORDERS, (0, 100))
@@ -116,9 +114,7 @@ class TestFigures:
 
 
 class TestPartialAnswers:
-    def test_partitions_left_out_are_asked_again(
-        self, cluster: FakeCluster, sender: Sender
-    ) -> None:
+    def test_what_is_left_out_is_asked_again(self, cluster: FakeCluster, sender: Sender) -> None:
         events = partitions_of("events", 5)
         hold(cluster, events)
         for api in (ListOffsetsRequest, FetchRequest):

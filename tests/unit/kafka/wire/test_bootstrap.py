@@ -28,7 +28,6 @@ METADATA = 3
 
 @pytest.fixture
 def brokers() -> Iterator[list[FakeBroker]]:
-    """Two that answer."""
     with FakeBroker() as one, FakeBroker() as another:
         yield [one, another]
 
@@ -130,9 +129,7 @@ def cut_off() -> Iterator[Endpoint]:
 
 
 @pytest.mark.parametrize("address", ["hung", "cut_off"])
-def test_closing_ends_the_wait_for_a_connection(
-    address: str, request: pytest.FixtureRequest
-) -> None:
+def test_closing_ends_the_wait_to_connect(address: str, request: pytest.FixtureRequest) -> None:
     at: Endpoint = request.getfixturevalue(address)
     security, addresses = ClientSecurity(ConnectionSettings((at,))), {1: at}
     sender = Sender(

@@ -67,9 +67,7 @@ class TestVersions:
         assert [one.version for one in broker.received] == [9, 5]
 
     @pytest.mark.parametrize("offered", [None, (90, 91)], ids=["not at all", "too new"])
-    def test_an_api_not_offered_in_our_versions_is_unsent(
-        self, offered: tuple[int, int] | None
-    ) -> None:
+    def test_an_api_in_no_version_of_ours_is_unsent(self, offered: tuple[int, int] | None) -> None:
         with FakeBroker() as broker:
             if offered:
                 broker.serve(MetadataRequest, lambda _: None, offered)

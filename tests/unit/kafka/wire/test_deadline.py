@@ -43,7 +43,7 @@ def failing(
         (errors.NotAuthorized("no"), False),
     ],
 )
-def test_a_read_is_tried_while_it_helps(
+def test_it_is_tried_while_it_helps(
     clock: Clock, error: errors.BreakglassError, helps: bool
 ) -> None:
     read, tried = failing(error, 3, clock)

@@ -22,14 +22,12 @@ def request_frame(
     correlation_id: int = 1,
     client_id: str | None = "test",
 ) -> bytes:
-    """A request with any body."""
     raw = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(raw)
     return struct.pack(">hhih", api_key, api_version, correlation_id, length) + raw + body
 
 
 def encoded(request: Any, version: int) -> bytes:
-    """The frame of a real request."""
     request.API_VERSION = version
     request.with_header(correlation_id=1, client_id="test")
     return bytes(request.encode(header=True))
