@@ -214,12 +214,6 @@ def half_heard() -> Incident:
     )
 
 
-def without_quorum() -> Incident:
-    """No controller can elect anybody."""
-    leaderless = Quorum(None, 7, 9_000, QUORUM.voters)
-    return incident_of(LEDGER, lossless(1), quorum=leaderless)
-
-
 def unread(count: int) -> Incident:
     """*count* offline partitions of which only the metadata has been read."""
     states = [waiting(number).state for number in range(count)]

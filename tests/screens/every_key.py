@@ -8,6 +8,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from breakglass.console.app import MODES, BreakglassApp
+from tests.screens.turns import strips
 
 LEAVING = frozenset(("q", "ctrl+q", "ctrl+c", "super+c", "ctrl+z"))
 """Keys that end or stop the session: they are tested by themselves."""
@@ -44,6 +45,7 @@ async def press_every_key(pilot: Pilot[Any], *modes: str) -> dict[str, list[str]
 async def _press(pilot: Pilot[Any], key: str, pressed: dict[str, list[str]]) -> None:
     pressed.setdefault(type(pilot.app.screen).__name__, []).append(key)
     await pilot.press(key)
+    assert strips(pilot.app), "what it shows can be drawn"
 
 
 async def _show(pilot: Pilot[Any], mode: str) -> None:

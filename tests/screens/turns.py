@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rich.segment import Segment
+from textual._compositor import Compositor
 from textual._context import visible_screen_stack
 from textual.app import App
 from textual.pilot import Pilot
@@ -17,6 +18,7 @@ from textual.strip import Strip
 from tests.kit.waiting import DEADLINE_SECONDS
 
 QUIET_TURNS = 3
+RENDER_UPDATE = Compositor.render_update
 
 
 async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
@@ -29,7 +31,12 @@ async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
 
 async def shows(pilot: Pilot[Any], words: str) -> None:
     """Wait until *words* are on the screen, wherever its lines are broken."""
-    await until(pilot, lambda: words in text(pilot.app) or words in flat(pilot.app), words)
+
+    def shown() -> bool:
+        now = text(pilot.app)
+        return words in now or words in " ".join(now.split())
+
+    await until(pilot, shown, words)
     # What came with them is drawn, too.
     await pilot.pause()
 
@@ -98,12 +105,21 @@ async def _no_task_can_go_on(*_: float) -> None:
         quiet = 0 if ready else quiet + 1
 
 
+def _drawn_when_looked_at(compositor: Compositor, full: bool = False, **how: Any) -> Any:
+    """Stand in for the drawing of each frame, which no terminal takes: `strips` draws one."""
+    if full:
+        return RENDER_UPDATE(compositor, full=True, **how)
+    compositor._dirty_regions.clear()
+    return None
+
+
 @pytest.fixture
 def keys_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key is done with when no task can go on, and what a notice says stays.
 
-    Textual's own pilot compares processor time with the time on the wall.
+    Textual's own pilot compares processor time with the time on the wall, and draws each frame.
     """
+    monkeypatch.setattr(Compositor, "render_update", _drawn_when_looked_at)
     monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", DEADLINE_SECONDS)
     for module in ("app", "pilot"):
         monkeypatch.setattr(f"textual.{module}.wait_for_idle", _no_task_can_go_on)

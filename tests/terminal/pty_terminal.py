@@ -61,6 +61,8 @@ PRIVATE_MODES = {
     2048: "resize reports",
 }
 MANY_FRAMES = [KEYS["end"], KEYS["home"]] * 40
+AFTER_ALL = b"\x00"
+"""What no program writes, and nothing draws."""
 AT_REST = {"line wrap": True, "cursor": True}
 """The modes of a terminal at a shell's prompt; all others are off."""
 TAKE_TERMINAL = """
@@ -247,12 +249,10 @@ class PtyTerminal:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds:g} s\n{self._story()}") from None
         if self._master >= 0:
-            self.until(self._drained, "the last bytes")
+            # What the program wrote may still be on its way; this comes after it.
+            os.write(self._slave, AFTER_ALL)
+            self.until(lambda: AFTER_ALL in self.raw, "the last bytes")
         return code
-
-    def _drained(self) -> bool:
-        with self._changed:
-            return not select.select([self._master], [], [], 0)[0]
 
     def _story(self) -> str:
         code = self.process.poll()

@@ -50,8 +50,8 @@ def edited_with(canned_console: OpenConsole, state: Path, tmp_path: Path) -> Ope
     return open_editor
 
 
-def choose(terminal: PtyTerminal, leader: str) -> None:
-    terminal.wait_for("who leads ledger-3?")
+def choose(terminal: PtyTerminal, leader: str, asked: int) -> None:
+    terminal.until(lambda: terminal.raw.count(b"who leads ledger-3?") == asked, "the question")
     terminal.press(leader, "enter")
 
 
@@ -62,10 +62,10 @@ def test_an_editor_gets_the_terminal_as_a_shell_has_it_and_gives_it_back(
     terminal.wait_for("who leads ledger-3?")
     assert {name for name, on in terminal.modes.items() if on} & CONSOLES_OWN == set()
 
-    choose(terminal, "3")
+    choose(terminal, "3", asked=1)
     terminal.wait_for("b3 cannot lead ledger-3")
     terminal.press("enter")
-    choose(terminal, "2")
+    choose(terminal, "2", asked=2)
 
     terminal.wait_for("STALE: edited as a text")
     terminal.wait_gone("who leads")

@@ -282,13 +282,13 @@ async def test_a_real_backup_is_seen_with_a_real_job(tmp_path: Path, live_ends: 
         await shows(pilot, "backed up before 30")
 
 
-async def test_one_of_thousands_of_topics_is_found() -> None:
+async def test_one_of_many_topics_is_found() -> None:
     parts = tuple(partition(number) for number in range(20))
-    topics = tuple(topic(f"topic-{number}", *parts) for number in range(5_000))
+    topics = tuple(topic(f"topic-{number}", *parts) for number in range(500))
     many = CannedBackups(Places({MAIN: LocationHeld(topics)}))
     async with opened(many, "topic-1") as pilot:
-        await pilot.press("down", "down", "slash", *"4999")
-        await has_rows(pilot, MAIN, "topic-4999")
+        await pilot.press("down", "down", "slash", *"499")
+        await has_rows(pilot, MAIN, "topic-499")
 
 
 @pytest.mark.parametrize(("records", "shown"), [(30, "40"), (Unknown("no index"), "?")])

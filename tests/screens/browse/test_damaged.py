@@ -14,6 +14,7 @@ from breakglass.services.divergence.address import SourceAddress, parse_address
 from breakglass.services.divergence.align import PairKind, RecordPair
 from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.topic_backup.layout import records_name
+from tests.kit.extent import examples
 from tests.screens.browse.opened import (
     at_offset,
     browser,
@@ -28,7 +29,7 @@ from tests.screens.turns import shows, text, until
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.backups import as_the_originals, back_up, segments
 
-SEEDS = range(4)
+SEEDS = range(examples(10))
 END = 200
 Spoil = Callable[[bytes, random.Random], bytes]
 

@@ -31,7 +31,7 @@ LEDGER_LOGS: dict[int, Sequence[Item]] = {
 }
 """What the evidence of `diverged_incident` says of b1 and b2."""
 
-CALM_TURNS = 8
+CALM_TURNS = 4
 
 
 @dataclass

@@ -38,7 +38,7 @@ from tests.unit.topic_backup.shapes import run
 __all__ = ["session"]
 
 SIZE = (80, 24)
-TURNS_ALIKE = 10
+TURNS_ALIKE = 3
 
 
 class Killed(BaseException):

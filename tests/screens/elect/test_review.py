@@ -129,7 +129,7 @@ async def test_ctrl_t_switches_the_rescue_off_and_on_and_its_size_and_place_are_
         await screen.shows("Rescue first: on")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40)])
+@pytest.mark.parametrize("size", [(60, 20), (120, 40)])
 async def test_cancel_and_the_phrase_are_seen_in_every_size(
     electing: Electing, size: tuple[int, int]
 ) -> None:

@@ -301,10 +301,10 @@ async def test_r19_groups_past_the_end_are_told_afterwards(electing: Electing) -
         await screen.shows("Group billing committed 130")
 
 
-async def test_a_thousand_partitions_are_elected_by_one_phrase(electing: Electing) -> None:
-    electing.session.offline(count=1_000)
+async def test_many_partitions_are_elected_by_one_phrase(electing: Electing) -> None:
+    electing.session.offline(count=100)
     async with electing.asked() as screen:
         await screen.elect()
-        await screen.shows("Done: 1,000 writable.")
+        await screen.shows("Done: 100 writable.")
     assert electing.session.leaders() == {1}
-    assert electing.session.controller.partitions[1::3] == [1, 10, 989]
+    assert electing.session.controller.partitions[1::3] == [1, 10, 89]

@@ -55,9 +55,4 @@ async def test_few_frames_lie_between_a_key_and_its_request_and_the_page_names_t
     assert len(walked) <= MOST_FRAMES, walked
     named = re.findall(r"`((?:screens|services|console)/[a-z_/]+\.py)`", PAGE.read_text())
     assert set(walked) <= set(named)
-
-
-def test_every_file_that_the_page_names_exists() -> None:
-    named = re.findall(r"`((?:screens|services|console)/[a-z_/]+\.py)`", PAGE.read_text())
-    assert len(named) > 10
     assert [one for one in named if not (ROOT / one).is_file()] == []

@@ -236,9 +236,9 @@ async def test_nothing_moves_while_a_filter_is_typed_in_place_of_the_keys() -> N
         assert page.lines[-1] == keys
 
 
-async def test_a_hundred_thousand_partitions_are_listed_opened_and_walked_through() -> None:
+async def test_very_many_partitions_are_listed_opened_and_walked_through() -> None:
     """Each layout paints the screen: a group is opened in one, and in one more for the bar."""
-    async with opened(many_offline(100_000, topics=10), size=(120, 40)) as page:
+    async with opened(many_offline(20_000, topics=10), size=(120, 40)) as page:
         await page.until(lambda: len(page.table.rows) == 40, "the groups")
         await page.press(*["down"] * 10)
         await page.pilot.pause()
@@ -246,7 +246,7 @@ async def test_a_hundred_thousand_partitions_are_listed_opened_and_walked_throug
         screen = page.console.screen
         screen.screen_layout_refresh_signal.subscribe(screen, laid_out.append)
         await page.press("right")
-        await page.until(lambda: len(page.table.rows) > 9_000, "the group")
+        await page.until(lambda: len(page.table.rows) > 1_900, "the group")
         assert page.table.show_vertical_scrollbar
         assert 1 <= len(laid_out) <= 2
         await page.press("end", "home", "pagedown", "down")
