@@ -27,12 +27,10 @@ from breakglass.services.topic_backup.extent import SegmentExtent
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.index_proof import (
     OFFSET_BYTES,
-    RUN_RECORDS,
+    READ_AT_ONCE,
     FalseIndex,
-    Longs,
     entries_of,
-    require_adjacent,
-    require_offsets,
+    require_true,
 )
 from breakglass.services.topic_backup.layout import records_name
 from breakglass.services.topic_backup.reader import (
@@ -44,7 +42,7 @@ from breakglass.services.topic_backup.reader import (
 )
 from breakglass.services.topic_backup.record import Record
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
-from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
+from breakglass.services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.soundness import OTHER_BYTES, altered, remembered
 from breakglass.services.topic_backup.summary import EpochStart
@@ -60,8 +58,8 @@ class RecordsPiece:
     data: bytes
     position: int
     """Position of the first record in the records file."""
-    entries: Longs
-    """Offset, position and length of each record, a row each, as the records file proves them."""
+    entries: Sequence[IndexedRecord]
+    """Of each record, as the records file proves them."""
 
     @property
     def begin(self) -> int:
@@ -73,12 +71,12 @@ class RecordsPiece:
 
     def reach(self, begin: int, end: int, at: int) -> Reach:
         """How far the records reach."""
-        ends = self.entries[:, 1] + self.entries[:, 2] - self.position
-        before, held = (int(count) for count in ends.searchsorted([begin, end], side="right"))
+        before = bisect_right(self.entries, self.position + begin, key=_entry_end)
+        held = bisect_right(self.entries, self.position + end, key=_entry_end)
         if held == before:
             return Reach(at, 0, begin == end)
-        whole = int(ends[held - 1]) == end
-        return Reach(max(at, int(self.entries[held - 1, 0]) + 1), held - before, whole)
+        last = self.entries[held - 1]
+        return Reach(max(at, last.offset + 1), held - before, last.end == self.position + end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,26 +117,24 @@ class BackupTape:
             position = FIRST_POSITION
             if first > 0:
                 # A record before the range that the index hides would hide a difference.
-                before = entries_of(index, first - 1, first)
-                position = int(before[0, 1])
-                require_adjacent(before, position, size)
-                require_offsets(before, _read(file, position, OFFSET_BYTES), position)
-                position += int(before[0, 2])
+                before = index[first - 1]
+                if before.position < FIRST_POSITION:
+                    return
+                begins = _read(file, before.position, OFFSET_BYTES)
+                require_true([before], begins, before.position, size)
+                position = before.end
             while first < last:
                 self.reading.go_on()
-                entries = entries_of(
-                    index, first, min(last, first + RUN_RECORDS, len(index) - 1) + 1
-                )
-                require_adjacent(entries, position, size)
-                ends = entries[:, 1] + entries[:, 2]
-                count = max(1, int(ends.searchsorted(position + PIECE_BYTES, side="right")))
+                read = min(last, first + READ_AT_ONCE, len(index) - 1) + 1
+                entries = entries_of(index, first, read)
+                count = max(1, bisect_right(entries, position + PIECE_BYTES, key=_entry_end))
                 count = min(count, last - first)
-                end, follows = int(ends[count - 1]), count < len(entries)
+                end, follows = entries[count - 1].end, count < len(entries)
                 # The record that follows, or the end of the file, proves where the last one ends.
-                if not follows and end < size:
+                if end <= position or end > size or (not follows and end < size):
                     return
                 data = _read(file, position, end - position + OFFSET_BYTES * follows)
-                require_offsets(entries[: count + follows], data, position)
+                require_true(entries[: count + follows], data, position, size)
                 yield RecordsPiece(data[: end - position], position, entries[:count])
                 first, position = first + count, end
 
@@ -151,6 +147,10 @@ class BackupTape:
         """Bytes of the records file that exist and are part of the backup."""
         size = self.folder.size(records_name(stretch.prefix)) or 0
         return size if stretch.end is None else min(size, stretch.end)
+
+
+def _entry_end(entry: IndexedRecord) -> int:
+    return entry.end
 
 
 def _read(file: BinaryIO, position: int, size: int) -> bytes:

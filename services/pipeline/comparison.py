@@ -29,11 +29,12 @@ from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.pipeline.restore.task import restored_bytes
 from breakglass.services.pipeline.source import PartitionSource
 from breakglass.services.pipeline.stored_segments import (
+    Bytes,
+    Longs,
     RecordRun,
     StoredSegment,
     runs_between,
 )
-from breakglass.services.topic_backup.index_proof import Bytes, Longs
 from breakglass.services.topic_backup.manifest import TopicIdentity
 
 if TYPE_CHECKING:

@@ -16,20 +16,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from breakglass.services.topic_backup.index_proof import (
-    FIELDS,
-    OFFSET_BYTES,
-    RUN_RECORDS,
-    Bytes,
-    FalseIndex,
-    Longs,
-    entries_of,
-    require_adjacent,
-    require_offsets,
-)
+from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
 from breakglass.services.topic_backup.salvage.salvage import salvaged
@@ -37,7 +28,12 @@ from breakglass.services.topic_backup.segment_index import IndexedRecord, Segmen
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
 from breakglass.services.topic_backup.summary import SegmentSummary
 
+Longs = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+FIELDS = len(IndexedRecord._fields)
 RUN_BYTES = 16 * 1024 * 1024
+RUN_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +96,46 @@ def together(entries: Longs) -> Iterator[Longs]:
     """*entries* divided where records are not adjacent."""
     apart = np.flatnonzero(entries[:-1, 1] + entries[:-1, 2] != entries[1:, 1]) + 1
     yield from np.split(entries, apart)
+
+
+def entries_of(index: SegmentIndex, start: int, end: int) -> Longs:
+    """The entries number *start* to *end*, a row each.
+
+    Raises:
+        DamagedBackup, StorageError: the index cannot be read.
+    """
+    return np.frombuffer(index.some(start, end), ">i8").reshape(-1, FIELDS).astype(np.int64)
+
+
+def require_adjacent(entries: Longs, begin: int, size: int) -> None:
+    """Check that *entries*, at least one, are of adjacent records with rising offsets.
+
+    The first is at position *begin*, and the last ends within *size* bytes.
+
+    Raises:
+        FalseIndex: they are not.
+    """
+    ends = entries[:, 1] + entries[:, 2]
+    rising = (np.diff(entries[:, 0]) > 0).all() and (entries[:, 2] >= OFFSET_BYTES).all()
+    adjacent = entries[0, 1] == begin and (ends[:-1] == entries[1:, 1]).all()
+    if not rising or not adjacent or ends[-1] > size:
+        raise FalseIndex
+
+
+def require_offsets(entries: Longs, data: Bytes, begin: int) -> None:
+    """Check that the record of each entry begins with the entry's offset.
+
+    *data* are the bytes of the records file from position *begin* on; *entries* are adjacent.
+
+    Raises:
+        FalseIndex: one begins with another offset.
+    """
+    places = entries[:, 1] - begin
+    found = np.zeros(len(entries), np.int64)
+    for byte in range(OFFSET_BYTES):
+        found = found << 8 | data[places + byte]
+    if not (found == entries[:, 0]).all():
+        raise FalseIndex
 
 
 class MappedSegment:
@@ -253,9 +289,12 @@ class FetchedSegment:
 
     def _require(self, entry: IndexedRecord, position: int) -> None:
         """Check that the record of *entry* begins at *position*."""
+        if position < FIRST_POSITION:
+            raise FalseIndex
         one = np.array([entry], np.int64)
         require_adjacent(one, position, self._segment.records_bytes)
-        require_offsets(one, self._read(position, position + OFFSET_BYTES), position)
+        begins = self._read(position, position + OFFSET_BYTES)
+        require_offsets(one, np.frombuffer(begins, np.uint8), position)
 
     def _fetched(self, entries: Longs, count: int) -> Iterator[RecordRun]:
         """The records of the first *count* of adjacent *entries*.
@@ -272,7 +311,7 @@ class FetchedSegment:
             stop = int(ends[upto - 1])
             follows = upto < len(entries)
             data = self._read(begin, stop + OFFSET_BYTES * follows)
-            require_offsets(entries[at : upto + follows], data, begin)
+            require_offsets(entries[at : upto + follows], np.frombuffer(data, np.uint8), begin)
             some, own = entries[at:upto], np.frombuffer(data, np.uint8, stop - begin)
             yield RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, own)
             at = upto

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from breakglass.services.errors import BreakglassError
 from breakglass.services.topic_backup import group_history, partition_index, verified
 from breakglass.services.topic_backup.folder import Folder
+from breakglass.services.topic_backup.index_proof import IndexProof
 from breakglass.services.topic_backup.layout import MANIFEST, listing, records_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
@@ -108,9 +109,6 @@ def _read_with(
     index: SegmentIndex, folder: Folder, segment: SegmentSummary, count: Callable[[int], None]
 ) -> tuple[str, str]:
     """What is wrong with the records of *segment*, and with its index; empty if nothing is."""
-    # The console starts without numpy.
-    from breakglass.services.topic_backup.index_proof import IndexProof
-
     proof = IndexProof(index, segment.count, segment.records_bytes)
     errors: list[str] = []
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from breakglass.services.pipeline.restore.task import Hopeless, Spans, runs_within
 from breakglass.services.pipeline.stored_segments import (
+    Longs,
     RecordRun,
     StoredSegment,
     runs_between,
 )
 from breakglass.services.regular_file import read_regular
 from breakglass.services.rights import open_new
-from breakglass.services.topic_backup.index_proof import Longs
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,7 @@ from breakglass.services.pipeline.restore.task import (
     PartitionTask,
     declared_of,
 )
-from breakglass.services.pipeline.stored_segments import RecordRun
-from breakglass.services.topic_backup.index_proof import Longs
+from breakglass.services.pipeline.stored_segments import Longs, RecordRun
 
 
 class ClusterProgress:

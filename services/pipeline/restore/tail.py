@@ -20,12 +20,12 @@ import numpy as np
 from breakglass.services.model import EpochHistory, Unknown
 from breakglass.services.pipeline.restore.task import Spans, as_restored
 from breakglass.services.pipeline.stored_segments import (
+    Longs,
     RecordRun,
     StoredSegment,
     runs_between,
 )
 from breakglass.services.topic_backup.batch_log import BatchState
-from breakglass.services.topic_backup.index_proof import Longs
 from breakglass.services.topic_backup.record import HEAD, Record, decode, encode
 from breakglass.services.topic_backup.summary import PartitionSummary
 

@@ -20,9 +20,8 @@ from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import cut
 from breakglass.services.pipeline.restore.proof import Foreign, foreign_records
 from breakglass.services.pipeline.restore.task import PartitionRestored, PartitionTask
-from breakglass.services.pipeline.stored_segments import RecordRun
+from breakglass.services.pipeline.stored_segments import Longs, RecordRun
 from breakglass.services.session import Power
-from breakglass.services.topic_backup.index_proof import Longs
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import SECONDS, delete, make, numbered, produce, producer, put
