@@ -39,6 +39,16 @@ def say_missing_acls(found: Triage) -> None:
     say_acls(found.evidence.missing_acls)
 
 
+def say_remembered(found: Triage) -> None:
+    """Say whom elections passed over, and what of journals and memory could not be read."""
+    from breakglass.services.recovery.judgement.starting import do_not_start
+
+    for one in found.passed_over:
+        say(f"{do_not_start(one.broker)}; {one.sentence}")
+    for trouble in found.troubles:
+        say(f"? {trouble}")
+
+
 def say_acls(missing: Iterable[str]) -> None:
     """Say which ACLs are *missing*, a few of each kind by name."""
     kinds: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.evidence import say_missing_acls, say_observed
+from breakglass.console.evidence import say_missing_acls, say_observed, say_remembered
 from breakglass.console.option_values import broker_ids, names_in
 from breakglass.console.options import (
     DURATION_MS,
@@ -81,6 +81,7 @@ def triage(
                 show(found, each=each, replicas=replicas)
             if found.final:
                 say_missing_acls(found)
+                say_remembered(found)
                 say_observed(found.snapshot.cluster_id)
 
 

@@ -36,7 +36,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Restorer:
-    """A broker that would bring partitions back whole."""
+    """A broker that would bring partitions back whole, if its disk has all that it had."""
 
     broker: int
     partitions: int
@@ -97,11 +97,11 @@ def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
     gain: Counter[int] = Counter()
     absent: set[int] = set()
     for (verb, restorers), partitions in alike.items():
-        if verb not in (Verb.START, Verb.RECONNECT):
+        if verb not in (Verb.START, Verb.COPY, Verb.RECONNECT):
             continue
         for broker in restorers:
             gain[broker] += partitions
-        if verb is Verb.START:
+        if verb is not Verb.RECONNECT:
             absent.update(restorers)
     most_first = sorted(gain.items(), key=lambda item: (-item[1], item[0]))
     return tuple([Restorer(broker, number, broker not in absent) for broker, number in most_first])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.incident.broker_liveness import Presence
 from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
 from breakglass.services.incident.incident import Incident, tally_again
-from breakglass.services.incident.memory import ContentsMemory, ContinuedReading, Forfeits
+from breakglass.services.incident.memory import ContentsMemory, ContinuedReading
 from breakglass.services.incident.observations import Observation
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from breakglass.services.incident.witness import Witness
@@ -34,6 +34,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence
 from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
@@ -53,7 +54,8 @@ class IncidentWatch:
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
     *gone* are not worth waiting for: their disks are lost, or came back EMPTY. What was seen is
-    written into the *state_folder*, or the user's own.
+    written into the *state_folder*, or the user's own. Its journals are evidence, and so are
+    the *journals* of colleagues.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class IncidentWatch:
         duration: float = patience.LOGS,
         gone: Collection[int] = (),
         state_folder: Path | None = None,
+        journals: Sequence[Path] = (),
         clock: Callable[[], float] = time.monotonic,
         wait: Wait = next_report,
     ) -> None:
@@ -74,7 +77,12 @@ class IncidentWatch:
         self._presence = Presence(self._client.sender, duration, clock, wait)
         self._native: NativeRpc | None = None
         self._pending = Pending(clock)
-        self._forfeits = Forfeits()
+        self._state_folder, self._journals = state_folder, tuple(journals)
+        self._remembered: Recollection | None = None
+        self._copy_first: Mapping[int, str] = {}
+        """Brokers that elections passed over, and how that is known."""
+        self._copy_first_of: tuple[object, object] = (None, None)
+        """The partitions and the journals by which that was worked out."""
         self._effort = access.contents
         self._contents = ContentsMemory()
         self._witness = Witness(self._client, state_folder)
@@ -130,6 +138,7 @@ class IncidentWatch:
 
     def _steps(self, afresh: bool) -> Iterator[Incident]:
         snapshot = self._snapshot()
+        self._look_who_was_passed_over(snapshot)
         last = self._last
         returned = self._presence.look_again()
         moved = changes(
@@ -175,6 +184,7 @@ class IncidentWatch:
                 snapshot.quorum,
                 deadline_passed=not awaited,
                 ruled_out=dict.fromkeys(self._gone, "declared gone"),
+                copy_first=self._copy_first,
             ),
             rows,
             self._presence.silent,
@@ -182,8 +192,30 @@ class IncidentWatch:
             self._pending.missing_acls,
             self._native or UNASKED,
             observations=self._witness.observations,
-            unwritten=self._witness.trouble,
+            unwritten="; ".join(self._troubles(snapshot)),
         )
+
+    def _recollection(self, cluster_id: str) -> Recollection:
+        if self._remembered is None:
+            self._remembered = Recollection(cluster_id, self._state_folder, self._journals)
+        return self._remembered
+
+    def _look_who_was_passed_over(self, snapshot: ClusterSnapshot) -> None:
+        """Read the journals, where the metadata or a journal has changed."""
+        if not snapshot.offline:
+            return
+        known = self._recollection(snapshot.cluster_id)
+        partitions, journals = self._copy_first_of
+        stamps = known.journal_stamps()
+        if snapshot.partitions is not partitions or stamps != journals:
+            found = known.passed_over(snapshot, whole=True)
+            self._copy_first = {broker: one.sentence for broker, one in found.items()}
+            self._copy_first_of = snapshot.partitions, stamps
+
+    def _troubles(self, snapshot: ClusterSnapshot) -> Iterator[str]:
+        if self._witness.trouble:
+            yield self._witness.trouble
+        yield from self._recollection(snapshot.cluster_id).troubles
 
     def _known(self, incident: Incident) -> Incident:
         """*incident* is the last from now on; its figures are worked out here, in this thread."""
@@ -272,11 +304,13 @@ class IncidentWatch:
         for row, partition in zip(before_rows, partitions, strict=True):
             self._witness.remember(row, partition)
         evidence = [
-            self._forfeits.applied(remembered(before, evidence))
+            remembered(before, evidence)
             for before, evidence in zip(before_rows, partitions, strict=True)
         ]
+        known = self._recollection(go.judged.snapshot.cluster_id)
+        known.memory.note(evidence)
+        evidence = list(known.recalled(evidence))
         fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
-        self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row
 

@@ -16,6 +16,7 @@ from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.incident.watch import IncidentWatch
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.evidence import few_logs
 from breakglass.services.session import ReadAccess
 from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
@@ -30,7 +31,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
-    monkeypatch.setattr(witness, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(few_logs, "REST_SECONDS", 0.0)
     with FakeCluster(3) as cluster:
         cluster.story.offline(ORDERS, (3, 1, 2), last=(3,))
         cluster.hold(1, ORDERS, (0, 103))
@@ -84,7 +85,7 @@ def test_an_election_of_the_best_log_is_no_alarm(cluster: FakeCluster, tmp_path:
         before = last(watched)
         elect(cluster, 1)
         assert last(watched, before).observations == ()
-    assert not list(tmp_path.rglob("*.jsonl"))
+    assert not list((tmp_path / "observed").rglob("*.jsonl"))
 
 
 def test_an_election_that_was_agreed_to_here_is_no_alarm_and_another_one_is(
