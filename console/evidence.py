@@ -117,6 +117,33 @@ def appraised(
     return appraise(plan, selection, found.assessments), found
 
 
+def compare_with_memory(client: ReadClient, found: Triage) -> None:
+    """Look what became of partitions that were offline when they were heard last."""
+    from breakglass.services.incident import returned
+    from breakglass.services.recovery.remembered.recollection import Recollection
+
+    try:
+        known = Recollection(found.snapshot.cluster_id)
+        returned.compare_with_memory(client, found.snapshot, known)
+    except StorageError as error:
+        say(f"? {error}")
+
+
+def say_saved(found: Triage) -> None:
+    """Say where records are saved that an election left out, and nobody has acknowledged."""
+    from breakglass.console.rescuing import default_folder
+    from breakglass.services.incident.observations import Observations, unacknowledged
+    from breakglass.services.incident.returned import saved_before
+
+    try:
+        seen = list(unacknowledged(Observations(found.snapshot.cluster_id).load()))
+    except StorageError:
+        return  # `say_observed` says why.
+    states = {state.partition: state for state in found.snapshot.partitions}
+    for election, path in saved_before(seen, states, [default_folder()]):
+        say(f"{election.partition}: records from {election.log_end:,} on are saved in {path}")
+
+
 def say_observed(*cluster_ids: str) -> None:
     """Say what is not acknowledged; a file that cannot be read is reported, and stops nothing."""
     from breakglass.services.incident.election_words import alarm_lines

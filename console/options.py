@@ -141,6 +141,16 @@ VerifyContents = Annotated[
         help="How much of a replica's log is read and checked before the replica is proposed.",
     ),
 ]
+Journals = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--journals",
+        metavar="PATH",
+        envvar="BREAKGLASS_JOURNALS",
+        help="A colleague's journal, or a folder of journals, that counts as evidence, too "
+        "(repeatable).",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines; the last sums up.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]

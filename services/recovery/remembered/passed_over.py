@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.model import PartitionState, ReplicaLog, TopicPartition
+from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.judgement.lineage import divergence
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.remembered.heard import HeardLog
@@ -74,6 +75,19 @@ def abandonments_in(view: JournalView) -> Iterator[Abandonment]:
                     at_ms,
                     view.path.stem,
                 )
+
+
+Election = tuple[str, TopicPartition, int]
+"""Topic id, partition, and the leader epoch that began with the election."""
+
+
+def elections_in(view: JournalView) -> Iterator[Election]:
+    """The elections of *view* that ended as they were agreed to."""
+    planned = view.plan.items if view.plan is not None else {}
+    for ending in endings_of(view):
+        if ending.leader_epoch is not None and ending.result == RecoveryResult.ELECTED:
+            topic_id = str(planned.get(ending.partition, {}).get("topic_id", ""))
+            yield topic_id, ending.partition, ending.leader_epoch
 
 
 def standing(

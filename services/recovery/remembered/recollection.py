@@ -25,9 +25,11 @@ from breakglass.services.recovery.evidence.few_logs import FewLogs
 from breakglass.services.recovery.remembered.heard import HeardLog, key_of
 from breakglass.services.recovery.remembered.passed_over import (
     Abandonment,
+    Election,
     PassedOver,
     abandonments_in,
     cut_by_leader,
+    elections_in,
     merged,
     standing,
 )
@@ -45,6 +47,7 @@ MOST_BYTES = 256 * 1024 * 1024
 class _Read:
     stamp: tuple[int, int]
     abandonments: tuple[Abandonment, ...]
+    elected: frozenset[Election] = frozenset()
     trouble: str = ""
 
 
@@ -55,7 +58,8 @@ class Recollection:
         self, cluster_id: str, folder: Path | None = None, journals: Sequence[Path] = ()
     ) -> None:
         self.memory = ReplicaMemory(cluster_id, folder)
-        self._cluster_id = cluster_id
+        self.folder = folder
+        """The state folder; None: the user's own."""
         self._own = (folder or state_folder()) / "journal" / file_name(cluster_id)
         self._named = tuple(journals)
         self._journals: dict[Path, _Read] = {}
@@ -126,22 +130,25 @@ class Recollection:
             self.cut_by_leaders(client, snapshot),
         )
 
-    def elected_here(self) -> frozenset[tuple[str, TopicPartition]]:
-        """Topic id and partition of every election that a journal knows of."""
-        return frozenset((one.topic_id, one.partition) for one in self._abandonments())
+    def elected(self) -> frozenset[Election]:
+        """The elections that journals know of: each was agreed to."""
+        return frozenset().union(*[held.elected for held in self._read_journals()])
 
     def _ran_at(self, broker: int) -> int:
         return max(self.memory.last_heard(broker), self.memory.checked(broker))
 
     def _abandonments(self) -> Iterator[Abandonment]:
+        for held in self._read_journals():
+            yield from held.abandonments
+
+    def _read_journals(self) -> Iterable[_Read]:
         held: dict[Path, _Read] = {}
         for path in self._paths():
             known = self._journals.get(path)
             stamp = _stamp(path)
             held[path] = known if known is not None and known.stamp == stamp else _read(path, stamp)
         self._journals = held
-        for one in held.values():
-            yield from one.abandonments
+        return held.values()
 
     def _paths(self) -> list[Path]:
         """Journals of this cluster: the newest of this account, and those that were named."""
@@ -167,11 +174,13 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _read(path: Path, stamp: tuple[int, int]) -> _Read:
     if stamp[0] > MOST_BYTES:
-        return _Read(stamp, (), f"journal {path} has {stamp[0]:,} bytes and is not read again")
+        large = f"journal {path} has {stamp[0]:,} bytes and is not read again"
+        return _Read(stamp, (), trouble=large)
     try:
-        return _Read(stamp, tuple(abandonments_in(read(path))))
+        view = read(path)
+        return _Read(stamp, tuple(abandonments_in(view)), frozenset(elections_in(view)))
     except (MalformedInput, UnsupportedSchema, StorageError) as error:
-        return _Read(stamp, (), f"{error}; whom its elections gave up is not known")
+        return _Read(stamp, (), trouble=f"{error}; whom its elections gave up is not known")
 
 
 def _leaders(
