@@ -146,9 +146,8 @@ Journals = Annotated[
     typer.Option(
         "--journals",
         metavar="PATH",
-        envvar="BREAKGLASS_JOURNALS",
         help="A colleague's journal, or a folder of journals, that counts as evidence, too "
-        "(repeatable).",
+        "(repeatable; also BREAKGLASS_JOURNALS).",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

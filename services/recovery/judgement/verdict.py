@@ -239,7 +239,7 @@ def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
         return Verb.START, "it is not fenced but does not report its log, so restart or stop it"
     if replica.reachable:
         return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
-    return Verb.START, "start it, or declare it gone if its disk is lost"
+    return Verb.START, "start it, or declare it gone if its disk was lost or replaced"
 
 
 def _stuck(case: Case) -> _Finding | None:

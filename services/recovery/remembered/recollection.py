@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema
 from breakglass.services.guard.journal import read
 from breakglass.services.guard.lock import file_name
@@ -37,6 +38,8 @@ from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.state_folder import state_folder
 
+SHARED = "BREAKGLASS_JOURNALS"
+"""The environment variable that names journals of colleagues, written like PATH."""
 MOST_JOURNALS = 200
 """The newest ones are read."""
 MOST_BYTES = 256 * 1024 * 1024
@@ -61,7 +64,7 @@ class Recollection:
         self.folder = folder
         """The state folder; None: the user's own."""
         self._own = (folder or state_folder()) / "journal" / file_name(cluster_id)
-        self._named = tuple(journals)
+        self._named = (*journals, *_shared())
         self._journals: dict[Path, _Read] = {}
 
     @property
@@ -135,7 +138,9 @@ class Recollection:
         return frozenset().union(*[held.elected for held in self._read_journals()])
 
     def _ran_at(self, broker: int) -> int:
-        return max(self.memory.last_heard(broker), self.memory.checked(broker))
+        """When *broker* was heard or checked last; a moment that is to come proves nothing."""
+        moments = (self.memory.last_heard(broker), self.memory.checked(broker))
+        return max((moment for moment in moments if moment <= now_ms()), default=0)
 
     def _abandonments(self) -> Iterator[Abandonment]:
         for held in self._read_journals():
@@ -162,6 +167,11 @@ class Recollection:
             }
         newest = sorted(found.values(), key=lambda path: path.name, reverse=True)
         return newest[:MOST_JOURNALS]
+
+
+def _shared() -> list[Path]:
+    """The journals, and folders of journals, that the environment names."""
+    return [Path(named) for named in os.environ.get(SHARED, "").split(os.pathsep) if named]
 
 
 def _stamp(path: Path) -> tuple[int, int]:

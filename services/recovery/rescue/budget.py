@@ -17,7 +17,7 @@ Shares = Mapping[TopicPartition, tuple[Share, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnsavedOffsets:
     """Offsets of one replica that a budget has no room for."""
 
     broker: int
@@ -30,7 +30,9 @@ class LeftOut:
 
 def newest_within(
     shares: Shares, budget: int
-) -> tuple[dict[TopicPartition, tuple[Share, ...]], dict[TopicPartition, tuple[LeftOut, ...]]]:
+) -> tuple[
+    dict[TopicPartition, tuple[Share, ...]], dict[TopicPartition, tuple[UnsavedOffsets, ...]]
+]:
     """What of *shares* takes about *budget* bytes, and what is left out of each partition.
 
     No partition is left out for the sake of a larger one: each gets as many bytes as any other,
@@ -39,7 +41,7 @@ def newest_within(
     sizes = {partition: _bytes(held) for partition, held in shares.items()}
     most = _each(list(sizes.values()), max(0, budget))
     kept: dict[TopicPartition, tuple[Share, ...]] = {}
-    left: dict[TopicPartition, tuple[LeftOut, ...]] = {}
+    left: dict[TopicPartition, tuple[UnsavedOffsets, ...]] = {}
     for partition, held in shares.items():
         if sizes[partition] <= most:
             kept[partition] = held
@@ -67,7 +69,7 @@ def _each(sizes: list[int], budget: int) -> float:
     return max(sizes, default=0)
 
 
-def _newest(share: Share, part: float) -> tuple[Share, LeftOut]:
+def _newest(share: Share, part: float) -> tuple[Share, UnsavedOffsets]:
     """The newest *part* of *share*, by offsets, and the rest."""
     wanted = int(share.offsets * part)
     kept: list[Span] = []
@@ -79,4 +81,6 @@ def _newest(share: Share, part: float) -> tuple[Share, LeftOut]:
             kept.append(Span(start, span.end))
         if span.start < start:
             out.append(Span(span.start, start))
-    return replace(share, spans=tuple(kept[::-1])), LeftOut(share.replica.broker, tuple(out[::-1]))
+    return replace(share, spans=tuple(kept[::-1])), UnsavedOffsets(
+        share.replica.broker, tuple(out[::-1])
+    )

@@ -47,9 +47,7 @@ def test_what_is_appended_while_the_file_is_made_shorter_is_kept(tmp_path: Path)
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("else")])
-def test_a_file_of_another_kind_is_refused(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     path = tmp_path / "lines"
     make(path)
     with pytest.raises(StorageError, match="lines"):
