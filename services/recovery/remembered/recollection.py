@@ -61,6 +61,7 @@ class Recollection:
         self, cluster_id: str, folder: Path | None = None, journals: Sequence[Path] = ()
     ) -> None:
         self.memory = ReplicaMemory(cluster_id, folder)
+        self._cluster_id = cluster_id
         self.folder = folder
         """The state folder; None: the user's own."""
         self._own = (folder or state_folder()) / "journal" / file_name(cluster_id)
@@ -151,9 +152,24 @@ class Recollection:
         for path in self._paths():
             known = self._journals.get(path)
             stamp = _stamp(path)
-            held[path] = known if known is not None and known.stamp == stamp else _read(path, stamp)
+            held[path] = (
+                known if known is not None and known.stamp == stamp else self._journal(path, stamp)
+            )
         self._journals = held
         return held.values()
+
+    def _journal(self, path: Path, stamp: tuple[int, int]) -> _Read:
+        """What the journal at *path* tells; nothing if it is of another cluster."""
+        if stamp[0] > MOST_BYTES:
+            large = f"journal {path} has {stamp[0]:,} bytes and is not read again"
+            return _Read(stamp, (), trouble=large)
+        try:
+            view = read(path)
+        except (MalformedInput, UnsupportedSchema, StorageError) as error:
+            return _Read(stamp, (), trouble=f"{error}; whom its elections gave up is not known")
+        if view.cluster_id != self._cluster_id:
+            return _Read(stamp, ())
+        return _Read(stamp, tuple(abandonments_in(view)), frozenset(elections_in(view)))
 
     def _paths(self) -> list[Path]:
         """Journals of this cluster: the newest of this account, and those that were named."""
@@ -180,17 +196,6 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_size, found.st_mtime_ns
-
-
-def _read(path: Path, stamp: tuple[int, int]) -> _Read:
-    if stamp[0] > MOST_BYTES:
-        large = f"journal {path} has {stamp[0]:,} bytes and is not read again"
-        return _Read(stamp, (), trouble=large)
-    try:
-        view = read(path)
-        return _Read(stamp, tuple(abandonments_in(view)), frozenset(elections_in(view)))
-    except (MalformedInput, UnsupportedSchema, StorageError) as error:
-        return _Read(stamp, (), trouble=f"{error}; whom its elections gave up is not known")
 
 
 def _leaders(
