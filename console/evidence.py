@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
+    from breakglass.services.snapshot import ClusterSnapshot
 
 
 SHOWN_ACLS = 3
@@ -41,12 +42,34 @@ def say_missing_acls(found: Triage) -> None:
 
 def say_remembered(found: Triage) -> None:
     """Say whom elections passed over, and what of journals and memory could not be read."""
+    from breakglass.services.recovery.judgement.assessment import Verb
     from breakglass.services.recovery.judgement.starting import do_not_start
 
     for one in found.passed_over:
         say(f"{do_not_start(one.broker)}; {one.sentence}")
+    to_start = {
+        assessment.action.broker
+        for assessment in found.assessments
+        if assessment.action.verb is Verb.START and assessment.action.broker is not None
+    }
+    for broker in sorted(to_start):
+        say_follows(found.snapshot, broker)
     for trouble in found.troubles:
         say(f"? {trouble}")
+
+
+def say_follows(snapshot: ClusterSnapshot, broker: int) -> None:
+    """Say what the start of *broker* cuts of its own, where others lead by now (R27)."""
+    from breakglass.services.recovery.judgement.starting import SAFE_WHEN
+    from breakglass.services.recovery.rescue.spans import led_without
+    from breakglass.services.words.figures import partitions_text
+
+    follows = led_without(snapshot, broker)
+    if follows:
+        say(
+            f"b{broker} is out of sync in {partitions_text(follows)} that others lead: what it "
+            f"alone has there is cut when it starts; {SAFE_WHEN} says what"
+        )
 
 
 def say_acls(missing: Iterable[str]) -> None:

@@ -113,8 +113,8 @@ def rescue(
     It saves the records that other replicas hold of these partitions, where the broker is not
     proved to hold the same records: all of them while its log cannot be read, for a power cut takes
     records that were acknowledged and not yet flushed. Run the command before you start the broker.
-    It ends with 1 where records are left out, and where an election passed the broker over: its
-    start cuts its own log, too.
+    It ends with 1 where records are left out or a replica cannot be read, and where an election
+    passed the broker over: its start cuts its own log, too.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without asking a
     cluster. With --bootstrap-server, only the records that the present leaders do not hold are
@@ -180,6 +180,8 @@ class RescueFindings:
     """The broker that returns, where an election passed it over."""
     harmful: str = ""
     """Why the broker that returns is not to be started at all."""
+    unsaved: bool = False
+    """A replica could not be read, so what it alone holds is not saved."""
     most_bytes: int | None = None
 
 
@@ -201,12 +203,11 @@ def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
 
 def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str, ...]) -> int:
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
-    from breakglass.console.evidence import final
+    from breakglass.console.evidence import final, say_follows
     from breakglass.console.partition_names import require_topics
-    from breakglass.services.recovery.judgement.starting import SAFE_WHEN, do_not_start
-    from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of, led_without
+    from breakglass.services.recovery.judgement.starting import do_not_start
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
-    from breakglass.services.words.figures import partitions_text
 
     def look(client: ReadClient) -> RescueFindings:
         native = wanted.connection.native_rpc
@@ -226,7 +227,8 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             for evidence in found.evidence.partitions
             if (risk := at_risk_of_return(evidence, broker)) is not None
         ]
-        for sentence in sentences_of_unread(found.evidence.partitions, broker):
+        unread = list(sentences_of_unread(found.evidence.partitions, broker))
+        for sentence in unread:
             say(sentence)
         if not at_risk:
             say(
@@ -236,19 +238,21 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
         passed = tuple([one for one in found.passed_over if one.broker == broker])
         for one in passed:
             say(f"{do_not_start(broker)}; {one.sentence}")
-        follows = led_without(found.snapshot, broker)
-        if follows and not passed:
-            say(
-                f"b{broker} is out of sync in {partitions_text(follows)} that others lead: what it "
-                f"alone has there is cut when it starts; {SAFE_WHEN} says what"
-            )
+        if not passed:
+            say_follows(found.snapshot, broker)
         harm = harm_of(found.evidence.partitions, broker)
         if harm:
             say(f"keep b{broker} down: {harm}")
         for trouble in found.troubles:
             say(f"? {trouble}")
         return RescueFindings(
-            found.snapshot.cluster_id, at_risk, [], passed, harm, wanted.most_bytes
+            found.snapshot.cluster_id,
+            at_risk,
+            [],
+            passed,
+            harm,
+            unsaved=bool(unread),
+            most_bytes=wanted.most_bytes,
         )
 
     return _rescue(wanted, look)
@@ -315,7 +319,7 @@ def _rescue(wanted: RescueOptions, look: Look) -> int:
     else:
         _print(results)
     if all(result.whole for result in results):
-        return FAILED if found.passed_over or found.harmful else 0
+        return FAILED if found.passed_over or found.harmful or found.unsaved else 0
     return INTERRUPTED if stop.requested else FAILED
 
 

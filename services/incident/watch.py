@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.errors import BreakglassError, StorageError, Unreachable
 from breakglass.services.incident.broker_liveness import Presence
 from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
 from breakglass.services.incident.incident import Incident, tally_again
 from breakglass.services.incident.memory import ContentsMemory, ContinuedReading
 from breakglass.services.incident.observations import Observation
+from breakglass.services.incident.returned import compare_with_memory
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from breakglass.services.incident.witness import Witness
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
@@ -34,6 +35,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence
 from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.remembered.passed_over import PassedOver, merged
 from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
@@ -54,8 +56,7 @@ class IncidentWatch:
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
     *gone* are not worth waiting for: their disks are lost, or came back EMPTY. What was seen is
-    written into the *state_folder*, or the user's own. Its journals are evidence, and so are
-    the *journals* of colleagues.
+    written into the *state_folder*, or the user's own. Its journals are evidence.
     """
 
     def __init__(
@@ -65,7 +66,6 @@ class IncidentWatch:
         duration: float = patience.LOGS,
         gone: Collection[int] = (),
         state_folder: Path | None = None,
-        journals: Sequence[Path] = (),
         clock: Callable[[], float] = time.monotonic,
         wait: Wait = next_report,
     ) -> None:
@@ -77,10 +77,13 @@ class IncidentWatch:
         self._presence = Presence(self._client.sender, duration, clock, wait)
         self._native: NativeRpc | None = None
         self._pending = Pending(clock)
-        self._state_folder, self._journals = state_folder, tuple(journals)
+        self._state_folder = state_folder
         self._remembered: Recollection | None = None
         self._copy_first: Mapping[int, str] = {}
         """Brokers that elections passed over, and how that is known."""
+        self._cut_by_leaders: Mapping[int, PassedOver] = {}
+        """Those of them that the leaders' epochs show, without a journal."""
+        self._look_back_trouble = ""
         self._copy_first_of: tuple[object, object] = (None, None)
         """The partitions and the journals by which that was worked out."""
         self._effort = access.contents
@@ -138,8 +141,8 @@ class IncidentWatch:
 
     def _steps(self, afresh: bool) -> Iterator[Incident]:
         snapshot = self._snapshot()
-        self._look_who_was_passed_over(snapshot)
         last = self._last
+        self._look_back(snapshot, afresh=afresh, first=last is None)
         returned = self._presence.look_again()
         moved = changes(
             last.rows if last else (), last.snapshot if last else None, snapshot, returned
@@ -197,24 +200,35 @@ class IncidentWatch:
 
     def _recollection(self, cluster_id: str) -> Recollection:
         if self._remembered is None:
-            self._remembered = Recollection(cluster_id, self._state_folder, self._journals)
+            self._remembered = Recollection(cluster_id, self._state_folder)
         return self._remembered
 
-    def _look_who_was_passed_over(self, snapshot: ClusterSnapshot) -> None:
-        """Read the journals, where the metadata or a journal has changed."""
-        if not snapshot.offline:
-            return
+    def _look_back(self, snapshot: ClusterSnapshot, *, afresh: bool, first: bool) -> None:
+        """Take in what was known of this cluster before: the journals, where they have changed.
+
+        *afresh*, present leaders are compared with what was heard; at *first*, also to see which
+        of them came back with less.
+        """
         known = self._recollection(snapshot.cluster_id)
+        if first:
+            try:
+                compare_with_memory(self._client, snapshot, known)
+            except StorageError as error:
+                self._look_back_trouble = str(error)
+        if afresh:
+            self._cut_by_leaders = known.cut_by_leaders(self._client, snapshot)
         partitions, journals = self._copy_first_of
         stamps = known.journal_stamps()
-        if snapshot.partitions is not partitions or stamps != journals:
-            found = known.passed_over(snapshot, whole=True)
+        if afresh or snapshot.partitions is not partitions or stamps != journals:
+            found = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
             self._copy_first = {broker: one.sentence for broker, one in found.items()}
             self._copy_first_of = snapshot.partitions, stamps
 
     def _troubles(self, snapshot: ClusterSnapshot) -> Iterator[str]:
         if self._witness.trouble:
             yield self._witness.trouble
+        if self._look_back_trouble:
+            yield self._look_back_trouble
         yield from self._recollection(snapshot.cluster_id).troubles
 
     def _known(self, incident: Incident) -> Incident:

@@ -136,7 +136,7 @@ def judge(
     """
     deadline = Deadline.after(duration)
     known = Recollection(snapshot.cluster_id, journals=journals)
-    passed = known.all_passed_over(client, snapshot, whole=whole) if partitions else {}
+    passed = known.all_passed_over(client, snapshot, whole=whole)
 
     def circumstances(evidence: Evidence) -> Circumstances:
         return Circumstances(

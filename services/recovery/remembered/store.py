@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.lock import file_name, operator
 from breakglass.services.guard.shared_lines import append_lines, shorten
-from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.model import PartitionEvidence, Role, TopicPartition, Unknown
 from breakglass.services.recovery.ledger.holdings import valid_offset
 from breakglass.services.recovery.remembered.heard import (
     Heard,
@@ -37,6 +37,8 @@ from breakglass.services.state_folder import state_folder
 SCHEMA = 1
 FOLDER = "heard"
 WHAT = "the memory of replicas"
+MOST_PARTITIONS = 20_000
+"""More are remembered only where a replica may be elected by the controller alone."""
 MOST_BYTES = 64 * 1024 * 1024
 """The largest file; one that grows beyond is cut down to the newest line of each partition."""
 HEARD, CHECKED, COMPARED = "heard", "checked", "compared"
@@ -65,7 +67,7 @@ class ReplicaMemory:
         self._file, self._read = 0, 0
         """The file that was read, and how far."""
         self._unread_lines = 0
-        self._trouble = ""
+        self._trouble, self._crowded = "", ""
 
     @property
     def trouble(self) -> str:
@@ -75,7 +77,8 @@ class ReplicaMemory:
             f"{WHAT} {self.path}: {lines:,} line{'s' * (lines != 1)} cannot be read and "
             f"{'are' if lines != 1 else 'is'} left out"
         )
-        return "; ".join([*([damaged] if lines else []), *([self._trouble] * bool(self._trouble))])
+        told = (damaged if lines else "", self._trouble, self._crowded)
+        return "; ".join([trouble for trouble in told if trouble])
 
     def heard(self, key: Key) -> Heard:
         """What replicas of that partition reported last, by broker."""
@@ -114,11 +117,33 @@ class ReplicaMemory:
         """Write down the logs of *partitions* that were read, where anything about them is new."""
         self._read_on()
         now, lines = now_ms(), []
-        for evidence in partitions:
+        for evidence in self._chosen(tuple(partitions)):
             line = self._line(evidence, now)
             if line is not None:
                 lines.append(line)
         self._append(lines)
+
+    def _chosen(self, partitions: tuple[PartitionEvidence, ...]) -> Iterator[PartitionEvidence]:
+        """Those of *partitions* that are remembered: of very many, what is dangerous to forget.
+
+        That is a replica which the controller may elect by itself.
+        """
+        room = MOST_PARTITIONS - len(self._entries)
+        for evidence in partitions:
+            known = key_of(evidence.state) in self._entries
+            if known or room > 0:
+                room -= not known
+                yield evidence
+            elif any(
+                replica.role is not Role.STALE and not isinstance(replica.log_end, Unknown)
+                for replica in evidence.replicas
+            ):
+                yield evidence
+            else:
+                self._crowded = (
+                    f"{WHAT} {self.path} has {MOST_PARTITIONS:,} partitions: of others only "
+                    "replicas that may be elected without us are remembered"
+                )
 
     def note_checked(self, broker: int) -> None:
         """Write down that a start of *broker* loses nothing: all that it drops is saved."""

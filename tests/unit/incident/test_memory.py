@@ -36,10 +36,14 @@ def bombed(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
         yield cluster
 
 
+def opened(cluster: FakeCluster) -> IncidentWatch:
+    settings = ConnectionSettings((cluster.brokers[1].endpoint, cluster.brokers[2].endpoint))
+    return IncidentWatch(ReadAccess(settings, contents=Effort.FULL))
+
+
 @pytest.fixture
 def watched(bombed: FakeCluster) -> Iterator[IncidentWatch]:
-    settings = ConnectionSettings((bombed.brokers[1].endpoint, bombed.brokers[2].endpoint))
-    with closing(IncidentWatch(ReadAccess(settings, contents=Effort.FULL))) as watched:
+    with closing(opened(bombed)) as watched:
         yield watched
 
 
@@ -75,6 +79,14 @@ def test_once_it_is_stopped_its_start_is_not_proposed(
     stop_b3(bombed)
     after = last(watched, seen, everything=everything)
     assert words(after) == "SAFE elect b2"
+
+
+def test_r02_a_console_that_is_opened_later_does_not_propose_its_start_either(
+    bombed: FakeCluster, watched: IncidentWatch, seen: Incident
+) -> None:
+    stop_b3(bombed)
+    with closing(opened(bombed)) as later:
+        assert words(last(later)) == "SAFE elect b2"
 
 
 def test_it_says_to_keep_the_broker_down(

@@ -88,11 +88,9 @@ def test_a_partition_that_was_never_heard_is_not_compared(cluster: FakeCluster) 
 
 def test_a_leader_that_does_not_answer_is_compared_later(cluster: FakeCluster) -> None:
     come_back(cluster, 80)
-    state = cluster.story.states[POWER]
-    cluster.story.states[POWER] = replace(state, leader=3)
-    cluster.brokers[3].stop()
+    held = cluster.replicas.pop((1, POWER))
     assert look(cluster) == []
-    cluster.story.states[POWER] = state
+    cluster.replicas[1, POWER] = held
     assert [one.log_end for one in look(cluster)] == [80]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.model import PartitionEvidence, Unknown
+from breakglass.services.model import PartitionEvidence, Role, Unknown
 from breakglass.services.recovery.remembered import store
 from breakglass.services.recovery.remembered.heard import key_of
 from breakglass.services.recovery.remembered.store import ReplicaMemory, newest_lines
@@ -150,6 +150,19 @@ def test_it_stays_within_its_size_by_its_newest_lines(
     newest, oldest = offline(log(1), number=19), offline(log(1), number=20)
     assert ends(again(memory), newest) == {1: 159}
     assert ends(again(memory), oldest) == {}
+
+
+def test_of_very_many_partitions_those_are_remembered_that_may_be_elected_without_us(
+    memory: ReplicaMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_PARTITIONS", 1)
+    stale = offline(log(1, (0, 100)), number=2)
+    leads = offline(log(1, (0, 100), role=Role.LAST_KNOWN_ELR), number=1)
+    memory.note([READ, stale, leads])
+    assert [bool(ends(memory, one)) for one in (READ, stale, leads)] == [True, False, True]
+    assert "1 partitions" in memory.trouble
+    memory.note([offline(log(4), log(1, (0, 100), (3, 130)), silent(2))])
+    assert ends(again(memory))[1] == 130
 
 
 def test_a_disk_that_was_checked_and_an_epoch_that_was_compared_are_known_later(
