@@ -31,9 +31,13 @@ def test_a_line_that_a_crash_cut_off_spoils_no_other(tmp_path: Path) -> None:
 def test_what_is_appended_while_the_file_is_made_shorter_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"old\n")
-    begun, adding = threading.Event(), threading.Thread(
-        target=lambda: (begun.set(), append_lines(path, b"new\n", "lines"))
-    )  # fmt: skip
+    begun = threading.Event()
+
+    def add() -> None:
+        begun.set()
+        append_lines(path, b"new\n", "lines")
+
+    adding = threading.Thread(target=add)
 
     def kept(_: bytes) -> bytes:
         adding.start()

@@ -12,6 +12,7 @@ from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.incident.elections_seen import ElectionSeen, LogFate
 from breakglass.services.incident.observations import Observations
 from breakglass.services.incident.returned import compare_with_memory, saved_before
+from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import Role, TopicPartition
 from breakglass.services.recovery.remembered.heard import key_of
 from breakglass.services.recovery.remembered.recollection import Recollection
@@ -19,6 +20,7 @@ from breakglass.services.recovery.triage import triage
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
+from tests.kit.waiting import DEADLINE_SECONDS
 
 POWER = TopicPartition("power", 0)
 
@@ -32,17 +34,26 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
         for broker in (2, 3):
             cluster.hold(broker, POWER, (0, 90))
         cluster.story.fenced = {1}
-        look(cluster)
+        hear(cluster)
         yield cluster
+
+
+def access(cluster: FakeCluster) -> ReadAccess:
+    return ReadAccess(ConnectionSettings((cluster.brokers[2].endpoint,)), contents=Effort.OFF)
+
+
+def hear(cluster: FakeCluster) -> None:
+    """A triage while the partition is offline."""
+    with access(cluster).reading() as client:
+        list(triage(client, DEADLINE_SECONDS, contents=Effort.OFF))
 
 
 def look(cluster: FakeCluster) -> Sequence[ElectionSeen]:
     """What a command in a process of its own sees."""
-    settings = ConnectionSettings((cluster.brokers[2].endpoint,))
-    with ReadAccess(settings, contents=Effort.OFF).reading() as client:
-        *_, found = triage(client, 30.0, contents=Effort.OFF)
-        compare_with_memory(client, found.snapshot, Recollection(found.snapshot.cluster_id))
-    return [one.seen for one in Observations(found.snapshot.cluster_id).load()]
+    with access(cluster).reading() as client:
+        snapshot = client.snapshot(Deadline.after(DEADLINE_SECONDS))
+        compare_with_memory(client, snapshot, Recollection(snapshot.cluster_id))
+    return [one.seen for one in Observations(snapshot.cluster_id).load()]
 
 
 def come_back(cluster: FakeCluster, end: int) -> None:

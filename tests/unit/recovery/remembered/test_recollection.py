@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from breakglass.services.session import Effort, ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
 from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
+from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.recovery.remembered.test_passed_over import ALL_LED, GIVEN_UP, ORDERS, written
 from tests.unit.recovery.timeline.journals import CLUSTER, elected, unknown
 
@@ -47,13 +49,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
         yield cluster
 
 
-def reading(cluster: FakeCluster):
+def reading(cluster: FakeCluster) -> AbstractContextManager[ReadClient]:
     settings = ConnectionSettings((cluster.brokers[2].endpoint,))
     return ReadAccess(settings, contents=Effort.OFF).reading()
 
 
 def last(client: ReadClient) -> Triage:
-    *_, found = triage(client, 30.0, contents=Effort.OFF)
+    *_, found = triage(client, DEADLINE_SECONDS, contents=Effort.OFF)
     return found
 
 
