@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.judgement.cut_by_return import CutByReturn
     from breakglass.services.recovery.judgement.loss import Loss
+    from breakglass.services.recovery.remembered.passed_over import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.triage import Triage
 
@@ -41,6 +42,7 @@ def triage_head(found: Triage) -> dict[str, Any]:
         "silent": {str(broker): reason for broker, reason in found.evidence.silent.items()},
         "headline": summary.headline,
         "alarm": summary.alarm,
+        "passed_over": [passed_over_document(one) for one in found.passed_over],
         "counts": {verdict.value: number for verdict, number in summary.counts.items()},
     }
 
@@ -63,8 +65,21 @@ def _judged(assessment: Assessment, leader_epoch: int) -> dict[str, Any]:
         "leader_epoch": leader_epoch,
         "loses": None if assessment.loss is None else _loss(assessment.loss),
         "unread_at_least": assessment.unread.at_least,
+        "unproved": assessment.unproved,
         "cut_by_return": _cut(assessment.cut_by_return),
         "heard": {"answered": assessment.heard[0], "replicas": assessment.heard[1]},
+    }
+
+
+def passed_over_document(one: PassedOver) -> dict[str, Any]:
+    """A broker that is not to be started before its log folder is copied, and how that is known."""
+    return {
+        "broker": one.broker,
+        "partitions": [
+            {"topic": name.topic, "partition": name.partition} for name in one.partitions
+        ],
+        "at_ms": one.at_ms,
+        "source": one.source,
     }
 
 

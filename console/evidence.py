@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
+    from breakglass.services.snapshot import ClusterSnapshot
 
 
 SHOWN_ACLS = 3
@@ -37,6 +38,38 @@ def say_missing_acls(found: Triage) -> None:
     if not found.snapshot.partitions:
         say("this user is shown no topic: grant DESCRIBE on topics, unless the cluster has none")
     say_acls(found.evidence.missing_acls)
+
+
+def say_remembered(found: Triage) -> None:
+    """Say whom elections passed over, and what of journals and memory could not be read."""
+    from breakglass.services.recovery.judgement.assessment import Verb
+    from breakglass.services.recovery.judgement.starting import do_not_start
+
+    for one in found.passed_over:
+        say(f"{do_not_start(one.broker)}; {one.sentence}")
+    to_start = {
+        assessment.action.broker
+        for assessment in found.assessments
+        if assessment.action.verb is Verb.START and assessment.action.broker is not None
+    }
+    for broker in sorted(to_start):
+        say_follows(found.snapshot, broker)
+    for trouble in found.troubles:
+        say(f"? {trouble}")
+
+
+def say_follows(snapshot: ClusterSnapshot, broker: int) -> None:
+    """Say what the start of *broker* cuts of its own, where others lead by now (R27)."""
+    from breakglass.services.recovery.judgement.starting import SAFE_WHEN
+    from breakglass.services.recovery.rescue.spans import led_without
+    from breakglass.services.words.figures import partitions_text
+
+    follows = led_without(snapshot, broker)
+    if follows:
+        say(
+            f"b{broker} is out of sync in {partitions_text(follows)} that others lead: what it "
+            f"alone has there is cut when it starts; {SAFE_WHEN} says what"
+        )
 
 
 def say_acls(missing: Iterable[str]) -> None:
@@ -105,6 +138,33 @@ def appraised(
     )
     found = final(judged)
     return appraise(plan, selection, found.assessments), found
+
+
+def compare_with_memory(client: ReadClient, found: Triage) -> None:
+    """Look what became of partitions that were offline when they were heard last."""
+    from breakglass.services.incident import returned
+    from breakglass.services.recovery.remembered.recollection import Recollection
+
+    try:
+        known = Recollection(found.snapshot.cluster_id)
+        returned.compare_with_memory(client, found.snapshot, known)
+    except StorageError as error:
+        say(f"? {error}")
+
+
+def say_saved(found: Triage) -> None:
+    """Say where records are saved that an election left out, and nobody has acknowledged."""
+    from breakglass.console.rescuing import default_folder
+    from breakglass.services.incident.observations import Observations, unacknowledged
+    from breakglass.services.incident.returned import saved_before
+
+    try:
+        seen = list(unacknowledged(Observations(found.snapshot.cluster_id).load()))
+    except StorageError:
+        return  # `say_observed` says why.
+    states = {state.partition: state for state in found.snapshot.partitions}
+    for election, path in saved_before(seen, states, [default_folder()]):
+        say(f"{election.partition}: records from {election.log_end:,} on are saved in {path}")
 
 
 def say_observed(*cluster_ids: str) -> None:

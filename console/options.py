@@ -141,6 +141,15 @@ VerifyContents = Annotated[
         help="How much of a replica's log is read and checked before the replica is proposed.",
     ),
 ]
+Journals = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--journals",
+        metavar="PATH",
+        help="A colleague's journal, or a folder of journals, that counts as evidence, too "
+        "(repeatable; also BREAKGLASS_JOURNALS).",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines; the last sums up.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]

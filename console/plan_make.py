@@ -12,6 +12,7 @@ from breakglass.console.options import (
     DURATION_MS,
     Duration,
     Gone,
+    Journals,
     Topics,
     VerifyContents,
     connected,
@@ -53,6 +54,7 @@ def make(
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
     verify_contents: VerifyContents = Effort.BUDGET,
+    journals: Journals = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --out: print what the plan elects, as JSON.")
     ] = False,
@@ -63,7 +65,7 @@ def make(
     says what the plan elects, what it leaves out, and why. A partition is left out when no leader
     can be recommended for it. Ends with 1 when no leader can be recommended at all.
     """
-    from breakglass.console.evidence import final
+    from breakglass.console.evidence import final, say_remembered
     from breakglass.services.recovery.plan.file import rendered, write_plan
     from breakglass.services.recovery.plan.make import make_plan
     from breakglass.services.recovery.triage import triage
@@ -80,8 +82,10 @@ def make(
                 native_choice=connection.native_rpc,
                 gone=brokers_gone,
                 contents=verify_contents,
+                journals=journals or (),
             )
         )
+    say_remembered(found)
     require_topics(names_in(topics), found.snapshot)
     made = make_plan(
         found.assessments,
@@ -124,6 +128,8 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
 
 def _say_waiting(made: Plan) -> None:
     """Elections that are not needed, or lose less, if a broker can be started."""
+    from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
+
     waiting = [
         made.records[partition]
         for partition in made.leaders
@@ -132,8 +138,9 @@ def _say_waiting(made: Plan) -> None:
     whole = [record for record in waiting if record.comes_back_whole]
     more = [record for record in waiting if not record.comes_back_whole]
     if whole:
+        condition = IF_AS_IT_WAS.replace("if", "and", 1)
         actions = ", ".join(sorted({record.action for record in whole}))
-        say(f"{len(whole):,} of these need no election if you can {actions}.")
+        say(f"{len(whole):,} of these need no election if you {actions} {condition}.")
     if more:
         actions = ", ".join(sorted({record.action for record in more}))
         say(f"Before {len(more):,} of these are elected {actions} (down, may hold more).")

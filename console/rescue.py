@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +16,12 @@ from breakglass.console.options import (
     DURATION_MS,
     AsJson,
     Duration,
+    Journals,
     Topics,
     WhileRunning,
     connected,
     rate,
+    size,
 )
 from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.rescuing import (
@@ -36,8 +38,12 @@ if TYPE_CHECKING:
     from breakglass.services.model import PartitionEvidence, TopicPartition
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.check import Checked
+    from breakglass.services.recovery.remembered.passed_over import PassedOver
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.rescue.spans import AtRisk
+
+MOST_BYTES = 10 * 1024 * 1024 * 1024
+"""About how many bytes are saved before a return, where nothing else is asked for."""
 
 app = new_app()
 
@@ -83,6 +89,18 @@ def rescue(
             shown="50MiB/s",
         ),
     ] = None,
+    max_bytes: Annotated[
+        int | None,
+        size(
+            "--max-bytes",
+            example="10GiB",
+            help="With --before-return: save about so many bytes at most, of each log the newest "
+            "records first.",
+            least=1,
+            shown="10GiB",
+        ),
+    ] = None,
+    journals: Journals = None,
     recovery_duration_ms: Duration = DURATION_MS,
     as_json: AsJson = False,
 ) -> None:
@@ -93,7 +111,10 @@ def rescue(
 
     --before-return BROKER is for a broker that leads offline partitions as soon as it is started.
     It saves the records that other replicas hold of these partitions, where the broker is not
-    proved to hold the same records. Run the command before you start the broker.
+    proved to hold the same records: all of them while its log cannot be read, for a power cut takes
+    records that were acknowledged and not yet flushed. Run the command before you start the broker.
+    It ends with 1 where records are left out or a replica cannot be read, and where an election
+    passed the broker over: its start cuts its own log, too.
 
     --source log:DIR saves whole partitions from the disk of a broker that is down, without asking a
     cluster. With --bootstrap-server, only the records that the present leaders do not hold are
@@ -120,7 +141,11 @@ def rescue(
         )
     seconds = recovery_duration_ms / 1000
     limit = None if max_rate is None else int(max_rate)
-    wanted = RescueOptions(connection, store, limit, seconds, as_json)
+    if max_bytes is not None and before_return is None:
+        raise UsageError("--max-bytes belongs to --before-return: leave it out")
+    wanted = RescueOptions(
+        connection, store, limit, seconds, as_json, max_bytes or MOST_BYTES, tuple(journals or ())
+    )
     if plan is not None:
         raise typer.Exit(_rescue_by_plan(wanted, plan))
     assert before_return is not None
@@ -137,6 +162,27 @@ class RescueOptions:
     duration: float
     """Seconds that brokers have to answer."""
     as_json: bool
+    most_bytes: int
+    """About how many bytes are saved before a return."""
+    journals: tuple[Path, ...]
+    """Journals of colleagues."""
+
+
+@dataclass(frozen=True, slots=True)
+class RescueFindings:
+    """What a look at the cluster found to be saved."""
+
+    cluster_id: str
+    at_risk: list[AtRisk]
+    beyond: list[RescuedPartition] = field(default_factory=list)
+    """The results of what cannot be saved."""
+    passed_over: tuple[PassedOver, ...] = ()
+    """The broker that returns, where an election passed it over."""
+    harmful: str = ""
+    """Why the broker that returns is not to be started at all."""
+    unsaved: bool = False
+    """A replica could not be read, so what it alone holds is not saved."""
+    most_bytes: int | None = None
 
 
 def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
@@ -146,23 +192,24 @@ def _rescue_by_plan(wanted: RescueOptions, plan: Path) -> int:
 
     read, connection = opened(plan).plan, wanted.connection
 
-    def look(client: ReadClient) -> tuple[str, list[AtRisk], list[RescuedPartition]]:
+    def look(client: ReadClient) -> RescueFindings:
         appraisal, found = appraised(
             client, read, str(plan), wanted.duration, connection.native_rpc
         )
-        return found.snapshot.cluster_id, *_sorted_out(appraisal)
+        return RescueFindings(found.snapshot.cluster_id, *_sorted_out(appraisal))
 
     return _rescue(wanted, look)
 
 
 def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str, ...]) -> int:
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
-    from breakglass.console.evidence import final
+    from breakglass.console.evidence import final, say_follows
     from breakglass.console.partition_names import require_topics
-    from breakglass.services.recovery.rescue.spans import at_risk_of_return
+    from breakglass.services.recovery.judgement.starting import do_not_start
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
 
-    def look(client: ReadClient) -> tuple[str, list[AtRisk], list[RescuedPartition]]:
+    def look(client: ReadClient) -> RescueFindings:
         native = wanted.connection.native_rpc
         found = final(
             triage(
@@ -171,6 +218,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
                 topics=topics,
                 native_choice=native,
                 contents=Effort.OFF,
+                journals=wanted.journals,
             )
         )
         require_topics(topics, found.snapshot)
@@ -179,14 +227,33 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             for evidence in found.evidence.partitions
             if (risk := at_risk_of_return(evidence, broker)) is not None
         ]
-        for sentence in sentences_of_unread(found.evidence.partitions, broker):
+        unread = list(sentences_of_unread(found.evidence.partitions, broker))
+        for sentence in unread:
             say(sentence)
         if not at_risk:
             say(
                 f"b{broker} cuts nothing when it returns, as far as the replicas that can be read "
                 "show"
             )
-        return found.snapshot.cluster_id, at_risk, []
+        passed = tuple([one for one in found.passed_over if one.broker == broker])
+        for one in passed:
+            say(f"{do_not_start(broker)}; {one.sentence}")
+        if not passed:
+            say_follows(found.snapshot, broker)
+        harm = harm_of(found.evidence.partitions, broker)
+        if harm:
+            say(f"keep b{broker} down: {harm}")
+        for trouble in found.troubles:
+            say(f"? {trouble}")
+        return RescueFindings(
+            found.snapshot.cluster_id,
+            at_risk,
+            [],
+            passed,
+            harm,
+            unsaved=bool(unread),
+            most_bytes=wanted.most_bytes,
+        )
 
     return _rescue(wanted, look)
 
@@ -220,8 +287,8 @@ def _first_or_lost(
     )
 
 
-Look = Callable[["ReadClient"], "tuple[str, list[AtRisk], list[RescuedPartition]]"]
-"""Reads the cluster: its id, what is to be saved, and the results of what cannot be."""
+Look = Callable[["ReadClient"], RescueFindings]
+"""Reads the cluster."""
 
 
 def _rescue(wanted: RescueOptions, look: Look) -> int:
@@ -232,19 +299,27 @@ def _rescue(wanted: RescueOptions, look: Look) -> int:
     connection = wanted.connection
     with StopSignal() as stop:
         with connection.reading() as client:
-            cluster_id, at_risk, beyond = look(client)
+            found = look(client)
         stop.armed()
-        rescuing = rescuer(connection, cluster_id, lambda: stop.requested, wanted.bytes_per_second)
+        cluster_id, rate = found.cluster_id, wanted.bytes_per_second
+        rescuing = rescuer(connection, cluster_id, lambda: stop.requested, rate)
+        rescuing = replace(rescuing, most_bytes=found.most_bytes)
         folder = new_folder(wanted.store or default_folder(), cluster_id)
-        results = [*rescuing.rescue(at_risk, folder), *beyond]
+        results = [*rescuing.rescue(found.at_risk, folder), *found.beyond]
     if wanted.as_json:
-        from breakglass.console.documents import rescue_document
+        from breakglass.console.documents import passed_over_document, rescue_document
 
-        print_json(rescue_document(cluster_id, results))
+        print_json(
+            {
+                **rescue_document(cluster_id, results),
+                "passed_over": [passed_over_document(one) for one in found.passed_over],
+                "keep_down": found.harmful or None,
+            }
+        )
     else:
         _print(results)
     if all(result.whole for result in results):
-        return 0
+        return FAILED if found.passed_over or found.harmful or found.unsaved else 0
     return INTERRUPTED if stop.requested else FAILED
 
 

@@ -59,6 +59,7 @@ def dead_broker_return(
     """
     from breakglass.console.rescuing import default_folder
     from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import check_return
 
     folders = _opened(source, while_running=while_running)
@@ -70,6 +71,8 @@ def dead_broker_return(
                 raise Refused("stopped on request")
 
         check = check_return(client, folders, [default_folder(), *(rescued or [])], go_on)
+    if check.safe and not stop.requested:
+        ReplicaMemory(check.cluster_id).note_checked(check.broker)
     if as_json:
         print_json(_document(check))
     else:

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.evidence import say_missing_acls, say_observed
+from breakglass.console.evidence import (
+    compare_with_memory,
+    say_missing_acls,
+    say_observed,
+    say_remembered,
+    say_saved,
+)
 from breakglass.console.option_values import broker_ids, names_in
 from breakglass.console.options import (
     DURATION_MS,
     AsJson,
     Duration,
     Gone,
+    Journals,
     Topics,
     VerifyContents,
     connected,
@@ -47,6 +54,7 @@ def triage(
         bool, typer.Option("--show-replica-info", help="Print what every replica holds.")
     ] = False,
     verify_contents: VerifyContents = Effort.BUDGET,
+    journals: Journals = None,
     as_json: AsJson = False,
     brief: Annotated[
         bool,
@@ -72,6 +80,7 @@ def triage(
             native_choice=connection.native_rpc,
             gone=broker_ids(gone, "--gone"),
             contents=verify_contents,
+            journals=journals or (),
         ):
             require_topics(names, found.snapshot)
             if as_json:
@@ -81,7 +90,10 @@ def triage(
                 show(found, each=each, replicas=replicas)
             if found.final:
                 say_missing_acls(found)
+                say_remembered(found)
+                compare_with_memory(client, found)
                 say_observed(found.snapshot.cluster_id)
+                say_saved(found)
 
 
 def print_document(found: Triage, *, brief: bool) -> None:

@@ -14,7 +14,7 @@ from breakglass.screens.journal.rows import role_of
 from breakglass.screens.widgets.overlay import Overlay
 from breakglass.screens.widgets.status_bar import LinePart
 from breakglass.services.guard.journal_view import JournalStep
-from breakglass.services.recovery.guarded.given_up import do_not_start
+from breakglass.services.recovery.judgement.starting import do_not_start
 from breakglass.services.recovery.timeline.account import Account
 from breakglass.services.recovery.timeline.ending import PartitionEnding, result_of
 from breakglass.services.words.figures import count

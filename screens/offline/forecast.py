@@ -15,6 +15,7 @@ from breakglass.services.incident import cells
 from breakglass.services.incident.forecast import Forecast, Outlook, forecast_of
 from breakglass.services.incident.groups import PartitionGroup
 from breakglass.services.incident.row import IncidentRow
+from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
 from breakglass.themes.roles import Role
 
 MOST_TOPICS = 12
@@ -107,6 +108,6 @@ def _restores(forecast: Forecast) -> Iterator[Line]:
     yield ()
     yield (TablePiece(" What brings partitions back whole", Role.HEADING),)
     for restore in forecast.restores:
-        cure = "reconnect" if restore.runs else "start"
-        how = "to the controllers" if restore.runs else "with its disk as it was"
+        cure = "copy first, then start" if restore.copied_first else "start"
+        cure, how = ("reconnect", "to the controllers") if restore.runs else (cure, IF_AS_IT_WAS)
         yield (TablePiece(f" {restore.partitions:>7,}  {cure} b{restore.broker} {how}"),)

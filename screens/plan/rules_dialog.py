@@ -48,7 +48,7 @@ RULES = (
     Rule("Never brokers", "the next best is elected, or nobody", "never", Needs.BROKERS),
     Rule(
         "Without waiting",
-        "leave out what starting a broker brings back whole",
+        "leave out what an intact broker brings back whole",
         "without waiting",
     ),
     Rule("As recommended", "every choice is undone", "as recommended"),

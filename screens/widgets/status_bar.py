@@ -219,5 +219,7 @@ def _told(known: Known) -> Iterator[tuple[LinePart, ...]]:
         yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(incident.summary.headline))
     else:
         yield (LinePart(incident.summary.headline),)
+    if incident is not None and incident.unwritten and not known.alarming:
+        yield (LinePart(incident.unwritten, Role.UNKNOWN),)
     if known.failure:
         yield (LinePart(known.failure, Role.FAILED),)

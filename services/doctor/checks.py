@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from breakglass.services.doctor.facts import BrokerFacts, ClusterFacts, MachineFacts, TerminalFacts
 from breakglass.services.model import Unknown
+from breakglass.services.recovery.judgement.starting import do_not_start
 from breakglass.services.words.figures import size_text
+
+if TYPE_CHECKING:
+    from breakglass.services.recovery.remembered.passed_over import PassedOver
 
 ROOM = 1024**3
 """Bytes: with less, a rescue of a tail may not fit."""
@@ -141,6 +146,16 @@ def cluster_checks(facts: ClusterFacts) -> Iterator[Check]:
     yield from _librdkafka(facts)
     yield from _rights(facts)
     yield _clock(facts.ahead_ms)
+    yield from _passed_over(facts.passed_over)
+
+
+def _passed_over(found: tuple[PassedOver, ...] | Unknown) -> Iterator[Check]:
+    """Brokers whose start would cut logs in partitions that have a leader (R27)."""
+    if isinstance(found, Unknown):
+        yield _unknown("journals", found.reason)
+        return
+    for one in found:
+        yield _todo("journals", one.sentence, do_not_start(one.broker))
 
 
 def _release(facts: ClusterFacts) -> Check:

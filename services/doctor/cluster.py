@@ -17,12 +17,15 @@ from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import Unknown
+from breakglass.services.recovery.remembered.passed_over import PassedOver
+from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.snapshot import Broker
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from breakglass.services.connection.settings import ConnectionSettings
+    from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.session import ReadAccess
 
 AT_ONCE = 64
@@ -67,8 +70,21 @@ def cluster_facts(access: ReadAccess) -> ClusterFacts:
             cluster_rights=_cluster_rights(sender, deadline),
             topic_rights=_topic_rights(sender, deadline),
             ahead_ms=_ahead_ms(sender, deadline),
+            passed_over=_passed_over(client),
             asked_with_addresses=bool(settings.broker_addresses),
         )
+
+
+def _passed_over(client: ReadClient) -> tuple[PassedOver, ...] | Unknown:
+    """The brokers that elections passed over, by journals; Unknown where these cannot be read."""
+    try:
+        snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+    except BreakglassError as error:
+        return Unknown(str(error))
+    known = Recollection(snapshot.cluster_id)
+    found = known.passed_over(snapshot, whole=True)
+    troubles = "; ".join(known.troubles)
+    return Unknown(troubles) if troubles and not found else tuple(found.values())
 
 
 def _ask_all(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from breakglass.services.model import Unknown
+
+if TYPE_CHECKING:
+    from breakglass.services.recovery.remembered.passed_over import PassedOver
 
 NOT_ASKED = Unknown("the controller was not asked")
 
@@ -81,5 +85,7 @@ class ClusterFacts:
     """The same of each topic that this user may see."""
     ahead_ms: int | Unknown = NOT_ASKED
     """How far this machine's clock is ahead of the clock of the quorum's leader."""
+    passed_over: tuple[PassedOver, ...] | Unknown = ()
+    """Brokers that elections passed over, by the journals of this account."""
     asked_with_addresses: bool = False
     """Whether brokers are reached at addresses that the operator gave in place of their own."""

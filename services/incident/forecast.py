@@ -36,12 +36,14 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Restorer:
-    """A broker that would bring partitions back whole."""
+    """A broker that would bring partitions back whole, if its disk has all that it had."""
 
     broker: int
     partitions: int
     runs: bool
     """The broker runs but is cut off from the controllers: reconnect it."""
+    copied_first: bool = False
+    """An election passed the broker over: its log folder is copied before it starts (R27)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,20 @@ def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
     )
     gain: Counter[int] = Counter()
     absent: set[int] = set()
+    copied: set[int] = set()
     for (verb, restorers), partitions in alike.items():
-        if verb not in (Verb.START, Verb.RECONNECT):
+        if verb not in (Verb.START, Verb.COPY, Verb.RECONNECT):
             continue
         for broker in restorers:
             gain[broker] += partitions
-        if verb is Verb.START:
+        if verb is not Verb.RECONNECT:
             absent.update(restorers)
+        if verb is Verb.COPY:
+            copied.update(restorers)
     most_first = sorted(gain.items(), key=lambda item: (-item[1], item[0]))
-    return tuple([Restorer(broker, number, broker not in absent) for broker, number in most_first])
+    return tuple(
+        [
+            Restorer(broker, number, broker not in absent, broker in copied)
+            for broker, number in most_first
+        ]
+    )

@@ -1,8 +1,6 @@
-"""What was read of replicas earlier, kept for as long as it still says something. Pure.
+"""Contents of logs that a watch read earlier, valid while the logs stay as they are. Pure.
 
-The contents of a log count while the log stays as it is. The broker of a time bomb stays marked
-after it was stopped: it no longer reports its log then, and without the mark it would look like
-a broker whose start brings everything back.
+What replicas hold is remembered on disk, for all sessions: `recovery.remembered`.
 """
 
 from __future__ import annotations
@@ -16,56 +14,13 @@ from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.reading_allowance import Allowance
 from breakglass.services.model import (
-    Forfeited,
     LogContents,
     PartitionEvidence,
     ReplicaLog,
     TopicPartition,
-    Unknown,
 )
 from breakglass.services.recovery.evidence.contents import ContentsReading
-from breakglass.services.recovery.judgement.assessment import Verdict
 from breakglass.services.session import Effort
-from breakglass.services.words.moments import time_text
-
-
-class Forfeits:
-    """What one session has seen; never forgotten while the broker stays silent."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[TopicPartition, UUID], dict[int, int]] = {}
-        """When the log of a broker was last read as a time bomb, in milliseconds of the epoch."""
-
-    def note(self, rows: Iterable[IncidentRow], read_at_ms: int) -> None:
-        """Take in what was concluded of *rows*, whose replicas were just read."""
-        for row in rows:
-            if row.verdict is Verdict.BOMB and row.action and row.action.broker is not None:
-                moments = self._seen.setdefault((row.partition, row.state.topic_id), {})
-                moments[row.action.broker] = read_at_ms
-
-    def applied(self, evidence: PartitionEvidence) -> PartitionEvidence:
-        """*evidence* with what is remembered of logs that cannot be read now."""
-        key = (evidence.partition, evidence.state.topic_id)
-        moments = self._seen.get(key)
-        if not moments:
-            return evidence
-        replicas = tuple([_remembered(replica, moments) for replica in evidence.replicas])
-        return replace(evidence, replicas=replicas)
-
-
-def _remembered(replica: ReplicaLog, moments: dict[int, int]) -> ReplicaLog:
-    if not isinstance(replica.log_end, Unknown):
-        moments.pop(replica.broker, None)
-        return replica
-    seen_at = moments.get(replica.broker)
-    if seen_at is None:
-        return replica
-    reason = (
-        f"electing it would destroy what others hold, as it reported at {time_text(seen_at)}; "
-        f"now {replica.log_end.reason}"
-    )
-    return replace(replica, log_end=Forfeited(reason))
-
 
 _Log = tuple[UUID, int, int | None]
 """Topic id, log end offset, last written epoch: while they are the same, so is the log."""

@@ -8,7 +8,6 @@ of the same election count once, and the newest line is valid.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +16,8 @@ from urllib.parse import unquote
 
 from breakglass.services.clock import now_ms
 from breakglass.services.errors import StorageError
-from breakglass.services.file_lock import wait_for_lock
-from breakglass.services.guard.lock import file_name, operator, private_folder
+from breakglass.services.guard.lock import file_name, operator
+from breakglass.services.guard.shared_lines import append_lines
 from breakglass.services.incident.elections_seen import ElectionSeen, Key, LogFate, ReplicaAhead
 from breakglass.services.model import TopicPartition
 from breakglass.services.regular_file import read_regular
@@ -106,24 +105,7 @@ class Observations:
     def _append(self, documents: Sequence[Mapping[str, Any]]) -> None:
         frame = {"schema": SCHEMA, "at_ms": now_ms(), "who": operator()}
         lines = "".join(json.dumps({**frame, **document}) + "\n" for document in documents)
-        if not lines:
-            return
-        private_folder(self.path.parent)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            descriptor = os.open(self.path, flags, 0o600)
-            try:
-                # Other sessions write as well: none between the parts of a long write.
-                wait_for_lock(descriptor)
-                _write(descriptor, _after_a_torn_line(descriptor) + lines.encode())
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise StorageError(
-                f"observations {self.path} cannot be written ({error.strerror}): free space "
-                "there, or check its rights"
-            ) from error
+        append_lines(self.path, lines.encode(), "observations")
 
 
 def clusters_observed(folder: Path | None = None) -> list[str]:
@@ -146,18 +128,6 @@ def observation_document(observation: Observation) -> dict[str, Any]:
         "acknowledged_by": observation.acknowledged_by or None,
         "acknowledged_at_ms": observation.acknowledged_at_ms or None,
     }
-
-
-def _after_a_torn_line(descriptor: int) -> bytes:
-    """A line break if the last line lacks its own."""
-    size = os.fstat(descriptor).st_size
-    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _take(known: dict[Key, Observation], line: bytes) -> None:

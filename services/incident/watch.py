@@ -15,12 +15,13 @@ from pathlib import Path
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import BreakglassError, Unreachable
+from breakglass.services.errors import BreakglassError, StorageError, Unreachable
 from breakglass.services.incident.broker_liveness import Presence
 from breakglass.services.incident.changes import Go, Pending, changes, read_replicas
 from breakglass.services.incident.incident import Incident, tally_again
-from breakglass.services.incident.memory import ContentsMemory, ContinuedReading, Forfeits
+from breakglass.services.incident.memory import ContentsMemory, ContinuedReading
 from breakglass.services.incident.observations import Observation
+from breakglass.services.incident.returned import compare_with_memory
 from breakglass.services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from breakglass.services.incident.witness import Witness
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
@@ -34,6 +35,8 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.evidence.gather import Evidence
 from breakglass.services.recovery.evidence.reports import Wait, next_report
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.remembered.passed_over import PassedOver, merged
+from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.recovery.triage import offered_native
 from breakglass.services.session import ReadAccess
 from breakglass.services.snapshot import ClusterSnapshot
@@ -53,7 +56,7 @@ class IncidentWatch:
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
     *gone* are not worth waiting for: their disks are lost, or came back EMPTY. What was seen is
-    written into the *state_folder*, or the user's own.
+    written into the *state_folder*, or the user's own. Its journals are evidence.
     """
 
     def __init__(
@@ -74,7 +77,15 @@ class IncidentWatch:
         self._presence = Presence(self._client.sender, duration, clock, wait)
         self._native: NativeRpc | None = None
         self._pending = Pending(clock)
-        self._forfeits = Forfeits()
+        self._state_folder = state_folder
+        self._remembered: Recollection | None = None
+        self._copy_first: Mapping[int, str] = {}
+        """Brokers that elections passed over, and how that is known."""
+        self._cut_by_leaders: Mapping[int, PassedOver] = {}
+        """Those of them that the leaders' epochs show, without a journal."""
+        self._look_back_trouble = ""
+        self._copy_first_of: tuple[object, object] = (None, None)
+        """The partitions and the journals by which that was worked out."""
         self._effort = access.contents
         self._contents = ContentsMemory()
         self._witness = Witness(self._client, state_folder)
@@ -131,6 +142,7 @@ class IncidentWatch:
     def _steps(self, afresh: bool) -> Iterator[Incident]:
         snapshot = self._snapshot()
         last = self._last
+        self._look_back(snapshot, afresh=afresh, first=last is None)
         returned = self._presence.look_again()
         moved = changes(
             last.rows if last else (), last.snapshot if last else None, snapshot, returned
@@ -175,6 +187,7 @@ class IncidentWatch:
                 snapshot.quorum,
                 deadline_passed=not awaited,
                 ruled_out=dict.fromkeys(self._gone, "declared gone"),
+                copy_first=self._copy_first,
             ),
             rows,
             self._presence.silent,
@@ -182,8 +195,41 @@ class IncidentWatch:
             self._pending.missing_acls,
             self._native or UNASKED,
             observations=self._witness.observations,
-            unwritten=self._witness.trouble,
+            unwritten="; ".join(self._troubles(snapshot)),
         )
+
+    def _recollection(self, cluster_id: str) -> Recollection:
+        if self._remembered is None:
+            self._remembered = Recollection(cluster_id, self._state_folder)
+        return self._remembered
+
+    def _look_back(self, snapshot: ClusterSnapshot, *, afresh: bool, first: bool) -> None:
+        """Take in what was known of this cluster before: the journals, where they have changed.
+
+        *afresh*, present leaders are compared with what was heard; at *first*, also to see which
+        of them came back with less.
+        """
+        known = self._recollection(snapshot.cluster_id)
+        if first:
+            try:
+                compare_with_memory(self._client, snapshot, known)
+            except StorageError as error:
+                self._look_back_trouble = str(error)
+        if afresh:
+            self._cut_by_leaders = known.cut_by_leaders(self._client, snapshot)
+        partitions, journals = self._copy_first_of
+        stamps = known.journal_stamps()
+        if afresh or snapshot.partitions is not partitions or stamps != journals:
+            found = merged(known.passed_over(snapshot, whole=True), self._cut_by_leaders)
+            self._copy_first = {broker: one.sentence for broker, one in found.items()}
+            self._copy_first_of = snapshot.partitions, stamps
+
+    def _troubles(self, snapshot: ClusterSnapshot) -> Iterator[str]:
+        if self._witness.trouble:
+            yield self._witness.trouble
+        if self._look_back_trouble:
+            yield self._look_back_trouble
+        yield from self._recollection(snapshot.cluster_id).troubles
 
     def _known(self, incident: Incident) -> Incident:
         """*incident* is the last from now on; its figures are worked out here, in this thread."""
@@ -272,11 +318,13 @@ class IncidentWatch:
         for row, partition in zip(before_rows, partitions, strict=True):
             self._witness.remember(row, partition)
         evidence = [
-            self._forfeits.applied(remembered(before, evidence))
+            remembered(before, evidence)
             for before, evidence in zip(before_rows, partitions, strict=True)
         ]
+        known = self._recollection(go.judged.snapshot.cluster_id)
+        known.memory.note(evidence)
+        evidence = list(known.recalled(evidence))
         fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
-        self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row
 

@@ -12,14 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.errors import BreakglassError, StorageError
+from breakglass.services.errors import StorageError
 from breakglass.services.guard.lock import operator
 from breakglass.services.incident.elections_seen import (
     ElectionSeen,
@@ -32,67 +30,16 @@ from breakglass.services.incident.elections_seen import (
 from breakglass.services.incident.observations import Observation, Observations, unacknowledged
 from breakglass.services.incident.row import IncidentRow
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
-from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
     PartitionEvidence,
     PartitionState,
     ReplicaLog,
-    Role,
     TopicPartition,
     Unknown,
 )
+from breakglass.services.recovery.evidence.few_logs import FewLogs
 from breakglass.services.same_ends import differing
 from breakglass.services.snapshot import ClusterSnapshot
-
-MOST_AT_ONCE = 1000
-"""Partitions of a broker that are read in one request."""
-REST_SECONDS = 10.0
-"""Seconds before a broker that did not answer is asked again."""
-
-
-class FewLogs:
-    """For one thread."""
-
-    def __init__(self, client: ReadClient) -> None:
-        self._client = client
-        self._rests: dict[int, float] = {}
-        """Until when brokers that did not answer are left alone."""
-
-    def read(
-        self, broker: int, ids: Mapping[TopicPartition, UUID], silent: Collection[int]
-    ) -> dict[TopicPartition, ReplicaLog | None]:
-        """The logs of as many partitions as a request reads; None: *broker* is silent."""
-        asked = dict(islice(ids.items(), MOST_AT_ONCE))
-        readings: Mapping[TopicPartition, ReplicaReading] = {}
-        if broker not in silent and time.monotonic() >= self._rests.get(broker, 0.0):
-            try:
-                deadline = Deadline.after(patience.LEADER)
-                readings = self._client.replicas_on(broker).read(asked, deadline)
-            except BreakglassError:
-                self._rests[broker] = time.monotonic() + REST_SECONDS
-        return {partition: _log(broker, readings.get(partition)) for partition in asked}
-
-
-def _log(broker: int, reading: ReplicaReading | None) -> ReplicaLog | None:
-    """The log that *broker* reported of a replica; None if it reported none."""
-    if reading is None or isinstance(reading.log_end, Unknown):
-        return None
-    return ReplicaLog(
-        broker=broker,
-        role=Role.STALE,
-        fenced=Unknown("it was not asked"),
-        reachable=True,
-        log_start=reading.log_start,
-        high_watermark=reading.high_watermark,
-        log_end=reading.log_end,
-        leader_epoch=reading.leader_epoch,
-        epochs=reading.epochs,
-        newest_ms=reading.newest_ms,
-        source=reading.source,
-        observed_at_ms=reading.observed_at_ms,
-    )
-
 
 T = TypeVar("T")
 

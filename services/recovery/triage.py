@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 
 from breakglass.services import patience
@@ -30,6 +31,8 @@ from breakglass.services.recovery.execution.target import ElectionTarget, target
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.verdict import assess_all
+from breakglass.services.recovery.remembered.passed_over import PassedOver
+from breakglass.services.recovery.remembered.recollection import Recollection
 from breakglass.services.session import Effort
 from breakglass.services.snapshot import ClusterSnapshot
 
@@ -45,6 +48,10 @@ class Triage:
     native: NativeRpc
     contents_due: frozenset[TopicPartition] = frozenset()
     """Partitions whose replicas have all been heard and whose contents are about to be read."""
+    passed_over: tuple[PassedOver, ...] = ()
+    """Brokers that an election passed over: their log folders are copied before they start."""
+    troubles: tuple[str, ...] = ()
+    """What could not be read of journals and memory, or written down, each in a sentence."""
 
     @cached_property
     def assessments(self) -> tuple[Assessment, ...]:
@@ -77,6 +84,7 @@ def triage(
     native_choice: str = AUTO,
     gone: Collection[int] = (),
     contents: Effort = Effort.BUDGET,
+    journals: Sequence[Path] = (),
 ) -> Iterator[Triage]:
     """Judge the offline partitions of *topics* (all by default) that are *wanted*.
 
@@ -89,7 +97,17 @@ def triage(
     """
     snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), topics)
     partitions = [state for state in snapshot.offline if wanted(state)]
-    yield from judge(client, snapshot, partitions, duration, native_choice, gone, contents=contents)
+    yield from judge(
+        client,
+        snapshot,
+        partitions,
+        duration,
+        native_choice,
+        gone,
+        contents=contents,
+        journals=journals,
+        whole=not topics,
+    )
 
 
 def judge(
@@ -103,23 +121,32 @@ def judge(
     *,
     contents: Effort | None = Effort.BUDGET,
     chosen: Chosen = nobody,
+    journals: Sequence[Path] = (),
+    whole: bool = False,
 ) -> Iterator[Triage]:
-    """Judge *partitions* of a snapshot already taken; otherwise as `triage`.
+    """Judge *partitions* of a snapshot already taken, of all topics if *whole*; as `triage`.
+
+    What this account knows from before is evidence as well: what was heard of replicas that are
+    unread now, and whom elections passed over, by its own journals and those that are named. What
+    is read now is remembered.
 
     *chosen* names replicas whose contents are read whatever their rank; without *contents* none
     are, because they were read before. While brokers are awaited,
     what the others said is yielded before the contents are read, and again after.
     """
     deadline = Deadline.after(duration)
+    known = Recollection(snapshot.cluster_id, journals=journals)
+    passed = known.all_passed_over(client, snapshot, whole=whole)
 
     def circumstances(evidence: Evidence) -> Circumstances:
         return Circumstances(
             snapshot.quorum,
             deadline_passed=not evidence.awaited,
             ruled_out=dict.fromkeys(gone, "declared gone"),
+            copy_first={broker: one.sentence for broker, one in passed.items()},
         )
 
-    yield from read_and_judge(
+    for found in read_and_judge(
         client,
         snapshot,
         partitions,
@@ -128,7 +155,12 @@ def judge(
         contents=ContentsReading(client, contents, chosen, stop),
         circumstances=circumstances,
         stop=stop,
-    )
+    ):
+        known.memory.note(found.evidence.partitions)
+        evidence = replace(found.evidence, partitions=known.recalled(found.evidence.partitions))
+        yield replace(
+            found, evidence=evidence, passed_over=tuple(passed.values()), troubles=known.troubles
+        )
 
 
 def read_and_judge(

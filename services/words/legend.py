@@ -18,7 +18,7 @@ class Term(NamedTuple):
 
 LEGEND = (
     Term("BOMB", "A log that lacks records is about to lead: stop that broker NOW."),
-    Term("WAIT", "Start the named broker: it brings all back, or may hold more."),
+    Term("WAIT", "Start the named broker: if its disk has all it had, that is back."),
     Term("SAFE", "Elect the named broker: it holds all that any replica still has."),
     Term("LOSS", "Electing loses records: read Loses and Unread, then decide."),
     Term("FORK", "Replicas hold different committed records: compare (d), decide."),
@@ -26,6 +26,6 @@ LEGEND = (
     Term("Heard", "How many replicas have answered, of how many: start the others."),
     Term("Unread", "This replica was not read: start it. b3 >= 25: it has 25 or more."),
     Term("stale", "Not in sync when the leader was lost: it may lack records."),
-    Term("elr", "Eligible leader replica: start it, it holds what was committed."),
+    Term("elr", "Eligible leader replica: it has what was committed, if flushed."),
     Term("last", "The last known leader: start it with its disk as it was."),
 )

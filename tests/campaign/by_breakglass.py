@@ -31,6 +31,8 @@ from tests.lab.asking import reassign_code
 
 MOST_ROUNDS = 8
 TRANSACTIONS = "__transaction_state"
+COPY = "copy first"
+BRINGING = ("start", COPY, "reconnect", "await")
 DURATION_MS = 4000
 """Brokers that hang answer never; those that are well answer within it on a busy machine."""
 PATIENCE_SECONDS = 8.0
@@ -154,7 +156,7 @@ class Operator:
                 acted = True
             elif partition.verb == "reassignment":
                 acted = self._cancel(partition.name) or acted
-            elif partition.verb in ("start", "reconnect", "await") and broker is not None:
+            elif partition.verb in BRINGING and broker is not None:
                 acted = self._bring(partition.verb, broker, partition.name) or acted
         return acted
 
@@ -173,9 +175,15 @@ class Operator:
         if verb == "await" and broker not in self.started:
             return self._await(name, broker)
         curable = broker in self.wreck.incident.curable and broker not in self.started
-        if not curable or (verb == "start" and self._disk_was_replaced(broker)):
+        if not curable or (verb in ("start", COPY) and self._disk_was_replaced(broker)):
             self.gone.add(broker)
             return True
+        if verb == COPY:
+            node = self.wreck.cluster.broker(broker)
+            sources = [
+                word for path in node.layout.log_dirs for word in ("--source", f"log:{path}")
+            ]
+            self.shell.breakglass("rescue", *sources, "--json")
         first = [
             other
             for other in self._rescue_before(broker)

@@ -192,7 +192,7 @@ def intact_phrases(found: Iterable[Forgetting]) -> Iterator[ConsentPhrase]:
     """A phrase for each set of intact leaders that are no longer elected when they return."""
     for group in consent_groups(forgetting.stake for forgetting in found if forgetting.intact):
         brokers = ", ".join(f"b{broker}" for broker in group.abandons)
-        why = f"{brokers} would bring it back whole, and is not elected by itself any more"
+        why = f"{brokers} may bring it back whole, and is not elected by itself any more"
         yield ConsentPhrase(group.phrase, why)
 
 

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
+from breakglass.services.recovery.judgement.starting import SAFE_WHEN, do_not_start
 from breakglass.services.words.figures import partitions_text
-
-COPY_FIRST = "breakglass rescue --source log:DIR"
-"""Saves what a copied log folder holds."""
-SAFE_WHEN = "breakglass return --source log:DIR"
-"""Says what would be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +24,6 @@ class GivenUp:
         """What not to do with the broker, what to do first, and what says when it is safe."""
         cut = f"({partitions_text(len(self.partitions))} would be cut)"
         return f"{do_not_start(self.broker)} {cut}; {SAFE_WHEN} says when it is safe"
-
-
-def do_not_start(broker: int) -> str:
-    """That *broker*, once it starts, truncates its logs to those of the leaders."""
-    return f"do not start b{broker} before its log folder is copied: {COPY_FIRST}"
 
 
 def given_up(

@@ -58,6 +58,8 @@ class Verb(StrEnum):
     __hash__ = str.__hash__
 
     START = "start"
+    COPY = "copy"
+    """Copy its log folder, then start the broker: an election passed it over (R27)."""
     RECONNECT = "reconnect"
     """The broker runs but is fenced: its way to the controllers is broken."""
     AWAIT = "await"
@@ -83,6 +85,8 @@ class Action:
     def __str__(self) -> str:
         if self.broker is None:
             return self.verb.value
+        if self.verb is Verb.COPY:
+            return f"copy b{self.broker} first"
         # An election may come at any moment; its latest moment is unknown.
         now = " NOW" if self.verb is Verb.STOP else ""
         return f"{self.verb.value} b{self.broker}{now}"
@@ -112,7 +116,8 @@ class Assessment:
     hazards: tuple[int, ...]
     """Brokers that a reorder would elect instead of the designee (R1)."""
     restorers: tuple[int, ...]
-    """Brokers that would each bring the partition back whole, once started."""
+    """Brokers that would each bring the partition back whole, once started, if their disks have all
+    that they had."""
     cut_by_return: CutByReturn | None
     """What the restorer to be started, or waited for, cuts from others when it leads."""
     unheard: tuple[int, ...]
@@ -145,6 +150,12 @@ class Assessment:
         """The first of the ranking, whether an election is advisable or not."""
         winner = self.ranking.winner
         return None if winner is None else winner.broker
+
+    @property
+    def unproved(self) -> tuple[int, ...]:
+        """The restorers whose disk was not read: what they bring back is not proved (R26)."""
+        unread = self.unread.replicas
+        return tuple([broker for broker in self.restorers if broker in unread]) if unread else ()
 
     @property
     def barred(self) -> str:

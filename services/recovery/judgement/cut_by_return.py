@@ -4,12 +4,13 @@ A returning member of ISR or ELR, or the last known leader, is elected as it is,
 replica truncates where it diverges. So acks=1 records that an earlier leader took alone are lost,
 however whole the returning log is.
 
-Its log is known if it reported it since the partition lost its leader. If not, one thing proves
-that another replica has nothing more: its last written epoch is the one in which the returning
-broker led, so the replica followed that broker, and was truncated to its log before. A lower bound
-is known without the log: the returning log agrees with each other log up to one offset, so where
-logs diverge among themselves it lacks at least what the best of them lacks, of those that agree
-with its followers' logs.
+What it cuts is known if its log is read now. Nothing else proves what is on its disk: a replica
+that followed it to the last, and all that it reported before it went down, may have records that
+were acknowledged and not flushed, and are gone after a power cut (R26). So while its log is unread,
+every record of every other replica may be cut. A lower bound is known without the log: what it
+reported since the partition lost its leader bounds its log from above. And the returning log agrees
+with each other log up to one offset, so where logs diverge among themselves it lacks at least what
+the best of them lacks, of those that agree with the logs of its followers.
 
 Source: PartitionChangeBuilder.maybeUpdateLastKnownLeader of Kafka 4.3.1: a partition that loses its
 leader keeps it as the last known ELR, beside an ELR as well. Without ELR, the last member of the
@@ -29,6 +30,7 @@ from breakglass.services.recovery.judgement.lineage import Divergences
 from breakglass.services.recovery.judgement.loss import Drop, drops_of
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.judgement.records import Count, LogStretch, count_distinct
+from breakglass.services.recovery.judgement.starting import rescue_before
 
 
 @quickly_made
@@ -71,31 +73,35 @@ class CutByReturn:
         )
 
 
-def rescue_before(broker: int) -> str:
-    """The command that saves what *broker* cuts when it returns and leads."""
-    return f"breakglass rescue --before-return {broker}"
-
-
 def cut_by_return(evidence: PartitionEvidence, broker: int) -> CutByReturn | None:
     """What the return of *broker* as the leader cuts, or may cut; None if provably nothing."""
     returning = evidence.replica(broker)
     if returning is None:
         return None
     approximate = evidence.settings.compacted is not False
-    log = _reported(evidence, returning)
-    if log is not None and isinstance(log.log_end, int):
-        return _exact(evidence, log, log.log_end, approximate)
+    if isinstance(returning.log_end, int):
+        return _exact(evidence, returning, returning.log_end, approximate)
     others = [
         replica
         for replica in evidence.replicas
         if replica.broker != broker and isinstance(replica.log_end, int) and holds_records(replica)
     ]
-    followers = [replica for replica in others if _followed(evidence, replica, broker)]
-    holders = tuple([replica.broker for replica in others if replica not in followers])
-    if not holders:
+    if not others:
         return None
-    why = unread_log(broker)
-    return CutByReturn(broker, holders, why, _at_least(evidence, followers), approximate)
+    holders = tuple([replica.broker for replica in others])
+    return CutByReturn(
+        broker, holders, unread_log(broker), _bound(evidence, returning, others), approximate
+    )
+
+
+def _bound(evidence: PartitionEvidence, returning: ReplicaLog, others: Sequence[ReplicaLog]) -> int:
+    """What the unread log of *returning* lacks at least."""
+    log, approximate = _reported(evidence, returning), evidence.settings.compacted is not False
+    if log is not None and isinstance(log.log_end, int):
+        found = _exact(evidence, log, log.log_end, approximate)
+        return 0 if found is None else found.at_least
+    followers = [replica for replica in others if _followed(evidence, replica, returning.broker)]
+    return _at_least(evidence, followers)
 
 
 @lru_cache(BROKERS_KNOWN)
@@ -105,23 +111,15 @@ def unread_log(broker: int) -> Unknown:
 
 
 def only_holders(evidence: PartitionEvidence, cut: CutByReturn) -> PartitionEvidence:
-    """*evidence* with the replicas that matter when *cut* is saved: its broker and the holders.
-
-    A log that the returning broker reported earlier stands for the log that it will bring.
-    """
-    kept: list[ReplicaLog] = []
-    for replica in evidence.replicas:
-        if replica.broker == cut.broker:
-            kept.append(_reported(evidence, replica) or replica)
-        elif replica.broker in cut.holders:
-            kept.append(replica)
+    """*evidence* with the replicas that matter when *cut* is saved: its broker and the holders."""
+    kept = [
+        replica for replica in evidence.replicas if replica.broker in (cut.broker, *cut.holders)
+    ]
     return replace(evidence, replicas=tuple(kept))
 
 
 def _reported(evidence: PartitionEvidence, returning: ReplicaLog) -> ReplicaLog | None:
-    """The log of *returning* as it reports it, or reported it since the partition has no leader."""
-    if isinstance(returning.log_end, int):
-        return returning
+    """The log of unread *returning* as it reported it since the partition has no leader."""
     heard = returning.last_heard
     if heard is None or heard.leader_epoch != evidence.state.leader_epoch:
         return None

@@ -29,6 +29,7 @@ from breakglass.services.recovery.judgement.ranking import (
     rank,
     readable,
 )
+from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS, IF_AS_THEY_WERE
 from breakglass.services.recovery.judgement.succession import (
     Circumstances,
     SuccessionForecast,
@@ -146,7 +147,8 @@ def passed_over(evidence: PartitionEvidence, broker: int, gone: Collection[int])
     ]
     said = []
     if whole:
-        said.append(f"{_either(whole)} would bring it back whole")
+        condition = IF_AS_IT_WAS if len(whole) == 1 else IF_AS_THEY_WERE
+        said.append(f"{_either(whole)} would bring it back whole {condition}")
     if more:
         said.append(f"{_either(more)} may hold more")
     if not said:

@@ -175,8 +175,10 @@ def _interfering(state: PartitionState, circumstances: Circumstances) -> bool:
     """Whether what holds for the whole cluster changes what is concluded."""
     if not circumstances.deadline_passed or circumstances.quorum_lost:
         return True
-    gone = circumstances.ruled_out
-    return bool(gone) and not gone.keys().isdisjoint(state.assignment)
+    gone, copied = circumstances.ruled_out, circumstances.copy_first
+    if not gone and not copied:
+        return False
+    return not {*gone, *copied}.isdisjoint(state.assignment)
 
 
 def _loss(read: list[_ReadLog], best: _ReadLog, approximate: bool) -> Loss | None:
@@ -225,12 +227,9 @@ def _cut(
     evidence: PartitionEvidence, broker: int, read: list[_ReadLog], loss: Loss
 ) -> CutByReturn | None:
     """What the return of silent *broker* cuts of what was read, or may cut."""
-    if led_last(evidence.state, broker):
-        followed = [log[0] >= evidence.state.leader_epoch - 1 for log in read]
-        if all(followed):
-            return None
-        if any(followed):
-            return cut_by_return(evidence, broker)
+    led = led_last(evidence.state, broker)
+    if led and any(log[0] >= evidence.state.leader_epoch - 1 for log in read):
+        return cut_by_return(evidence, broker)
     if len(read) > 2:
         return cut_by_return(evidence, broker)
     holders = tuple([log[5].broker for log in read])

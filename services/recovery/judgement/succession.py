@@ -52,12 +52,17 @@ class Circumstances:
     again: fenced and silent it looks like a leader worth waiting for.
     """
 
+    copy_first: Mapping[int, str] = field(default_factory=dict)
+    """Brokers whose log folder is copied before they are started, and why: an election passed them
+    over, so their start cuts logs in partitions that have a leader (R27)."""
+
     @property
     def words(self) -> tuple[str, ...]:
         """The facts that judgements depend on: while these are equal, judgements stay."""
         unknown = self.quorum.reason if isinstance(self.quorum, Unknown) else ""
         ruled_out = [f"{broker} {why}" for broker, why in sorted(self.ruled_out.items())]
-        return (self.quorum_lost, unknown, *ruled_out)
+        copied = [f"copy {broker} {why}" for broker, why in sorted(self.copy_first.items())]
+        return (self.quorum_lost, unknown, *ruled_out, *copied)
 
     @cached_property
     def quorum_lost(self) -> str:

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from breakglass.services.model import Denied, Silent, Unknown
 from breakglass.services.quick_values import maker, quickly_made
 from breakglass.services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
-from breakglass.services.recovery.judgement.cut_by_return import rescue_before
 from breakglass.services.recovery.judgement.inputs import named
+from breakglass.services.recovery.judgement.starting import (
+    IF_AS_IT_WAS,
+    do_not_start,
+    rescue_before,
+)
 from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.snapshot import Quorum
 
@@ -145,7 +149,7 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
 
 def _restoring(found: tuple[Judged, ...]) -> str:
     """The broker whose start brings back most."""
-    verbs = (Verb.START, Verb.RECONNECT)
+    verbs = (Verb.START, Verb.COPY, Verb.RECONNECT)
     waiting = [
         conclusion
         for conclusion in found
@@ -155,22 +159,26 @@ def _restoring(found: tuple[Judged, ...]) -> str:
         return ""
     gain = Counter(broker for conclusion in waiting for broker in conclusion.restorers)
     broker, whole = min(gain.items(), key=lambda item: (-item[1], item[0]))
-    reconnect = all(
-        conclusion.action.verb is Verb.RECONNECT
-        for conclusion in waiting
-        if broker in conclusion.restorers
-    )
+    of_broker = [conclusion for conclusion in waiting if broker in conclusion.restorers]
+    reconnect = all(conclusion.action.verb is Verb.RECONNECT for conclusion in of_broker)
     verb = "Reconnect" if reconnect else "Start"
-    back = f"b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole."
+    unread = any(broker in conclusion.unread for conclusion in of_broker)
+    condition = f" {IF_AS_IT_WAS}" if unread else ""
+    back = f"b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole{condition}."
     # What another restorer than that of the action cuts was not judged.
-    cut = any(
-        conclusion.cut_from or conclusion.action.broker != broker
-        for conclusion in waiting
-        if broker in conclusion.restorers
-    )
+    cut = any(conclusion.cut_from or conclusion.action.broker != broker for conclusion in of_broker)
+    if any(conclusion.action == Action(Verb.COPY, broker) for conclusion in found):
+        saved = f"run {rescue_before(broker)}, then " if cut else ""
+        return f"{_copied_first(broker)} After that {saved}start {back}"
     if cut:
         return f"Run {rescue_before(broker)}, then {verb.lower()} {back}"
     return f"{verb} {back}"
+
+
+def _copied_first(broker: int) -> str:
+    """That an election passed *broker* over, and what to do before it is started."""
+    words = do_not_start(broker)
+    return f"{words[0].upper()}{words[1:]}, for an election passed it over."
 
 
 def _returning(found: tuple[Judged, ...]) -> str:
@@ -194,8 +202,10 @@ def _unheard(found: tuple[Judged, ...]) -> str:
     silent = Counter(broker for conclusion in waiting for broker in conclusion.unheard)
     broker, number = min(silent.items(), key=lambda item: (-item[1], item[0]))
     verbs = {conclusion.action.verb for conclusion in waiting if conclusion.action.broker == broker}
-    act = _HEARING[verbs.pop()] if len(verbs) == 1 else "Start"
     partitions = f"{number:,} partition{'' if number == 1 else 's'}"
+    if Verb.COPY in verbs:
+        return f"{_copied_first(broker)} It may hold more of {partitions}."
+    act = _HEARING[verbs.pop()] if len(verbs) == 1 else "Start"
     return f"{act} b{broker}: it may hold more of {partitions}."
 
 

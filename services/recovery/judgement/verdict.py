@@ -32,6 +32,7 @@ from breakglass.services.recovery.judgement.inputs import Case, absent_of, case_
 from breakglass.services.recovery.judgement.loss import Loss
 from breakglass.services.recovery.judgement.plain import Telling, assess_plainly
 from breakglass.services.recovery.judgement.ranking import corruption, how_far_read
+from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS, do_not_start
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
     UNASKED,
@@ -215,12 +216,21 @@ def _waiting(case: Case) -> _Finding | None:
     if not absent:
         return None
     chosen = absent[0]
-    verb, cure = _cure(chosen)
-    reason = f"b{chosen.broker} is {ROLE_WORDS[chosen.role]} and would bring it back whole: {cure}"
+    verb, cure = _cure_of(case, chosen)
+    whole = "would bring it back whole"
+    if isinstance(chosen.log_end, Unknown):
+        whole += f" {IF_AS_IT_WAS}"
+    reason = f"b{chosen.broker} is {ROLE_WORDS[chosen.role]} and {whole}: {cure}"
     restorers = tuple([replica.broker for replica in absent])
     best = None if _stuck(case) else case.winner
     others = tuple([replica.broker for replica in case.unheard if replica.broker not in restorers])
     return _Finding(Verdict.WAIT, action_of(verb, chosen.broker), reason, best, restorers, others)
+
+
+def _cure_of(case: Case, replica: ReplicaLog) -> tuple[Verb, str]:
+    """What brings *replica* back, and what has to be done before that (R27)."""
+    why = case.circumstances.copy_first.get(replica.broker)
+    return (Verb.COPY, f"{do_not_start(replica.broker)}; {why}") if why else _cure(replica)
 
 
 def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
@@ -229,7 +239,7 @@ def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
         return Verb.START, "it is not fenced but does not report its log, so restart or stop it"
     if replica.reachable:
         return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
-    return Verb.START, "start it if its disk is as it was, else declare it gone"
+    return Verb.START, "start it, or declare it gone if its disk was lost or replaced"
 
 
 def _stuck(case: Case) -> _Finding | None:
@@ -271,7 +281,7 @@ def _unheard(case: Case, designee: int | None) -> _Finding:
     """A replica outside ISR and ELR that may hold more: what it holds decides who should lead."""
     chosen, *others = case.unheard
     name = f"b{chosen.broker}"
-    verb, state, cure = _way_to_hear(chosen, deadline_passed=case.circumstances.deadline_passed)
+    verb, state, cure = _way_to_hear(case, chosen)
     also = f", and so may {named([replica.broker for replica in others])}" if others else ""
     reason = f"{name} {state} and may hold more than b{case.winner}{also}: {cure}"
     unheard = tuple([replica.broker for replica in case.unheard])
@@ -279,11 +289,13 @@ def _unheard(case: Case, designee: int | None) -> _Finding:
     return _Finding(Verdict.WAIT, action, reason, designee, unheard=unheard)
 
 
-def _way_to_hear(replica: ReplicaLog, *, deadline_passed: bool) -> tuple[Verb, str, str]:
+def _way_to_hear(case: Case, replica: ReplicaLog) -> tuple[Verb, str, str]:
     """What makes *replica* report its log: the act, how it is now, and the act in words."""
-    if not deadline_passed and live(replica):
+    if not case.circumstances.deadline_passed and live(replica):
         return Verb.AWAIT, "has not answered yet", "wait until the recovery duration has passed"
-    verb, cure = _cure(replica)
+    verb, cure = _cure_of(case, replica)
+    if verb is Verb.COPY:
+        return verb, "is unread", cure
     if verb is Verb.RECONNECT or replica.fenced is False:
         return verb, "is unread", f"{cure} (or declare it gone)"
     return verb, "is down", "start it (or declare it gone)"
@@ -293,7 +305,14 @@ def _nobody(case: Case) -> _Finding:
     """R15, R16: no replica answers, or none that does can be elected."""
     replicas = case.evidence.replicas
     if not any(isinstance(replica.log_end, int) for replica in replicas):
-        reason = f"no replica answers: start one of {named(case.evidence.state.assignment)}"
+        copied = case.circumstances.copy_first
+        assignment = case.evidence.state.assignment
+        start = [broker for broker in assignment if broker not in copied]
+        acts = [f"start one of {named(start)}"] if start else []
+        acts += [
+            f"{do_not_start(broker)}; {copied[broker]}" for broker in assignment if broker in copied
+        ]
+        reason = f"no replica answers: {', and '.join(acts)}"
         return _Finding(Verdict.STUCK, action_of(Verb.NO_ANSWER), reason)
     why = "; ".join([candidate.eligibility.reason for candidate in case.ranking.candidates])
     return _Finding(Verdict.STUCK, action_of(Verb.INELIGIBLE), f"nobody can be elected: {why}")

@@ -77,7 +77,7 @@ def holdings_of(evidence: PartitionEvidence) -> Holdings:
 def written_holdings(evidence: PartitionEvidence) -> dict[str, Any]:
     """The partition's logs as fields of a journal's item; `read_holdings` reads them back."""
     settings = evidence.settings
-    fields: dict[str, Any] = {REPLICAS: [_written(log) for log in evidence.replicas]}
+    fields: dict[str, Any] = {REPLICAS: [written_log(log) for log in evidence.replicas]}
     if settings.compacted is not False:
         fields["compacted"] = settings.compacted
     if settings.tiered is not False:
@@ -85,7 +85,7 @@ def written_holdings(evidence: PartitionEvidence) -> dict[str, Any]:
     return fields
 
 
-def _written(log: ReplicaLog) -> dict[str, Any]:
+def written_log(log: ReplicaLog) -> dict[str, Any]:
     """One replica's fields; a missing field is Unknown, with the reason that is written."""
     written: dict[str, Any] = {"broker": log.broker}
     if isinstance(log.log_end, Unknown):
@@ -111,7 +111,7 @@ def read_holdings(item: Details) -> Holdings | Unknown:
     listed = item.get(REPLICAS)
     if not isinstance(listed, list) or not listed:
         return NOT_WRITTEN
-    logs = [_read(one) for one in listed]
+    logs = [log_of(one) for one in listed]
     if any(log is None for log in logs):
         return MALFORMED
     return Holdings(
@@ -130,24 +130,24 @@ def _reason(value: object, name: str) -> str:
     return told if isinstance(told, str) and told else "not known when it was agreed to"
 
 
-def _read(written: object) -> ReplicaLog | None:
-    """One replica; None if not even the broker can be read."""
+def log_of(written: object) -> ReplicaLog | None:
+    """The replica of the fields of `written_log`; None if not even the broker can be read."""
     broker = written.get("broker") if isinstance(written, Mapping) else None
-    if not isinstance(written, Mapping) or not _offset(broker):
+    if not isinstance(written, Mapping) or not valid_offset(broker):
         return None
     start, end = written.get("start"), written.get("end")
-    if not _offset(end):
+    if not valid_offset(end):
         return _log(broker, Unknown(_reason(written, "unread")))
     if start is None:
         return _log(broker, end, Unknown(_reason(written, "why")))
-    if not _offset(start) or start > end:
+    if not valid_offset(start) or start > end:
         return _log(broker, MALFORMED)
     mark = written.get("mark")
     return _log(
         broker,
         end,
         start,
-        mark if _offset(mark) else MARK_UNKNOWN,
+        mark if valid_offset(mark) else MARK_UNKNOWN,
         _epochs(written, start, end),
         written.get("corrupt_at"),
     )
@@ -159,9 +159,9 @@ def _epochs(written: Details, start: int, end: int) -> EpochHistory | Unknown:
         return Unknown(_reason(written, "why"))
     complete_from = written.get("complete_from", start)
     whole = isinstance(listed, list) and all(
-        isinstance(one, list) and len(one) == 3 and all(map(_offset, one)) for one in listed
+        isinstance(one, list) and len(one) == 3 and all(map(valid_offset, one)) for one in listed
     )
-    if not whole or not _offset(complete_from):
+    if not whole or not valid_offset(complete_from):
         return MALFORMED
     ranges = tuple(EpochRange(*one) for one in listed)
     rising = all(
@@ -172,7 +172,7 @@ def _epochs(written: Details, start: int, end: int) -> EpochHistory | Unknown:
     return EpochHistory(ranges, complete_from)
 
 
-def _offset(value: object) -> TypeGuard[int]:
+def valid_offset(value: object) -> TypeGuard[int]:
     """Whether it is a number that Kafka could have."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_OFFSET
 
@@ -200,6 +200,6 @@ def _log(
         epochs=unknown if epochs is None else epochs,
         newest_ms=unknown,
     )
-    if not _offset(corrupt_at):
+    if not valid_offset(corrupt_at):
         return found
     return replace(found, contents=LogContents(corrupt_at, corrupt_at, corrupt_at))

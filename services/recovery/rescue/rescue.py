@@ -29,12 +29,14 @@ from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import ExecutionJournal, described
 from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.rescue.budget import Shares, newest_within
 from breakglass.services.recovery.rescue.results import (
     FreeBytes,
     RescuedPartition,
     RescueProgress,
     Saved,
     free_bytes,
+    room,
     without_room,
 )
 from breakglass.services.recovery.rescue.spans import AtRisk, Share, shares_of
@@ -71,6 +73,8 @@ class Rescuer:
     free: FreeBytes = free_bytes
     progress: Callable[[RescueProgress], None] = lambda _: None
     """Called now and then, in the thread that rescues."""
+    most_bytes: int | None = None
+    """About how many bytes are saved, the newest records first; None: all, or a partition fails."""
 
     def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[RescuedPartition, ...]:
         """Save into *folder* what electing each of *at_risk* cuts off; a result each.
@@ -78,7 +82,10 @@ class Rescuer:
         Never raises for a broker, a disk or a partition: that is the partition's reason.
         """
         shares, reasons = divide(at_risk)
+        left_out: dict[TopicPartition, str] = {}
         try:
+            if self.most_bytes is not None:
+                shares, left_out = self._within_budget(shares, folder, self.most_bytes)
             reasons |= self._prepare(shares, folder)
             admitted = [
                 share for name, held in shares.items() if name not in reasons for share in held
@@ -91,9 +98,30 @@ class Rescuer:
         for attempt in attempts:
             done.setdefault(attempt.partition, []).append(attempt)
         return tuple(
-            _rescued(risk, reasons.get(risk.partition, ""), done.get(risk.partition, ()))
+            _rescued(
+                risk,
+                reasons.get(risk.partition) or left_out.get(risk.partition, ""),
+                done.get(risk.partition, ()),
+            )
             for risk in at_risk
         )
+
+    def _within_budget(
+        self, shares: Shares, folder: Path, most: int
+    ) -> tuple[dict[TopicPartition, tuple[Share, ...]], dict[TopicPartition, str]]:
+        """The newest of *shares* within *most* bytes and the disk's room, and what is left out."""
+        space = room(folder, self.free)
+        kept, left = newest_within(shares, min(most, space))
+        limit = (
+            f"no more than {most:,} bytes are saved (--max-bytes)"
+            if most <= space
+            else f"no more than {space:,} bytes may be used in {folder}"
+        )
+        reasons = {
+            partition: f"{' and '.join(map(str, out))} are not saved: {limit}"
+            for partition, out in left.items()
+        }
+        return kept, reasons
 
     def _prepare(
         self, shares: Mapping[TopicPartition, tuple[Share, ...]], folder: Path

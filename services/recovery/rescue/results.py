@@ -117,7 +117,7 @@ def without_room(
     left = free(folder) - RESERVE_BYTES
     refused: dict[TopicPartition, str] = {}
     for partition, held in shares.items():
-        needed = int(sum(_at_least(share) for share in held) * MARGIN)
+        needed = int(sum(at_least_bytes(share) for share in held) * MARGIN)
         if needed > left or left < 0:
             refused[partition] = (
                 f"it needs about {_megabytes(needed)} and {_megabytes(max(0, left))} may be used "
@@ -137,9 +137,15 @@ def require_reserve(folder: Path, free: FreeBytes = free_bytes) -> None:
         )
 
 
-def _at_least(share: Share) -> int:
+def at_least_bytes(share: Share) -> int:
+    """About how many bytes *share* takes; what the format adds, where its size is unknown."""
     found = estimate(share)
     return share.offsets * BYTES_A_RECORD if isinstance(found, Unknown) else found
+
+
+def room(folder: Path, free: FreeBytes = free_bytes) -> int:
+    """Bytes that a rescue may write in *folder*. Raises: StorageError."""
+    return max(0, free(folder) - RESERVE_BYTES)
 
 
 def _megabytes(size: int) -> str:

@@ -10,13 +10,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown
+from breakglass.services.model import (
+    Forfeited,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
 from breakglass.services.recovery.judgement.cut_by_return import cut_by_return, only_holders
 from breakglass.services.recovery.judgement.lineage import Divergences
 from breakglass.services.recovery.judgement.loss import Drop, drops_from
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.judgement.records import LogStretch, Parting, shared_with, without
 from breakglass.services.recovery.judgement.succession import inheritors
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,25 @@ def unread_beside(evidence: PartitionEvidence, broker: int) -> tuple[int, ...]:
 def inherits(evidence: PartitionEvidence, broker: int) -> bool:
     """Whether *broker* leads the partition as soon as it returns."""
     return evidence.state.offline and broker in inheritors(evidence.state)
+
+
+def harm_of(partitions: Iterable[PartitionEvidence], broker: int) -> str:
+    """Why *broker* is to be kept down, by what it reported earlier; empty if nothing says so."""
+    for evidence in partitions:
+        replica = evidence.replica(broker)
+        if replica is not None and isinstance(replica.log_end, Forfeited):
+            return replica.log_end.reason
+    return ""
+
+
+def led_without(snapshot: ClusterSnapshot, broker: int) -> int:
+    """How many partitions have a leader, and *broker* assigned and out of sync."""
+    return sum(
+        [
+            state.leader is not None and broker in state.assignment and broker not in state.isr
+            for state in snapshot.partitions
+        ]
+    )
 
 
 def shares_of(at_risk: AtRisk) -> tuple[Share, ...] | Unknown:

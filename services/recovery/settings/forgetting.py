@@ -61,7 +61,7 @@ class Forgetting:
         )
         if self.intact:
             told.append(
-                f"forgets {_named(self.intact)}, which would bring it back whole: from then on "
+                f"forgets {_named(self.intact)}, which may bring it back whole: from then on "
                 f"{self._choice}"
             )
         rest = [

@@ -101,6 +101,11 @@ class PartitionEnding:
     """Where that bound came from."""
 
     @property
+    def may_be_led(self) -> bool:
+        """Whether the election gave the partition a leader, or may have."""
+        return self.leader_epoch is not None or self.result == UNKNOWN
+
+    @property
     def agreed(self) -> str:
         """The price with what it does not count: ``0, abandons b3, unread >= 20``."""
         return str(agreed_stake([self])) if self.price else ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from breakglass.services.guard.journal_view import UNKNOWN
-from breakglass.services.recovery.guarded.given_up import do_not_start
+from breakglass.services.recovery.judgement.starting import do_not_start
 from breakglass.services.recovery.timeline.account import Account, TopicAccount, words_of
 from breakglass.services.recovery.timeline.ending import NOT_ELECTED, PartitionEnding
 from breakglass.services.recovery.timeline.moments import moments_of, partition_numbers
@@ -86,9 +85,7 @@ def _led(leaders: Mapping[int, int]) -> str:
 
 def _given_up(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     """Brokers that were unread when it was agreed to, of what is led by now or may be."""
-    led = [
-        ending for ending in endings if ending.leader_epoch is not None or ending.result == UNKNOWN
-    ]
+    led = [ending for ending in endings if ending.may_be_led]
     held = Counter(broker for ending in led for broker in ending.abandons)
     if held:
         yield ""

@@ -239,7 +239,7 @@ class TestForecast:
         async with opened(every_verdict(), size=(60, 20)) as page:
             await page.press("f")
             await page.shows("13 offline partitions", "3 the controller may elect b4")
-            await page.shows("10 nobody is elected", "4 start b3 with")
+            await page.shows("10 nobody is elected", "4 start b3 if")
             assert max(map(len, page.lines)) <= 60
             await page.press("escape")
             assert page.table.has_focus

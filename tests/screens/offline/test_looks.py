@@ -23,7 +23,7 @@ async def test_a_partition_looks_as_before(look: Look, drawn_as_before: Drawn) -
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_forecast_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    await looks(look, drawn_as_before, ("f",), "start b3 with")
+    await looks(look, drawn_as_before, ("f",), "start b3 if")
 
 
 async def looks(look: Look, drawn: Drawn, keys: tuple[str, ...], *words: str) -> None:

@@ -15,6 +15,7 @@ from breakglass.services.incident.election_words import alarm_lines
 from breakglass.services.incident.incident import Incident
 from breakglass.services.incident.observations import unacknowledged
 from breakglass.services.incident.watch import IncidentWatch
+from breakglass.services.recovery.evidence import few_logs
 from breakglass.services.session import Effort, ReadAccess
 from tests.kit.deadlines import endless
 from tests.kit.fake_cluster import FakeCluster
@@ -66,7 +67,7 @@ def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
-    monkeypatch.setattr(witness, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(few_logs, "REST_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from breakglass.services.model import Forfeited, TopicPartition
 from tests.kit.fake_cluster import FakeCluster
-from tests.unit.incident.conftest import Watched
+from tests.unit.incident.conftest import Session, Watched
 
 CARTS = TopicPartition("carts", 0)
 
@@ -55,3 +55,11 @@ def test_a_topic_created_again_is_another_one(watched: Watched, cluster: FakeClu
     state = cluster.story.states[CARTS]
     cluster.story.states[CARTS] = replace(state, topic_id=uuid4())
     assert watched.words() == "WAIT start b3"
+
+
+def test_r02_a_console_that_is_opened_later_does_not_propose_its_start_either(
+    session: Session, watched: Watched
+) -> None:
+    assert watched.words() == "BOMB stop b3 NOW"
+    watched.stop(3)
+    assert session().words() == "SAFE elect b2"

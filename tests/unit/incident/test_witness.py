@@ -52,7 +52,7 @@ def test_an_election_of_the_best_log_is_no_alarm(
     watched.read()
     elect(cluster, 1)
     assert watched.read().observations == ()
-    assert not list(tmp_path.rglob("*.jsonl"))
+    assert not list((tmp_path / "observed").rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("agreed", [1, 2])

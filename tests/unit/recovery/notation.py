@@ -103,12 +103,15 @@ def incident(text: str, **more: Any) -> Incident:
     """The partition that *text* describes; *more* as `offline` takes it."""
     replicas, _, words = text.partition(" | ")
     gone: dict[int, str] = {}
+    copied: dict[int, str] = {}
     noted: tuple[int, ...] = ()
     circumstances = HEALTHY
     for word in filter(None, words.split(", ")):
         name, _, number = word.rpartition(" ")
         if name == "gone":
             gone[int(number)] = "declared gone"
+        elif name == "copy":
+            copied[int(number)] = "an election passed it over"
         elif name == "noted":
             noted = (int(number),)
         elif name == "unregistered":
@@ -125,7 +128,7 @@ def incident(text: str, **more: Any) -> Incident:
     evidence = offline(*map(replica, replicas.split(", ")), **more)
     if noted:
         evidence = replace(evidence, state=replace(evidence.state, last_known_elr=noted))
-    return Incident(evidence, replace(circumstances, ruled_out=gone))
+    return Incident(evidence, replace(circumstances, ruled_out=gone, copy_first=copied))
 
 
 def blocks(name: str) -> dict[str, list[str]]:

@@ -37,7 +37,7 @@ FIRST = (
         "bomb: list",
         "b4 led `carts` last, lost its disk, and runs again. It is EMPTY, and next in line: what "
         "must be stopped stands first, then what helps most.",
-        ("FIRST stop b4 NOW: BOMB on 3.", "Then start b3", "BOMB stop b4 NOW"),
+        ("FIRST stop b4 NOW: BOMB on 3.", "then start b3", "BOMB stop b4 NOW"),
     ),
     Scene(
         "bomb: forecast",

@@ -199,7 +199,7 @@ async def _in_thread(what: Callable[..., Any], *arguments: Any) -> Any:
 
 async def _threatened(first: Desk) -> None:
     """Each screen says that b4 is to be stopped."""
-    await first.see("bomb: list", "FIRST stop b4 NOW: BOMB on 3.", "Then start b3", "2 of 3")
+    await first.see("bomb: list", "FIRST stop b4 NOW: BOMB on 3.", "then start b3", "2 of 3")
     await first.pilot.press("f")
     await first.see("bomb: forecast", "at any moment", "stop b4 NOW")
     await first.pilot.press("escape", "right", "down", "enter")

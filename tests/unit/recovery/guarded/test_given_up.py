@@ -6,7 +6,8 @@ import pytest
 
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from breakglass.services.recovery.guarded.given_up import COPY_FIRST, SAFE_WHEN, given_up
+from breakglass.services.recovery.guarded.given_up import given_up
+from breakglass.services.recovery.judgement.starting import COPY_FIRST, SAFE_WHEN
 from tests.unit.recovery.execution.targets import target
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]

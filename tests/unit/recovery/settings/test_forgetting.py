@@ -41,7 +41,7 @@ def test_r03_an_absent_inheritor_is_intact_and_its_partition_is_priced(role: Rol
     assert (found.bomb, found.intact, found.best) == (None, (3,), 1)
     (phrase,) = phrases([found])
     assert phrase.phrase == "orders-3 lose 0 and abandon b3"
-    assert phrase.why == "b3 would bring it back whole, and is not elected by itself any more"
+    assert phrase.why == "b3 may bring it back whole, and is not elected by itself any more"
 
 
 def test_r03_a_live_inheritor_that_is_sound_is_intact() -> None:

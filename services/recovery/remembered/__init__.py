@@ -1,0 +1,1 @@
+"""What earlier commands and consoles heard of replicas, and what elections did to them."""

@@ -1,0 +1,211 @@
+"""All that this account knows of a cluster from before: replicas heard, journals of elections.
+
+Journals of colleagues count as well, where their files or folders are named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import MalformedInput, StorageError, UnsupportedSchema
+from breakglass.services.guard.journal import read
+from breakglass.services.guard.lock import file_name
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import by_leader
+from breakglass.services.model import (
+    PartitionEvidence,
+    PartitionState,
+    ReplicaLog,
+    TopicPartition,
+)
+from breakglass.services.recovery.evidence.few_logs import FewLogs
+from breakglass.services.recovery.remembered.heard import HeardLog, key_of
+from breakglass.services.recovery.remembered.passed_over import (
+    Abandonment,
+    Election,
+    PassedOver,
+    abandonments_in,
+    cut_by_leader,
+    elections_in,
+    merged,
+    standing,
+)
+from breakglass.services.recovery.remembered.store import ReplicaMemory
+from breakglass.services.snapshot import ClusterSnapshot
+from breakglass.services.state_folder import state_folder
+
+SHARED = "BREAKGLASS_JOURNALS"
+"""The environment variable that names journals of colleagues, written like PATH."""
+MOST_JOURNALS = 200
+"""The newest ones are read."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Journals that are larger are named, and not read each time that somebody looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: tuple[int, int]
+    abandonments: tuple[Abandonment, ...]
+    elected: frozenset[Election] = frozenset()
+    trouble: str = ""
+
+
+class Recollection:
+    """What is known of one cluster from before. For one thread."""
+
+    def __init__(
+        self, cluster_id: str, folder: Path | None = None, journals: Sequence[Path] = ()
+    ) -> None:
+        self.memory = ReplicaMemory(cluster_id, folder)
+        self._cluster_id = cluster_id
+        self.folder = folder
+        """The state folder; None: the user's own."""
+        self._own = (folder or state_folder()) / "journal" / file_name(cluster_id)
+        self._named = (*journals, *_shared())
+        self._journals: dict[Path, _Read] = {}
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What could not be read or written, each in a sentence."""
+        told = [self.memory.trouble, *(held.trouble for held in self._journals.values())]
+        return tuple(trouble for trouble in told if trouble)
+
+    def journal_stamps(self) -> dict[Path, tuple[int, int]]:
+        """Size and time of the last change of each journal."""
+        return {path: _stamp(path) for path in self._paths()}
+
+    def recalled(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """*partitions*, just read, with what is remembered of the logs that could not be read."""
+        return self.memory.recalled(partitions)
+
+    def passed_over(self, snapshot: ClusterSnapshot, *, whole: bool) -> dict[int, PassedOver]:
+        """Whom elections passed over, by journals; *whole* if *snapshot* has all topics."""
+        abandonments = list(self._abandonments())
+        if not abandonments:
+            return {}
+        wanted = {one.partition for one in abandonments}
+        states = {
+            state.partition: state for state in snapshot.partitions if state.partition in wanted
+        }
+        return standing(abandonments, states, self._ran_at, whole=whole)
+
+    def cut_by_leaders(
+        self, client: ReadClient, snapshot: ClusterSnapshot
+    ) -> dict[int, PassedOver]:
+        """The brokers that are down, of whose logs present leaders lack what was heard of them."""
+        remembered = set(self.memory.partitions())
+        down = [broker.id for broker in snapshot.brokers if broker.fenced is True]
+        wanted = [
+            state
+            for state in snapshot.partitions
+            if state.leader is not None
+            and key_of(state) in remembered
+            and any(broker in state.assignment and broker not in state.isr for broker in down)
+        ]
+        logs = _leaders(client, wanted) if wanted else {}
+        found: dict[int, list[tuple[TopicPartition, HeardLog]]] = {}
+        for state in wanted:
+            leader = logs.get(state.partition)
+            for broker, heard in self.memory.heard(key_of(state)).items() if leader else ():
+                absent = broker in down and broker not in state.isr
+                if absent and leader is not None and cut_by_leader(heard, leader):
+                    found.setdefault(broker, []).append((state.partition, heard))
+        return {
+            broker: PassedOver(
+                broker,
+                tuple(sorted(name for name, _ in held)),
+                max(heard.at_ms for _, heard in held),
+                "its log was read and goes on where the leaders' epochs do not",
+            )
+            for broker, held in found.items()
+            if max(heard.at_ms for _, heard in held) > self.memory.checked(broker)
+        }
+
+    def all_passed_over(
+        self, client: ReadClient, snapshot: ClusterSnapshot, *, whole: bool
+    ) -> dict[int, PassedOver]:
+        """`passed_over` and `cut_by_leaders` together."""
+        return merged(
+            self.passed_over(snapshot, whole=whole),
+            self.cut_by_leaders(client, snapshot),
+        )
+
+    def elected(self) -> frozenset[Election]:
+        """The elections that journals know of: each was agreed to."""
+        return frozenset().union(*[held.elected for held in self._read_journals()])
+
+    def _ran_at(self, broker: int) -> int:
+        """When *broker* was heard or checked last; a moment that is to come proves nothing."""
+        moments = (self.memory.last_heard(broker), self.memory.checked(broker))
+        return max((moment for moment in moments if moment <= now_ms()), default=0)
+
+    def _abandonments(self) -> Iterator[Abandonment]:
+        for held in self._read_journals():
+            yield from held.abandonments
+
+    def _read_journals(self) -> Iterable[_Read]:
+        held: dict[Path, _Read] = {}
+        for path in self._paths():
+            known = self._journals.get(path)
+            stamp = _stamp(path)
+            held[path] = (
+                known if known is not None and known.stamp == stamp else self._journal(path, stamp)
+            )
+        self._journals = held
+        return held.values()
+
+    def _journal(self, path: Path, stamp: tuple[int, int]) -> _Read:
+        """What the journal at *path* tells; nothing if it is of another cluster."""
+        if stamp[0] > MOST_BYTES:
+            large = f"journal {path} has {stamp[0]:,} bytes and is not read again"
+            return _Read(stamp, (), trouble=large)
+        try:
+            view = read(path)
+        except (MalformedInput, UnsupportedSchema, StorageError) as error:
+            return _Read(stamp, (), trouble=f"{error}; whom its elections gave up is not known")
+        if view.cluster_id != self._cluster_id:
+            return _Read(stamp, ())
+        return _Read(stamp, tuple(abandonments_in(view)), frozenset(elections_in(view)))
+
+    def _paths(self) -> list[Path]:
+        """Journals of this cluster: the newest of this account, and those that were named."""
+        found = {path.resolve(): path for path in self._own.glob("*.jsonl")}
+        for named in self._named:
+            below = named.rglob("*.jsonl") if named.is_dir() else (named,)
+            found |= {
+                path.resolve(): path
+                for path in below
+                if not named.is_dir() or path.parent.name in (named.name, self._own.name)
+            }
+        newest = sorted(found.values(), key=lambda path: path.name, reverse=True)
+        return newest[:MOST_JOURNALS]
+
+
+def _shared() -> list[Path]:
+    """The journals, and folders of journals, that the environment names."""
+    return [Path(named) for named in os.environ.get(SHARED, "").split(os.pathsep) if named]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def _leaders(
+    client: ReadClient, states: Sequence[PartitionState]
+) -> dict[TopicPartition, ReplicaLog]:
+    """The logs of the leaders of *states*, those that could be read."""
+    ids = {state.partition: state.topic_id for state in states}
+    logs, found = FewLogs(client), {}
+    for leader, names in by_leader(states).items():
+        for name, log in logs.read(leader, {name: ids[name] for name in names}, ()).items():
+            if log is not None:
+                found[name] = log
+    return found

@@ -1,0 +1,318 @@
+"""What any command or console of this account heard of a cluster's replicas, kept on disk.
+
+A file of lines beside the journals, by cluster id: for each partition what each replica reported
+last, and for each broker when its disk was found to have nothing that a start would lose. Lines
+that cannot be read are counted and named, never believed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from breakglass.services.clock import now_ms
+from breakglass.services.errors import StorageError
+from breakglass.services.guard.lock import file_name, operator
+from breakglass.services.guard.shared_lines import append_lines, shorten
+from breakglass.services.model import PartitionEvidence, Role, TopicPartition, Unknown
+from breakglass.services.recovery.ledger.holdings import valid_offset
+from breakglass.services.recovery.remembered.heard import (
+    Heard,
+    HeardLog,
+    Key,
+    heard_in,
+    key_of,
+    read_heard,
+    same_logs,
+    written_heard,
+)
+from breakglass.services.recovery.remembered.recall import recalled
+from breakglass.services.regular_file import open_regular
+from breakglass.services.state_folder import state_folder
+
+SCHEMA = 1
+FOLDER = "heard"
+WHAT = "the memory of replicas"
+MOST_PARTITIONS = 20_000
+"""More are remembered only where a replica may be elected by the controller alone."""
+MOST_BYTES = 64 * 1024 * 1024
+"""The largest file; one that grows beyond is cut down to the newest line of each partition."""
+HEARD, CHECKED, COMPARED = "heard", "checked", "compared"
+REFRESH_MS = 600_000
+"""After so many milliseconds a log is written down again though it is the same: it is younger."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is remembered of one partition, in the order of the file."""
+
+    line: bytes
+    at_ms: int
+
+
+class ReplicaMemory:
+    """The memory of one cluster. For one thread."""
+
+    def __init__(self, cluster_id: str, folder: Path | None = None) -> None:
+        self.cluster_id = cluster_id
+        self.path = (folder or state_folder()) / FOLDER / f"{file_name(cluster_id)}.jsonl"
+        self._entries: dict[Key, _Entry] = {}
+        self._last_heard: dict[int, int] = {}
+        self._checked: dict[int, int] = {}
+        self._compared: dict[Key, int] = {}
+        self._file, self._read = 0, 0
+        """The file that was read, and how far."""
+        self._unread_lines = 0
+        self._trouble, self._crowded = "", ""
+
+    @property
+    def trouble(self) -> str:
+        """What of the file could not be read or written; empty if nothing."""
+        lines = self._unread_lines
+        damaged = (
+            f"{WHAT} {self.path}: {lines:,} line{'s' * (lines != 1)} cannot be read and "
+            f"{'are' if lines != 1 else 'is'} left out"
+        )
+        told = (damaged if lines else "", self._trouble, self._crowded)
+        return "; ".join([trouble for trouble in told if trouble])
+
+    def heard(self, key: Key) -> Heard:
+        """What replicas of that partition reported last, by broker."""
+        self._read_on()
+        entry = self._entries.get(key)
+        return {} if entry is None else _logs(entry.line) or {}
+
+    def partitions(self) -> Iterable[Key]:
+        """The partitions that something is remembered of."""
+        self._read_on()
+        return tuple(self._entries)
+
+    def last_heard(self, broker: int) -> int:
+        """When any replica of *broker* was read last, in milliseconds of the epoch; 0: never."""
+        self._read_on()
+        return self._last_heard.get(broker, 0)
+
+    def checked(self, broker: int) -> int:
+        """When the disk of *broker* was found to have nothing that a start loses; 0: never."""
+        self._read_on()
+        return self._checked.get(broker, 0)
+
+    def compared(self, key: Key) -> int:
+        """Up to which leader epoch its leaders were compared with what was heard; -1: none."""
+        self._read_on()
+        return self._compared.get(key, -1)
+
+    def recalled(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """*partitions*, just read, with what is remembered of the logs that could not be read."""
+        self._read_on()
+        if not self._entries:
+            return tuple(partitions)
+        return tuple([self._recalled(evidence) for evidence in partitions])
+
+    def note(self, partitions: Iterable[PartitionEvidence]) -> None:
+        """Write down the logs of *partitions* that were read, where anything about them is new."""
+        self._read_on()
+        now, lines = now_ms(), []
+        for evidence in self._chosen(tuple(partitions)):
+            line = self._line(evidence, now)
+            if line is not None:
+                lines.append(line)
+        self._append(lines)
+
+    def _chosen(self, partitions: tuple[PartitionEvidence, ...]) -> Iterator[PartitionEvidence]:
+        """Those of *partitions* that are remembered: of very many, what is dangerous to forget.
+
+        That is a replica which the controller may elect by itself.
+        """
+        room = MOST_PARTITIONS - len(self._entries)
+        for evidence in partitions:
+            known = key_of(evidence.state) in self._entries
+            if known or room > 0:
+                room -= not known
+                yield evidence
+            elif any(
+                replica.role is not Role.STALE and not isinstance(replica.log_end, Unknown)
+                for replica in evidence.replicas
+            ):
+                yield evidence
+            else:
+                self._crowded = (
+                    f"{WHAT} {self.path} has {MOST_PARTITIONS:,} partitions: of others only "
+                    "replicas that may be elected without us are remembered"
+                )
+
+    def note_checked(self, broker: int) -> None:
+        """Write down that a start of *broker* loses nothing: all that it drops is saved."""
+        self._append([_framed(CHECKED, now_ms(), broker=broker)])
+
+    def note_compared(self, keys: Mapping[Key, int]) -> None:
+        """Write down the leader epochs whose leaders were compared with what was heard."""
+        now = now_ms()
+        self._append(
+            [
+                _framed(COMPARED, now, **_named(key), leader_epoch=epoch)
+                for key, epoch in keys.items()
+            ]
+        )
+
+    def _recalled(self, evidence: PartitionEvidence) -> PartitionEvidence:
+        if not any(isinstance(replica.log_end, Unknown) for replica in evidence.replicas):
+            return evidence
+        entry = self._entries.get(key_of(evidence.state))
+        return evidence if entry is None else recalled(evidence, _logs(entry.line) or {})
+
+    def _line(self, evidence: PartitionEvidence, now: int) -> bytes | None:
+        """The line for *evidence*; None where it says nothing new."""
+        heard = heard_in(evidence)
+        if not heard:
+            return None
+        key = key_of(evidence.state)
+        entry = self._entries.get(key)
+        before = {} if entry is None else _logs(entry.line) or {}
+        if entry is not None and now - entry.at_ms < REFRESH_MS and same_logs(heard, before):
+            return None
+        together = {**before, **heard}
+        return _framed(HEARD, now, **_named(key), replicas=written_heard(together.values()))
+
+    def _append(self, lines: list[bytes]) -> None:
+        if not lines:
+            return
+        try:
+            append_lines(self.path, b"".join(lines), WHAT)
+            self._read_on()
+            if self._read > MOST_BYTES:
+                shorten(self.path, newest_lines, WHAT)
+        except StorageError as error:
+            self._trouble = str(error)
+            for line in lines:
+                self._take(line)
+        else:
+            self._trouble = ""
+
+    def _read_on(self) -> None:
+        """Take in what this and other sessions have written since."""
+        try:
+            with open_regular(self.path) as file:
+                found = _status(file)
+                if found.st_ino != self._file or found.st_size < self._read:
+                    self._file, self._read, self._unread_lines = found.st_ino, 0, 0
+                if found.st_size == self._read:
+                    return
+                if found.st_size > 2 * MOST_BYTES:
+                    raise OSError(0, f"it has {found.st_size:,} bytes, too many to be read")
+                file.seek(self._read)
+                data = file.read(found.st_size - self._read)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._trouble = f"{WHAT} {self.path} cannot be read ({error.strerror})"
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            if line and not self._take(line):
+                self._unread_lines += 1
+
+    def _take(self, line: bytes) -> bool:
+        """Take in one line; false where it cannot be read."""
+        fields = _fields(line)
+        if fields is None:
+            return False
+        kind, at_ms = fields.get("kind"), fields["at_ms"]
+        if kind == CHECKED:
+            broker = fields.get("broker")
+            if not valid_offset(broker):
+                return False
+            self._checked[broker] = max(at_ms, self._checked.get(broker, 0))
+            return True
+        key = _key(fields)
+        if key is None:
+            return False
+        if kind == COMPARED:
+            epoch = fields.get("leader_epoch")
+            if not valid_offset(epoch):
+                return False
+            self._compared[key] = max(epoch, self._compared.get(key, -1))
+            return True
+        heard = read_heard(fields.get("replicas")) if kind == HEARD else None
+        if heard is None:
+            return False
+        self._remember(key, line, at_ms, heard)
+        return True
+
+    def _remember(self, key: Key, line: bytes, at_ms: int, heard: dict[int, HeardLog]) -> None:
+        self._entries[key] = _Entry(line, at_ms)
+        for broker, one in heard.items():
+            if one.at_ms > self._last_heard.get(broker, 0):
+                self._last_heard[broker] = one.at_ms
+
+
+def newest_lines(data: bytes) -> bytes:
+    """The newest line of each partition, of the newest partitions in half of `MOST_BYTES`."""
+    newest: dict[object, bytes] = {}
+    for line in data.splitlines():
+        fields = _fields(line)
+        if fields is not None:
+            about = fields.get("broker") if fields.get("kind") == CHECKED else _key(fields)
+            newest.pop((fields.get("kind"), about), None)
+            newest[fields.get("kind"), about] = line + b"\n"
+    kept, size = [], 0
+    for line in reversed(newest.values()):
+        size += len(line)
+        if size > MOST_BYTES // 2:
+            break
+        kept.append(line)
+    return b"".join(reversed(kept))
+
+
+def _status(file: Any) -> Any:
+    import os
+
+    return os.fstat(file.fileno())
+
+
+def _framed(kind: str, at_ms: int, **fields: Any) -> bytes:
+    document = {
+        "schema": SCHEMA, "kind": kind, "at_ms": at_ms, "who": operator(), "by": _command(),
+        **fields,
+    }  # fmt: skip
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def _command() -> str:
+    """The command that this process runs: ``triage``; empty where it has no name."""
+    words = [
+        word for word in sys.argv[1:2] if word.isidentifier() or word.replace("-", "").isalpha()
+    ]
+    return words[0][:40] if words else ""
+
+
+def _named(key: Key) -> dict[str, Any]:
+    topic_id, partition = key
+    return {"topic_id": topic_id, "topic": partition.topic, "partition": partition.partition}
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
+        return None
+    return fields if valid_offset(fields.get("at_ms")) else None
+
+
+def _key(fields: Mapping[str, Any]) -> Key | None:
+    topic_id, topic, number = (fields.get(name) for name in ("topic_id", "topic", "partition"))
+    if not isinstance(topic_id, str) or not isinstance(topic, str) or not valid_offset(number):
+        return None
+    return topic_id, TopicPartition(topic, number)
+
+
+def _logs(line: bytes) -> dict[int, HeardLog] | None:
+    fields = _fields(line)
+    return None if fields is None else read_heard(fields.get("replicas"))

@@ -1,0 +1,122 @@
+"""A broker whose disk nobody has read: what its start would cost, said and saved before it.
+
+`passed` and `power` wait for b1, which led both last. b1 alone has the last records of `passed`;
+it lost the last of `power` in a power cut, and b2 and b3 have them, acknowledged by all three.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
+from breakglass.services.lab.scenarios.logs import wait_log_end
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Scenario, alone
+from breakglass.services.lab.scenarios.stage import Stage
+from breakglass.services.lab.segments import lose_tail, read_log
+from breakglass.services.lab.truth import Expectation
+from breakglass.services.model import TopicPartition
+from tests.kit.program import Ended, breakglass
+from tests.lab.console.commands import agreeing, leader, on
+
+FLUSHED, UNFLUSHED, ON_B1 = 80, 10, 25
+WHOLE = FLUSHED + UNFLUSHED
+PASSED, POWER = TopicPartition("passed", 0), TopicPartition("power", 0)
+
+
+def _break(stage: Stage) -> list[Expectation]:
+    cluster = stage.cluster
+    stage.create(PASSED.topic, [(1, 2)])
+    stage.create(POWER.topic, [(1, 2, 3)])
+    stage.write([PASSED, POWER], FLUSHED)
+    stage.write([PASSED, POWER], UNFLUSHED)
+    lose(cluster, 2)
+    stage.write([PASSED], ON_B1)
+    lose(cluster, 3)
+    lose_last(cluster, 1, back=(2, 3))
+    folder = cluster.broker(1).partition_folder(POWER.topic, POWER.partition)
+    assert folder is not None
+    lose_tail(folder, FLUSHED)
+    return []
+
+
+BROKEN = Scenario("power-cut", __doc__, alone(_break), shape=QUICK_TO_FENCE)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The lab; its tests build on one another, in their order."""
+    with raise_lab(tmp_path_factory.mktemp("power-cut"), [BROKEN], tethered=True) as cluster:
+        play(cluster, [BROKEN])
+        yield cluster
+
+
+def judged(ended: Ended, topic: str) -> dict[str, Any]:
+    """The partition of *topic* in the JSON of a triage."""
+    (found,) = [each for each in ended.document["partitions"] if each["topic"] == topic]
+    return dict(found)
+
+
+def held_by(cluster: Cluster, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
+    """(leader epoch, offset) of the records of the log on disk."""
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder).identities
+
+
+def test_r27_a_broker_that_an_election_passed_over_is_not_to_be_started_before_it_is_copied(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    made = on(broken, "plan", "make", "--gone", 1, "--topics", PASSED.topic, "--out", plan)
+    assert made.code == 0, made.err
+    ended, _ = agreeing(broken, "recover", "--plan", plan)
+    assert ended.code == 0, ended.err
+    assert leader(broken, PASSED.topic) == 2
+
+    found = on(broken, "triage", "--json")
+    assert judged(found, POWER.topic)["action"] == "copy b1 first"
+    assert [(each["broker"], each["partitions"]) for each in found.document["passed_over"]] == [
+        (1, [{"topic": PASSED.topic, "partition": 0}])
+    ]
+    shown = on(broken, "triage")
+    assert any(
+        line.startswith("Do not start b1 before its log folder is copied") for line in shown.said
+    )
+    saving = on(broken, "rescue", "--before-return", 1, "--to", tmp_path, "--json")
+    assert saving.code == 1
+    assert [each["broker"] for each in saving.document["passed_over"]] == [1]
+
+
+def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_returns(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    found = on(broken, "triage", "--json")
+    power = judged(found, POWER.topic)
+    assert power["unproved"] == [1]
+    assert power["cut_by_return"]["held_by"] == [2, 3]
+    assert power["cut_by_return"]["rescue"] == "breakglass rescue --before-return 1"
+
+    before = held_by(broken, 2, POWER)
+    saved = on(broken, "rescue", "--before-return", 1, "--json")
+    (partition,) = [each for each in saved.document["partitions"] if each["topic"] == POWER.topic]
+    (place,) = partition["saved"]
+    assert partition["reason"] == ""
+
+    broken.broker(1).start()
+    broken.wait_partition(POWER.topic, 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")
+    wait_log_end(broken, POWER, FLUSHED, 1, 2, 3)
+    lost = before - held_by(broken, 2, POWER)
+    assert len(lost) == UNFLUSHED
+    printed = breakglass("backup", "cat", place["path"], "--json").out.splitlines()
+    assert {offset for _, offset in lost} <= {json.loads(line)["offset"] for line in printed}
+
+    after = on(broken, "triage")
+    (seen,) = [line for line in after.said if line.startswith("SEEN:")]
+    assert POWER.topic in seen
+    assert place["path"] in after.err
