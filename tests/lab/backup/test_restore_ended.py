@@ -63,6 +63,8 @@ def test_a_killed_restore_is_gone_on_with_or_refused(
     assert settings(target) != settings(backed_up)
     with pytest.raises(Refused, match="--resume"):
         restore.plan(backed_up, target, into_existing=True)
+    with pytest.raises(UsageError, match="started with"):
+        restore.plan(backed_up, target, resume=True, until_offset=4)
     done = restore(restore.plan(backed_up, target, resume=True))
     assert (done.error, done.verified, done.records) == ("", True, 0)
     assert contents(whole_broker, target) == contents(whole_broker, backed_up)
@@ -128,13 +130,6 @@ def test_records_that_expire_before_the_end_is_noted_are_not_missed(
     done = restore(restore.plan(backed_up, target, resume=True))
     assert (done.error, done.verified, done.settings_back) == ("", True, True)
     assert settings(target) == settings(backed_up)
-
-
-def test_a_restore_goes_on_with_the_options_it_was_begun_with(
-    restore: Restore, backed_up: str, target: str
-) -> None:
-    with pytest.raises(UsageError, match="started with"):
-        restore.plan(backed_up, target, resume=True, until_offset=4)
 
 
 def test_of_two_restores_into_one_topic_the_second_is_refused(

@@ -18,7 +18,7 @@ from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEv
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
-from breakglass.services.errors import Refused, UsageError
+from breakglass.services.errors import Refused
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from tests.kit.waiting import wait_until
@@ -92,11 +92,6 @@ def test_h10_records_of_an_external_topic_have_no_cause_inside(
     with all_the_while(lambda: write(plain, 2)):
         found = take(plain, taking, level, external=(plain.topic,))
     assert found.status is Status.COMPLETED
-
-
-def test_h10_an_external_topic_is_one_of_the_topics(plain: Branch, taking: Taking) -> None:
-    with pytest.raises(UsageError):
-        take(plain, taking, Level.VERIFIED, external=("another",))
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

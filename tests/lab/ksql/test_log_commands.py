@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.metastore.log.reader import Replay
-from breakglass.services.metastore.records import CommandRecord
 from tests.lab.ksql.commands import Done, backed_up, run
 from tests.lab.ksql.test_restore import consented
+from tests.lab.ksql.test_round_trip import metastore_of
 from tests.lab.ksql.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
 
@@ -18,12 +17,6 @@ from tests.unit.metastore.generating import Generator
 def told(topic: CommandTopic, *words: str) -> tuple[Done, dict[str, Any]]:
     done = run(topic.cluster, *words, "--service-id", topic.service_id, "--json")
     return done, json.loads(done.out) if done.out else {}
-
-
-def metastore_of(records: list[CommandRecord]) -> str:
-    replay = Replay()
-    assert all(map(replay.take, records))
-    return replay.metastore.digest
 
 
 def test_a_statement_is_validated_and_submitted_and_seen(topic: CommandTopic) -> None:
