@@ -8,11 +8,9 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition
 from tests.lab.asking import election_code, reassign_code
-from tests.lab.conftest import FreshCluster
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_REPLICA_ASSIGNMENT = 39
-ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
 ELECTION_NOT_NEEDED = 84
 
 
@@ -40,15 +38,6 @@ def test_what_does_not_exist_is_unknown(
     three_brokers: Cluster, online: TopicPartition, partition: TopicPartition, message: str
 ) -> None:
     assert election_code(three_brokers, partition) == (UNKNOWN_TOPIC_OR_PARTITION, message)
-
-
-def test_without_a_live_replica_nobody_is_eligible(fresh_cluster: FreshCluster) -> None:
-    cluster = fresh_cluster(brokers=2)
-    create_topic(cluster, "lonely", [[2]])
-    cluster.broker(2).stop()
-    cluster.wait_partition("lonely", 0, lambda state: state.offline, "no leader")
-    code, _ = election_code(cluster, TopicPartition("lonely", 0))
-    assert code == ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("order", [[1, 2, 9], [9, 1, 2], [1, 2, 3, 9]])

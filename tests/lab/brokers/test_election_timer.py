@@ -7,25 +7,21 @@ auto.leader.rebalance.enable, and waits five minutes after an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
+from pathlib import Path
 
 from breakglass.services.kafka.cluster.broker_settings import read_broker_settings
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.replaced_disk import ELECTION_INTERVAL
 from tests.lab.brokers.conftest import sender_to
-from tests.lab.scenarios.damaged import Damaged, damaged
 
 
-@pytest.fixture(scope="module")
-def bombs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    """b4 is back EMPTY, and brokers and controllers look for leaderless partitions hourly."""
-    with damaged(tmp_path_factory.mktemp("lab"), "replaced-disk") as lab:
-        yield lab
-
-
-def test_r02_brokers_tell_their_own_interval_and_not_the_controllers(bombs: Damaged) -> None:
-    with sender_to(bombs.cluster) as sender:
-        told = read_broker_settings(sender, 1, [ELECTION_INTERVAL], Deadline.after(300))
+def test_r02_brokers_tell_their_own_interval_and_not_the_controllers(tmp_path: Path) -> None:
+    cluster = Cluster.plan(tmp_path / "lab", brokers=1, tethered=True)
+    cluster.configure(1, {ELECTION_INTERVAL: "3600"})
+    cluster.configure(101, {ELECTION_INTERVAL: "1800"})
+    with cluster:
+        cluster.start()
+        with sender_to(cluster) as sender:
+            told = read_broker_settings(sender, 1, [ELECTION_INTERVAL], Deadline.after(300))
     assert told == {ELECTION_INTERVAL: "3600"}
