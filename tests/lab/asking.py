@@ -164,9 +164,9 @@ def lab_consumer(cluster: Cluster, group: str, **settings: Any) -> Iterator[Cons
 def messages(
     cluster: Cluster, partition: TopicPartition, *, isolation: str = "read_committed"
 ) -> Iterator[Message]:
-    """All that a consumer gets to read, to the end of the log."""
-    how = {"enable_partition_eof": True, "isolation_level": isolation}
-    with lab_consumer(cluster, "tests", **how) as consumer:
+    """All that a consumer gets to read, from the log's first record to its end."""
+    whole = {"enable_partition_eof": True, "auto_offset_reset": "earliest"}
+    with lab_consumer(cluster, "tests", **whole, isolation_level=isolation) as consumer:
         consumer.assign([Position(partition.topic, partition.partition, 0)])
         while (message := consumer.poll(ANSWER_SECONDS)) is not None:
             error = message.error()

@@ -18,8 +18,6 @@ from tests.lab.backup.producing import (
     make,
     numbered,
     produce,
-    producer,
-    put,
 )
 from tests.lab.backup.streaming import following
 
@@ -76,26 +74,6 @@ def test_b2_a_topic_created_anew_beside_a_stream_begins_a_generation(
         followed.await_end(f"{topic}~2", 55)
     assert back_up.records(topic) == before
     assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
-
-
-def test_b3_an_open_transaction_holds_back_a_stream_until_it_is_decided(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    with following(back_up, topic) as followed:
-        writer = producer(whole_broker, transactional_id=topic)
-        writer.init_transactions(SECONDS)
-        for end in (writer.abort_transaction, writer.commit_transaction):
-            writer.begin_transaction()
-            put(writer, topic, numbered(3))
-            produce(whole_broker, topic, numbered(2))
-            end(SECONDS)
-        followed.await_end(topic, 12)
-        missing = followed.done and followed.done.missing
-    assert missing is None
-    assert followed.done is not None
-    assert followed.done.missing == {"aborted": 3, "control": 2}
-    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
 
 
 def test_b3_what_retention_takes_before_the_stream_has_it_is_a_gap(

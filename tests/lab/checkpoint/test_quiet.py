@@ -150,14 +150,3 @@ def test_the_open_transaction_of_another_group_is_waited_for(
         found = {group.name: group.commits for group in groups_on(plain, client)}
         ending.join()
     assert found[looped] is Committing.TRANSACTIONAL
-
-
-def test_h10_of_participants_topics_too_an_ordinary_reader_has_to_be_named(
-    small_bank: Branch, taking: Taking
-) -> None:
-    reader = f"reader-of-{small_bank.topic}"
-    small_bank.commit(reader)
-    with pytest.raises(Refused, match=f"group {reader}"):
-        take(small_bank, taking, Level.VERIFIED)
-    named = {reader: GroupPolicy.READER}
-    assert offsets(take(small_bank, taking, Level.VERIFIED, named)) == {reader: {1: 1}}

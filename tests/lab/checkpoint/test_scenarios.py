@@ -58,24 +58,19 @@ def nodes(found: StoredCheckpoint, status: Status) -> list[list[int]]:
     ]
 
 
-def test_h13_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
-    settled_bank: Branch, taking: Taking, taken: TakeDocument
+@pytest.mark.parametrize(
+    ("begun", "left"), [(False, []), (True, [OLD])], ids=["s1 never begun", "s2 begun in part"]
+)
+def test_h13_what_the_old_node_has_not_committed_is_copied_by_the_new_one(
+    settled_bank: Branch, taking: Taking, taken: TakeDocument, begun: bool, left: list[int]
 ) -> None:
-    never_begun(taking)
+    if not begun:
+        never_begun(taking)
     assert taken_over(settled_bank, taking, taken) == []
     found = finished(settled_bank, taking)
     assert found.status is Status.COMPLETED
     assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
-
-
-def test_h13_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
-    settled_bank: Branch, taking: Taking, taken: TakeDocument
-) -> None:
-    assert taken_over(settled_bank, taking, taken) == []
-    found = finished(settled_bank, taking)
-    assert found.status is Status.COMPLETED
-    assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
-    assert nodes(found, Status.ONGOING) == [[OLD]] * 3
+    assert nodes(found, Status.ONGOING) == [left] * 3
 
 
 def test_h13_s3_two_completed_copies_hold_the_same_records(
