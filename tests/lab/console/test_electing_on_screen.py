@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.waiting import wait_until
 from tests.lab.console.commands import journals, last_journal, leader, recreate
 from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment
@@ -16,8 +17,6 @@ from tests.terminal.pty_terminal import PtyTerminal
 
 PROGRAM = Path(sys.executable).parent / "breakglass"
 ASKED = "Type to confirm: "
-HELD_SECONDS = 1.0
-"""How long each request is held up where something is to happen during an election."""
 
 
 class Operator:
@@ -126,15 +125,26 @@ def test_a_designee_that_hangs_is_unknown_until_it_is_asked_again(broken: Cluste
     assert last_journal(broken).unsettled == ()
 
 
+def at_rest(process: int) -> bool:
+    """Whether every signal to it was delivered, and each of its threads waits for something."""
+    proc = Path("/proc", str(process))
+    pending = re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)$", (proc / "status").read_text(), re.MULTILINE)
+    states = [(task / "stat").read_text().rpartition(")")[2][1] for task in proc.glob("task/*")]
+    return not any(int(mask, 16) for mask in pending) and set(states) == {"S"}
+
+
 def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: Cluster) -> None:
     with watched(broken) as brokers, console(*through(brokers), "--gone", "3") as operator:
         operator.ask_for("cut-off")
         operator.type_phrase()
-        brokers.proxies[2].delay(HELD_SECONDS)
+        brokers.proxies[2].hold(ELECT_LEADERS)
         operator.press("enter")
         brokers.proxies[2].wait_seen(ELECT_LEADERS)
         operator.terminal.hang_up()
-        operator.terminal.process.wait(600)
+        program = operator.terminal.process
+        wait_until(lambda: at_rest(program.pid), "the console to have heard of it")
+        brokers.proxies[2].heal()
+        program.wait(600)
     (journal,) = journals(broken)
     assert (journal.result, journal.unsettled) == (None, ())
     led = [leader(broken, "cut-off", number) for number in range(3)]
