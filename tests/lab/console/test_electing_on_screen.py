@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.running import at_rest
 from tests.kit.waiting import wait_until
 from tests.lab.console.commands import journals, last_journal, leader, recreate
 from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
@@ -123,14 +124,6 @@ def test_a_designee_that_hangs_is_unknown_until_it_is_asked_again(broken: Cluste
         operator.press("u")
         operator.terminal.wait_for("Asked again: 1 elect elected.")
     assert last_journal(broken).unsettled == ()
-
-
-def at_rest(process: int) -> bool:
-    """Whether every signal to it was delivered, and each of its threads waits for something."""
-    proc = Path("/proc", str(process))
-    pending = re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)$", (proc / "status").read_text(), re.MULTILINE)
-    states = [(task / "stat").read_text().rpartition(")")[2][1] for task in proc.glob("task/*")]
-    return not any(int(mask, 16) for mask in pending) and set(states) == {"S"}
 
 
 def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: Cluster) -> None:

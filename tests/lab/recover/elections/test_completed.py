@@ -39,6 +39,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     target_of,
 )
+from tests.kit.running import at_rest
 from tests.kit.waiting import wait_until
 from tests.lab.console.commands import on
 from tests.lab.recover.elections.test_elections import Change, around_election, session
@@ -277,9 +278,10 @@ class TestASignalInTheMiddle:
         with watched(lab.cluster) as session, (tmp_path / "said").open("w+") as said:
             process = started(run, session, said.fileno())
             try:
-                slow_election(run, session)
+                held_election(run, session)
                 for number in numbers:
                     process.send_signal(number)
+                let_go(session, process.pid)
                 code = process.wait(600)
             finally:
                 process.kill()
@@ -294,10 +296,11 @@ class TestASignalInTheMiddle:
             arguments = run.arguments(session)
             program = Path(sys.executable).with_name("breakglass")
             with PtyTerminal([program, *arguments], env=run.environment()) as terminal:
-                slow_election(run, session)
+                held_election(run, session)
                 terminal.press("ctrl+c")
                 terminal.press("ctrl+c")
-                assert terminal.exit_code(60) == INTERRUPTED, terminal.text
+                let_go(session, terminal.process.pid)
+                assert terminal.exit_code() == INTERRUPTED, terminal.text
 
 
 def started(run: Interrupted, session: Watched, said: int) -> subprocess.Popen[bytes]:
@@ -317,11 +320,18 @@ def heed_hangup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def slow_election(run: Interrupted, session: Watched) -> None:
-    """Return while the canary's election is under way, for the brokers answer late."""
+def held_election(run: Interrupted, session: Watched) -> None:
+    """Return while the canary's election is under way: the brokers get it when it is let go."""
     for proxy in session.proxies.values():
-        proxy.delay(0.2)
+        proxy.hold(ELECT_LEADERS)
     wait_until(lambda: ELECT in steps(run), "the first election to be announced", every=AT_ONCE)
+
+
+def let_go(session: Watched, program: int) -> None:
+    """Let the brokers have the election once *program* has heard of every signal."""
+    wait_until(lambda: at_rest(program), "the program to have heard of the signals")
+    for proxy in session.proxies.values():
+        proxy.heal()
 
 
 def steps(run: Interrupted) -> list[str]:
