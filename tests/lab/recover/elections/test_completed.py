@@ -44,7 +44,7 @@ from tests.kit.waiting import wait_until
 from tests.lab.console.commands import on
 from tests.lab.recover.elections.test_elections import Change, around_election, session
 from tests.lab.recover.elections.test_killed import AT_ONCE, TOGETHER, Interrupted
-from tests.lab.recover.session import Watched, watched
+from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
 from tests.lab.scenarios.damaged import Damaged
 from tests.terminal.pty_terminal import PtyTerminal
 
