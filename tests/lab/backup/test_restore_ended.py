@@ -116,7 +116,7 @@ def test_a_lost_state_is_told_and_nothing_is_doubled(
 
 
 def test_records_that_expire_before_the_end_is_noted_are_not_missed(
-    restore: Restore, settings: Callable[[str], object], backed_up: str
+    whole_broker: Cluster, restore: Restore, settings: Callable[[str], object], backed_up: str
 ) -> None:
     """Killed when the topic had its own settings again, and lost records by them."""
     target = f"{backed_up}-back"
@@ -124,7 +124,7 @@ def test_records_that_expire_before_the_end_is_noted_are_not_missed(
     state = read_state(restore.state / target)
     assert state is not None
     replace(state, ended=False).keep()
-    admin = AdminClient({"bootstrap.servers": restore.broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": whole_broker.bootstrap_servers})
     (deleted,) = admin.delete_records([TopicPartition(target, 0, 5)]).values()
     deleted.result(SECONDS)
     done = restore(restore.plan(backed_up, target, resume=True))
@@ -137,7 +137,7 @@ def test_of_two_restores_into_one_topic_the_second_is_refused(
 ) -> None:
     """Planned when the topic was not there; by operators who share nothing."""
     target = f"{backed_up}-back"
-    elsewhere = Restore(whole_broker, restore.back_up, restore.power, tmp_path / "elsewhere")
+    elsewhere = Restore(restore.back_up, tmp_path / "elsewhere")
     mine, theirs = restore.plan(backed_up, target), elsewhere.plan(backed_up, target)
     assert restore(mine).error == ""
     assert "after the plan was made" in elsewhere(theirs).error
