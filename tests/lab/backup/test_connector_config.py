@@ -74,7 +74,7 @@ def test_the_originals_own_examples_back_up_and_restore(
     restore = ("backup", "restore", "--connector-config", example(SOURCE, tmp_path, whole_broker))
     asked = ran(*restore, "--write", *ONE_CORE)
     assert asked.code == 3, asked.err
-    phrase = asked.said[-1].removeprefix("consent: ")
+    phrase = asked.consent
     back = ran(*restore, "--write", "--consent", phrase, *ONE_CORE)
     assert back.code == 0, back.err
     assert records(whole_broker) == was

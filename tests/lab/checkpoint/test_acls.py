@@ -218,6 +218,6 @@ def test_with_its_acls_a_checkpoint_is_finished_and_restored(guarded: Guarded) -
     with guarded.allowed(RESTORE):
         asked = guarded.run("restore", id, *into)
         assert asked.code == 3, asked.err
-        phrase = asked.said[-1].removeprefix("consent: ")
+        phrase = asked.consent
         ended = guarded.run("restore", id, *into, "--consent", phrase)
     assert ended.code == 0, ended.err
