@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 VALID_DAYS = 30
-STORE_PASSWORD = "lab-store"  # noqa: S105 - guards nothing but a lab on loopback
-ALIAS = b"lab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +33,15 @@ class Identity:
 def write_certificates(folder: Path, clients: tuple[str, ...]) -> None:
     """Fill *folder* with what brokers and clients need.
 
-    ``ca.pem`` and ``ca.p12`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` and
-    ``NAME.p12`` for each of *clients*. A ``.pem`` of an identity holds key and certificate;
-    the stores' password is `STORE_PASSWORD`.
+    ``ca.pem`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` for each of *clients*.
+    The file of an identity holds key and certificate.
     """
     folder.mkdir(parents=True, exist_ok=True)
     authority = _identity("Breakglass lab", None)
     _write(folder / "ca.pem", _certificate_pem(authority))
-    _write(folder / "ca.p12", _trust_store(authority))
     for name in ("broker", *clients):
         identity = _identity(name, authority)
         _write(folder / f"{name}.pem", _key_pem(identity) + _certificate_pem(identity))
-        _write(folder / f"{name}.p12", _key_store(identity, authority))
 
 
 def _identity(name: str, issuer: Identity | None) -> Identity:
@@ -91,39 +86,12 @@ def _key_pem(identity: Identity) -> bytes:
     return identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _trust_store(authority: Identity) -> bytes:
-    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
-
-    entry = pkcs12.PKCS12Certificate(authority.certificate, ALIAS)
-    return pkcs12.serialize_java_truststore(
-        [entry], BestAvailableEncryption(STORE_PASSWORD.encode())
-    )
-
-
-def _key_store(identity: Identity, authority: Identity) -> bytes:
-    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
-
-    return pkcs12.serialize_key_and_certificates(
-        ALIAS,
-        identity.key,
-        identity.certificate,
-        [authority.certificate],
-        BestAvailableEncryption(STORE_PASSWORD.encode()),
-    )
-
-
 SUPER_USER = "admin"
 OPERATOR = "operator"
-PLAIN_USERS = (SUPER_USER, OPERATOR, "reader", "stranger")
+PLAIN_USERS = (SUPER_USER, OPERATOR)
 """Known by PLAIN from the start, and by a client certificate of the same name."""
 PLAIN = "PLAIN"
-SCRAM = "SCRAM-SHA-512"
-MECHANISMS = (PLAIN, "SCRAM-SHA-256", SCRAM)
-MODULES = {
-    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    SCRAM: "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -160,15 +128,9 @@ def _listener_settings(layout: ClusterLayout) -> dict[str, str]:
     folder = security_folder(layout)
     own = f"listener.name.{Listener.CLIENT.value.lower()}"
     known = "".join(f' user_{user}="{lab_password(user)}"' for user in PLAIN_USERS)
-    scram = {
-        f"{own}.{name.lower()}.sasl.jaas.config": f"{MODULES[name]} required;"
-        for name in MECHANISMS
-        if name != PLAIN
-    }
     return {
-        **scram,
-        f"{own}.plain.sasl.jaas.config": f"{MODULES[PLAIN]} required{known};",
-        f"{own}.sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        f"{own}.plain.sasl.jaas.config": f"{PLAIN_MODULE} required{known};",
+        f"{own}.sasl.enabled.mechanisms": PLAIN,
         f"{own}.ssl.keystore.type": "PEM",
         f"{own}.ssl.keystore.location": str(folder / "broker.pem"),
         f"{own}.ssl.truststore.type": "PEM",

@@ -156,25 +156,6 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), position
 
 
-def lose_tail(folder: Path, end: int) -> None:
-    """Cut the log in the *folder* of a broker that is down to *end*, where a batch begins.
-
-    So a power cut leaves a log whose tail was acknowledged and not flushed.
-
-    Raises:
-        LabError: no batch of the last segment begins at *end*.
-    """
-    segment = max(folder.glob("*.log"))
-    data, position = segment.read_bytes(), 0
-    while position + HEADER.size <= len(data):
-        first, length, *_ = HEADER.unpack_from(data, position)
-        if first == end:
-            segment.write_bytes(data[:position])
-            return
-        position += BEFORE_LENGTH + length
-    raise LabError(f"No batch of {segment} begins at {end}: write one there before it is cut.")
-
-
 def high_watermark_on_disk(folder: Path) -> int:
     """The high watermark that a broker would start with, killed now; 0 when it wrote none."""
     return _checkpointed(folder, HIGH_WATERMARK_CHECKPOINT)

@@ -1,22 +1,15 @@
-"""Who may do what in a guarded lab: SCRAM users and ACLs, known to every broker on return."""
+"""Who may do what in a guarded lab: ACLs, known to every broker on return."""
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from breakglass.services.errors import LabError
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.security import lab_password
 from breakglass.services.lab.wire import Conversation
 
-ITERATIONS = 4096
-"""The fewest that Kafka takes (ScramMechanism.minIterations)."""
-SALT_BYTES = 16
-SCRAM_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 NO_ERROR = 0
 LITERAL = 3
 ANY_HOST = "*"
@@ -68,30 +61,6 @@ class Acl:
     @property
     def principal(self) -> str:
         return f"User:{self.user}"
-
-
-def add_scram_user(cluster: Cluster, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
-    """Make *user*, whose password is `lab_password`, known to every broker.
-
-    Raises:
-        LabError: the cluster refused.
-    """
-    from kafka.protocol.admin import (
-        AlterUserScramCredentialsRequest,
-        AlterUserScramCredentialsResponse,
-    )
-
-    number, digest = SCRAM_MECHANISMS[mechanism]
-    salt = secrets.token_bytes(SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(digest, lab_password(user).encode(), salt, ITERATIONS)
-    credential = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
-        name=user, mechanism=number, iterations=ITERATIONS, salt=salt, salted_password=salted
-    )
-    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential])
-    answer = cluster.command(request, AlterUserScramCredentialsResponse)
-    for result in answer.results:
-        _check(f"make the user {user}", result)
-    _wait_everywhere(cluster, lambda node: number in _mechanisms_of(node, user), f"the user {user}")
 
 
 def grant(cluster: Cluster, *acls: Acl) -> None:
@@ -161,18 +130,6 @@ def _filter(acl: Acl) -> dict[str, Any]:
         "operation": int(acl.operation),
         "permission_type": int(acl.permission),
     }
-
-
-def _mechanisms_of(node: Conversation, user: str) -> list[int]:
-    from kafka.protocol.admin import (
-        DescribeUserScramCredentialsRequest,
-        DescribeUserScramCredentialsResponse,
-    )
-
-    wanted = DescribeUserScramCredentialsRequest.UserName(name=user)
-    request = DescribeUserScramCredentialsRequest(users=[wanted])
-    answer = node.ask(request, DescribeUserScramCredentialsResponse)
-    return [info.mechanism for result in answer.results for info in result.credential_infos]
 
 
 def _wait_everywhere(cluster: Cluster, holds: Any, what: str) -> None:

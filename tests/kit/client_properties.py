@@ -8,9 +8,8 @@ from pathlib import Path
 from breakglass.services.lab.layout import ClusterLayout
 from breakglass.services.lab.properties import render
 from breakglass.services.lab.security import (
-    MODULES,
     PLAIN,
-    STORE_PASSWORD,
+    PLAIN_MODULE,
     lab_password,
     security_folder,
 )
@@ -20,28 +19,21 @@ def client_properties(
     layout: ClusterLayout,
     user: str,
     *,
-    mechanism: str = PLAIN,
-    stores: str = "PEM",
     certificate: bool = False,
 ) -> dict[str, str]:
-    """Kafka's own client settings for *user*.
-
-    *stores* is PEM or PKCS12; *certificate* adds the user's own, which only `PLAIN_USERS` have.
-    """
-    folder, suffix = security_folder(layout), "pem" if stores == "PEM" else "p12"
-    paths = {"truststore": folder / f"ca.{suffix}"}
+    """Kafka's own client settings for *user*, with its own certificate if it is to show it."""
+    folder = security_folder(layout)
+    paths = {"truststore": folder / "ca.pem"}
     if certificate:
-        paths["keystore"] = folder / f"{user}.{suffix}"
+        paths["keystore"] = folder / f"{user}.pem"
     login = f'username="{user}" password="{lab_password(user)}"'
     properties = {
         "security.protocol": "SASL_SSL",
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f"{MODULES[mechanism]} required {login};",
+        "sasl.mechanism": PLAIN,
+        "sasl.jaas.config": f"{PLAIN_MODULE} required {login};",
     }
     for store, path in paths.items():
-        properties |= {f"ssl.{store}.type": stores, f"ssl.{store}.location": str(path)}
-        if stores != "PEM":
-            properties[f"ssl.{store}.password"] = STORE_PASSWORD
+        properties |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
     return properties
 
 
@@ -49,16 +41,12 @@ def write_client_properties(
     layout: ClusterLayout,
     user: str,
     *,
-    mechanism: str = PLAIN,
-    stores: str = "PEM",
     certificate: bool = False,
 ) -> Path:
     """A file of `client_properties`, for ``--command-config`` of our and Kafka's own tools."""
     kind = "-certificate" if certificate else ""
-    path = security_folder(layout) / f"{user}-{mechanism}-{stores}{kind}.properties".lower()
-    properties = client_properties(
-        layout, user, mechanism=mechanism, stores=stores, certificate=certificate
-    )
+    path = security_folder(layout) / f"{user}{kind}.properties"
+    properties = client_properties(layout, user, certificate=certificate)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         out.write(render(properties))

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from breakglass.services.errors import LabError
+from breakglass.services.kafka.wire.messages.reading import (
+    DescribeConfigsResponse,
+    settings_request,
+)
 from breakglass.services.lab.cluster import WAIT_SECONDS, Cluster
 from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.wire import Conversation
@@ -14,6 +18,7 @@ from tests.kit.waiting import DEADLINE_SECONDS
 
 BROKER_RESOURCE = 4
 SET_CONFIG = 0
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LONG_WINDOW: Mapping[str, str] = {"alter.log.dirs.replication.quota.window.size.seconds": "30"}
 """Settings of a lab whose moves do not end: a fetch of more than 300 bytes, at one byte a second,
 uses the quota of 11 windows up. Each start of the broker begins with a new quota."""
@@ -51,7 +56,7 @@ def _throttle(cluster: Cluster, broker: int) -> None:
 
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(
-        name="replica.alter.log.dirs.io.max.bytes.per.second",
+        name=RATE,
         config_operation=SET_CONFIG,
         value="1",
     )
@@ -63,6 +68,15 @@ def _throttle(cluster: Cluster, broker: int) -> None:
     for answer in cluster.command(request, IncrementalAlterConfigsResponse).responses:
         if answer.error_code:
             raise LabError(f"The lab could not throttle moves: {answer.error_message}")
+    # Its controller knows: the broker hears of it later, and would have moved all by then.
+    cluster.wait_until(lambda: _rate(cluster, broker) == "1", f"b{broker} to throttle moves")
+
+
+def _rate(cluster: Cluster, broker: int) -> str | None:
+    """Bytes a second that *broker* itself says it moves between its directories."""
+    request = settings_request(BROKER_RESOURCE, [str(broker)], [RATE])
+    answer = cluster.read(lambda node: node.ask(request, DescribeConfigsResponse), via=broker)
+    return next((one.value for one in answer.results[0].configs), None)
 
 
 def _move(cluster: Cluster, broker: int, partition: TopicPartition, path: Path) -> None:

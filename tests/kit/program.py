@@ -32,6 +32,11 @@ class Ended(NamedTuple):
         """The lines on stderr."""
         return self.err.splitlines()
 
+    @property
+    def consent(self) -> str:
+        """The phrase that a refusal names in its last line."""
+        return self.said[-1].removeprefix("consent: ")
+
 
 def breakglass(*arguments: object) -> Ended:
     """Run the program with *arguments*; nobody is there to type a consent."""

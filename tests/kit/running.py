@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -136,6 +137,14 @@ def _keep(pipe: IO[str], lines: list[str]) -> None:
         # What a killed command leaves of a line is no line.
         if line.endswith("\n"):
             lines.append(line.strip())
+
+
+def at_rest(process: int) -> bool:
+    """Whether a process has got every signal, and each of its threads waits for something."""
+    proc = Path("/proc", str(process))
+    pending = re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)$", (proc / "status").read_text(), re.MULTILINE)
+    states = [(task / "stat").read_text().rpartition(")")[2][1] for task in proc.glob("task/*")]
+    return not any(int(mask, 16) for mask in pending) and set(states) == {"S"}
 
 
 @contextmanager

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.wire import Conversation
@@ -145,88 +150,61 @@ def open_transactions(cluster: Cluster, broker: int, partition: TopicPartition) 
     }
 
 
-def consume(
-    cluster: Cluster, partition: TopicPartition, *, isolation: str = "read_uncommitted"
-) -> dict[int, str]:
-    """Keys by offset of all that a consumer gets to read."""
-    from confluent_kafka import Consumer, KafkaError
-    from confluent_kafka import TopicPartition as Position
+@contextmanager
+def lab_consumer(cluster: Cluster, group: str, **settings: Any) -> Iterator[Consumer]:
+    """A member of *group* that comes in as the lab itself does; ``isolation_level`` and others."""
+    told = {name.replace("_", "."): value for name, value in settings.items()}
+    servers = {"bootstrap.servers": cluster.lab_bootstrap, "group.id": group}
+    # At the end of a log a broker answers soon.
+    quick = {"enable.auto.commit": False, "fetch.wait.max.ms": 10}
+    with closing(Consumer({**servers, **quick, **told}, logger=NO_LOG)) as found:
+        yield found
 
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.lab_bootstrap,
-            "group.id": "tests",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-        },
-        logger=NO_LOG,
-    )
-    read: dict[int, str] = {}
-    try:
+
+def messages(
+    cluster: Cluster, partition: TopicPartition, *, isolation: str = "read_committed"
+) -> Iterator[Message]:
+    """All that a consumer gets to read, from the log's first record to its end."""
+    whole = {"enable_partition_eof": True, "auto_offset_reset": "earliest"}
+    with lab_consumer(cluster, "tests", **whole, isolation_level=isolation) as consumer:
         consumer.assign([Position(partition.topic, partition.partition, 0)])
         while (message := consumer.poll(ANSWER_SECONDS)) is not None:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                return read
+                return
             assert error is None, error
-            read[int(message.offset() or 0)] = (message.key() or b"").decode()
-    finally:
-        consumer.close()
-    raise AssertionError(f"{partition} did not come to an end; so far {len(read)} records")
+            yield message
+    raise AssertionError(f"{partition} did not come to an end")
+
+
+def consume(
+    cluster: Cluster, partition: TopicPartition, *, isolation: str = "read_uncommitted"
+) -> dict[int, str]:
+    """Keys by offset of all that a consumer gets to read."""
+    found = messages(cluster, partition, isolation=isolation)
+    return {int(one.offset() or 0): (one.key() or b"").decode() for one in found}
 
 
 def out_of_range(cluster: Cluster, partition: TopicPartition, offset: int) -> bool:
     """Whether a consumer that goes on from *offset* is told that there is no such offset."""
-    from confluent_kafka import Consumer, KafkaError
-    from confluent_kafka import TopicPartition as Position
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.lab_bootstrap,
-            "group.id": "tests",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-        },
-        logger=NO_LOG,
-    )
-    try:
+    with lab_consumer(cluster, "tests", auto_offset_reset="error") as consumer:
         consumer.assign([Position(partition.topic, partition.partition, offset)])
         message = consumer.poll(ANSWER_SECONDS)
         error = None if message is None else message.error()
         return error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET
-    finally:
-        consumer.close()
 
 
 def committed_offset(cluster: Cluster, group: str, partition: TopicPartition) -> int:
     """What *group* committed."""
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as Position
-
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.lab_bootstrap, "group.id": group}, logger=NO_LOG
-    )
-    try:
+    with lab_consumer(cluster, group) as consumer:
         asked = [Position(partition.topic, partition.partition)]
         return int(consumer.committed(asked, timeout=ANSWER_SECONDS)[0].offset)
-    finally:
-        consumer.close()
 
 
 def commit(cluster: Cluster, group: str, partition: TopicPartition, offset: int) -> None:
     """Let *group* commit *offset*, as a consumer that has read so far."""
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as Position
-
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.lab_bootstrap, "group.id": group}, logger=NO_LOG
-    )
-    try:
-        position = Position(partition.topic, partition.partition, offset)
-        commit_offsets(consumer, [position])
-    finally:
-        consumer.close()
+    with lab_consumer(cluster, group) as consumer:
+        commit_offsets(consumer, [Position(partition.topic, partition.partition, offset)])
 
 
 def client_conversation(cluster: Cluster, broker: int) -> Conversation:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup import back_up
@@ -42,18 +42,14 @@ def once(action: Callable[[], None]) -> Tell:
     return tell
 
 
-def access_to(bootstrap: str) -> ReadAccess:
-    """How tasks reach brokers that ask for nothing."""
-    return ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {}))
-
-
 @dataclass(frozen=True, slots=True)
 class BackUp:
     """Runs backups to one place."""
 
     client: ReadClient
     spark: Spark
-    bootstrap: str
+    access: ReadAccess
+    """How tasks reach the brokers."""
     root: Path
     elsewhere: Store | None = None
     """Instead of the folder *root*."""
@@ -62,11 +58,6 @@ class BackUp:
     def store(self) -> Store:
         """The place."""
         return self.elsewhere or LocalStore(self.root)
-
-    @property
-    def access(self) -> ReadAccess:
-        """How tasks reach the brokers."""
-        return access_to(self.bootstrap)
 
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
         how = BackupSettings(self.store, **settings)
@@ -115,3 +106,10 @@ class BackUp:
         held = listing(folder.names())[partition].segments
         names = [records_name(segment.prefix) for segment in held]
         return b"".join((folder.path / name).read_bytes()[1:] for name in names)
+
+
+@contextmanager
+def backing_up(access: ReadAccess, spark: Spark, root: Path) -> Iterator[BackUp]:
+    """Backs up by *access* into the folder *root*."""
+    with access.reading() as client:
+        yield BackUp(client, spark, access, root)

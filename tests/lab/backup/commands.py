@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -39,10 +38,3 @@ def so_far(process: Running, condition: Callable[[], bool], what: str) -> None:
         return condition()
 
     wait_until(reached, what, every=0.002)
-
-
-def kill_when(broker: Cluster, *words: str, condition: Callable[[], bool]) -> None:
-    """Run it until *condition* holds, then kill it with -9."""
-    with started(broker, *words) as process:
-        so_far(process, condition, "the moment to kill it")
-        process.process.send_signal(signal.SIGKILL)

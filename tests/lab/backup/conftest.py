@@ -11,9 +11,8 @@ import pytest
 
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.session import Power, ReadAccess
+from breakglass.services.session import ReadAccess
 from tests.kit.clusters import access, client, power
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.restores import Restore
@@ -46,15 +45,15 @@ def topic() -> str:
 
 
 @pytest.fixture
-def back_up(client: ReadClient, spark: Spark, whole_broker: Cluster, tmp_path: Path) -> BackUp:
+def back_up(client: ReadClient, spark: Spark, access: ReadAccess, tmp_path: Path) -> BackUp:
     """Backs up into a folder of this test's own."""
-    return BackUp(client, spark, whole_broker.bootstrap_servers, tmp_path / "backup")
+    return BackUp(client, spark, access, tmp_path / "backup")
 
 
 @pytest.fixture
-def restore(whole_broker: Cluster, back_up: BackUp, power: Power, tmp_path: Path) -> Restore:
+def restore(back_up: BackUp, tmp_path: Path) -> Restore:
     """Restores from the backup of this test."""
-    return Restore(whole_broker, back_up, power, tmp_path / "restores")
+    return Restore(back_up, tmp_path / "restores")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from typing import Any, cast
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
-    KafkaError,
     Message,
     Producer,
     TopicPartition,
@@ -24,8 +23,10 @@ from confluent_kafka.admin import AdminClient
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition as KafkaPartition
 from tests.kit.commits import commit_offsets
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
+from tests.lab.asking import messages
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -99,6 +100,8 @@ def consumer(cluster: Cluster, group: str) -> Consumer:
             "enable.partition.eof": True,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            # At the end of a log a broker answers soon.
+            "fetch.wait.max.ms": 10,
         },
         logger=LOG,
     )
@@ -163,16 +166,7 @@ def committed_bytes(cluster: Cluster, topic: str, partition: int = 0) -> bytes:
 
 def committed_messages(cluster: Cluster, topic: str, partition: int) -> Iterator[Message]:
     """Every committed record of a partition, in order."""
-    with closing(consumer(cluster, "independent-reader")) as reader:
-        reader.assign([TopicPartition(topic, partition, 0)])
-        while True:
-            message = reader.poll(SECONDS)
-            assert message is not None, "the consumer got nothing more"
-            error = message.error()
-            if error is not None:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                return
-            yield message
+    return messages(cluster, KafkaPartition(topic, partition))
 
 
 def _encoded(message: Message) -> bytes:

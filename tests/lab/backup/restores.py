@@ -10,7 +10,6 @@ from typing import Any
 
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.lab.cluster import Cluster
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
 from breakglass.services.pipeline.report import CopyProgress
@@ -38,12 +37,14 @@ def die(now: CopyProgress) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Restores from the backup of a test into the same broker."""
+    """Restores from the backup of a test into the same brokers."""
 
-    broker: Cluster
     back_up: BackUp
-    power: Power
     state: Path
+
+    @property
+    def power(self) -> Power:
+        return Power(self.back_up.access)
 
     def plan(self, topic: str, target: str, **options: Any) -> RestorePlan:
         held = newest(held_topics(self.back_up.store, [topic]))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.topic_backup import partition_index
-from breakglass.services.topic_backup.segment_index import IndexedRecord, open_index
-from breakglass.services.topic_backup.segment_reader import read_segment
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import committed_bytes, make, numbered, produce, shapes
 
@@ -52,40 +49,3 @@ def test_segments_are_closed_past_the_limit_and_named_by_their_first_offset(
     record_bytes = {segment.records_bytes - 1000 for segment in segments[:-1]}
     assert all(0 < over < 60 for over in record_bytes), "only the last record is past the limit"
     assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
-
-
-def test_indexes_name_every_record_and_every_segment(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(50))
-    back_up.topic(topic, max_segment_bytes=500)
-    folder = back_up.folder(topic)
-    entries = partition_index.read(folder, 0)
-    segments = back_up.manifest(topic).partitions[0].segments
-    assert entries == tuple((segment.prefix, segment.start_offset) for segment in segments)
-    for prefix, _ in entries:
-        index = open_index(folder, prefix)
-        assert index is not None
-        with index:
-            placed = read_segment(folder, f"{prefix}_records")
-            assert [index[at] for at in range(len(index))] == [
-                IndexedRecord.of(one) for one in placed
-            ]
-
-
-def test_an_empty_partition_has_its_first_segment(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic, partitions=2)
-    produce(whole_broker, topic, numbered(1), partition=1)
-    back_up.topic(topic)
-    assert sorted(back_up.folder(topic).names())[1:6] == [
-        "consumer_offsets_partition_000",
-        "consumer_offsets_partition_001",
-        "index_partition_000",
-        "index_partition_001",
-        "segment_partition_000_from_offset_0000000000_index",
-    ]
-    assert back_up.records(topic, 0) == []
-    assert len(back_up.records(topic, 1)) == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
@@ -21,15 +21,10 @@ from breakglass.services.lab.layout import Address, Listener
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.proxy.proxy import Proxy
 from breakglass.services.model import Unknown
-from breakglass.services.pipeline.backup import back_up
-from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.report import BackupReport
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.pipeline.source import WantedTopics
 from breakglass.services.session import ReadAccess
-from breakglass.services.topic_backup.store.store import LocalStore
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.backup.backups import unheard
+from tests.lab.backup.backups import BackUp, backing_up
 from tests.lab.backup.independent import stored
 from tests.lab.backup.producing import make
 from tests.lab.connection.test_secure_connection import LOGINS, Secured, one_secured
@@ -51,29 +46,19 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield made
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where backups go."""
-
-    spark: Spark
-    folder: Path
-
-    def back_up(self, settings: ConnectionSettings, topic: str = TOPIC) -> BackupReport:
-        """As `breakglass backup run` with these settings, which triage is given, too."""
-        access = ReadAccess(settings)
-        store = BackupSettings(LocalStore(self.folder))
-        with access.reading() as client:
-            run = BackupRun(client, self.spark, access, store, Meter(unheard))
-            return back_up(run, WantedTopics((topic,)))
-
-    def holds(self, topic: str = TOPIC) -> int:
-        """How many records a client of our own reads in the backup."""
-        return len(stored(self.folder / topic, 0))
+BackedUp = Callable[[ConnectionSettings], int]
 
 
 @pytest.fixture
-def place(spark: Spark, tmp_path: Path) -> Place:
-    return Place(spark, tmp_path / "backup")
+def backed_up(spark: Spark, tmp_path: Path) -> BackedUp:
+    """Backs up the topic with these settings, as the command does: how much is stored then."""
+
+    def back_up(settings: ConnectionSettings) -> int:
+        with backing_up(ReadAccess(settings), spark, tmp_path / "backup") as made:
+            made.topic(TOPIC)
+        return len(stored(tmp_path / "backup" / TOPIC, 0))
+
+    return back_up
 
 
 def log_end(settings: ConnectionSettings) -> int | Unknown:
@@ -92,32 +77,31 @@ def log_end(settings: ConnectionSettings) -> int | Unknown:
     ids=list(LOGINS),
 )
 def test_a_backup_connects_with_each_login(
-    secured: Secured, place: Place, tmp_path: Path, mechanism: str, stores: Stores
+    secured: Secured, backed_up: BackedUp, tmp_path: Path, mechanism: str, stores: Stores
 ) -> None:
     files = stores(tmp_path, secured.root, secured.operator)
     settings = secured.settings(tmp_path, mechanism, files)
     assert log_end(settings) == RECORDS
-    report = place.back_up(settings)
-    assert (report.whole, report.records) == (True, RECORDS), report.topics
-    assert place.holds() == RECORDS
+    assert backed_up(settings) == RECORDS
 
 
 def test_a_password_that_is_wrong_for_tasks_is_told_at_once(
-    secured: Secured, place: Place, tmp_path: Path
+    secured: Secured, spark: Spark, tmp_path: Path
 ) -> None:
     """As where the password was changed between the plan and the copy."""
     files = pkcs12(tmp_path, secured.root, secured.operator)
     right = secured.settings(tmp_path, "PLAIN", files)
     wrong = secured.settings(tmp_path, "PLAIN", files, password="wrong-sentinel")
-    store = BackupSettings(LocalStore(place.folder))
     with ReadAccess(right).reading() as client:
-        run = BackupRun(client, place.spark, ReadAccess(wrong), store, Meter(unheard))
-        (topic,) = back_up(run, WantedTopics((TOPIC,))).topics
+        back_up = BackUp(client, spark, ReadAccess(wrong), tmp_path / "backup")
+        (topic,) = back_up(TOPIC).topics
     assert "check sasl.jaas.config" in topic.error
     assert "wrong-sentinel" not in topic.error
 
 
-def test_tasks_reach_brokers_by_the_listener_that_is_named(place: Place, tmp_path: Path) -> None:
+def test_tasks_reach_brokers_by_the_listener_that_is_named(
+    backed_up: BackedUp, tmp_path: Path
+) -> None:
     """That for clients leads through a relay, which no task is to pass."""
     cluster = Cluster.plan(tmp_path / "lab", brokers=1, tethered=True)
     with Proxy(cluster.node(1).address(Listener.CLIENT)) as relay, cluster:
@@ -126,8 +110,7 @@ def test_tasks_reach_brokers_by_the_listener_that_is_named(place: Place, tmp_pat
         make(cluster, TOPIC)
         produce(cluster, TOPIC, 0, RECORDS)
         options = ConnectionOptions(cluster.bootstrap_servers, listener=Listener.LAB.value)
-        report = place.back_up(connection_settings(options, {}))
-        assert (report.whole, place.holds()) == (True, RECORDS), report.topics
+        assert backed_up(connection_settings(options, {})) == RECORDS
         fetches = [
             request.decode(FetchRequest) for request in relay.seen if request.api_key == FETCH
         ]
@@ -155,7 +138,7 @@ def advertise(cluster: Cluster, address: Address) -> None:
 
 
 def test_a_backup_through_a_relay_reaches_a_broker_whose_own_address_leads_nowhere(
-    secured: Secured, relay: Proxy, place: Place, tmp_path: Path
+    secured: Secured, relay: Proxy, backed_up: BackedUp, tmp_path: Path
 ) -> None:
     files = pem_files(tmp_path, secured.root, secured.operator)
     known = secured.settings(tmp_path, "SCRAM-SHA-512", files)
@@ -165,5 +148,4 @@ def test_a_backup_through_a_relay_reaches_a_broker_whose_own_address_leads_nowhe
     with pytest.raises(Unreachable):
         log_end(unnamed)
     assert log_end(named) == RECORDS
-    report = place.back_up(named)
-    assert (report.whole, place.holds()) == (True, RECORDS), report.topics
+    assert backed_up(named) == RECORDS

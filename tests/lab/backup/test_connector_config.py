@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
-from tests.kit.program import RUN
-from tests.kit.waiting import DEADLINE_SECONDS
+from tests.kit.running import ran
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import (
     commit,
@@ -27,19 +23,6 @@ TOPIC, EMPTY = "backup-test-1partition", "backup-test-empty"
 """The topics of the example."""
 GROUP = "readers-of-backup-test"
 ONE_CORE = ("--master", "local[1]")
-SECONDS = 2 * DEADLINE_SECONDS
-
-
-def program(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run `breakglass` with a state folder of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", RUN, *map(str, words)],
-        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
 
 
 def example(file: Path, folder: Path, broker: Cluster) -> Path:
@@ -79,8 +62,8 @@ def test_the_originals_own_examples_back_up_and_restore(
     was = records(whole_broker)
 
     file = example(SINK, tmp_path, whole_broker)
-    done = program(tmp_path, "backup", "run", "--connector-config", file, "--snapshot", *ONE_CORE)
-    assert done.returncode == 0, done.stderr
+    done = ran("backup", "run", "--connector-config", file, "--snapshot", *ONE_CORE)
+    assert done.code == 0, done.err
 
     back_up(TOPIC, EMPTY, max_segment_bytes=10 * 1024**2)
     assert len(files(back_up.root)) == 8
@@ -89,11 +72,11 @@ def test_the_originals_own_examples_back_up_and_restore(
     for topic in (TOPIC, EMPTY):
         delete(whole_broker, topic)
     restore = ("backup", "restore", "--connector-config", example(SOURCE, tmp_path, whole_broker))
-    asked = program(tmp_path, *restore, "--write", *ONE_CORE)
-    assert asked.returncode == 3, asked.stderr
-    phrase = asked.stderr.splitlines()[-1].removeprefix("consent: ")
-    back = program(tmp_path, *restore, "--write", "--consent", phrase, *ONE_CORE)
-    assert back.returncode == 0, back.stderr
+    asked = ran(*restore, "--write", *ONE_CORE)
+    assert asked.code == 3, asked.err
+    phrase = asked.consent
+    back = ran(*restore, "--write", "--consent", phrase, *ONE_CORE)
+    assert back.code == 0, back.err
     assert records(whole_broker) == was
     assert len(whole_broker.partitions(EMPTY)) == 1
     assert committed_offset(whole_broker, TOPIC, GROUP) == 11

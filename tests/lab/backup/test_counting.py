@@ -13,7 +13,7 @@ from breakglass.services.divergence.align import Comparison, HunkTotals, PairKin
 from breakglass.services.divergence.entry import Item, UnreadableRange
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.pipeline.counting import count_part, divided, merged
+from breakglass.services.pipeline.counting import count_part, merged
 from tests.kit.program import breakglass
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import SECONDS, make, numbered, produce, producer, put
@@ -52,13 +52,6 @@ def test_a_stretch_that_was_cut_is_one(cuts: list[int]) -> None:
     gone = [entry for entry in entries(0, 100) if not 10 <= entry.offset < 80]
     comparison = Comparison(ListSource(damaged), ListSource(gone, "b2"))
     assert by_parts(comparison, cuts).kinds == {PairKind.EQUAL: 30, PairKind.UNREAD: 1}
-
-
-def test_no_part_is_too_small_to_be_worth_it() -> None:
-    assert divided(Extent(5, 905), 8) == [Extent(5, 905)]
-    assert divided(Extent(0, 8_000), 4) == [
-        Extent(0, 2_000), Extent(2_000, 4_000), Extent(4_000, 6_000), Extent(6_000, 8_000)
-    ]  # fmt: skip
 
 
 def test_above_the_limit_spark_counts_the_same(tmp_path: Path) -> None:

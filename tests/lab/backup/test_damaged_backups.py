@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from breakglass.services.divergence.backup_opening import open_backup
-from breakglass.services.divergence.entry import RecordEntry, UnreadableRange
-from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import Refused
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.topic_backup.folder import LocalFolder
-from tests.kit.program import breakglass
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.commands import finish
 from tests.lab.backup.independent import contents, stored
@@ -28,18 +23,6 @@ COUNT = 300
 FIVE_SEGMENTS = 2_500
 """Bytes of a segment, of which 300 small records fill five."""
 SALVAGED = ["resumed_double", "resumed_half_entry", "resumed_stray"]
-
-
-def removed(path: Path) -> None:
-    path.unlink()
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-Damage = Callable[[Path], None]
-by_damage = pytest.mark.parametrize("damage", [removed, cut], ids=lambda one: one.__name__)
 
 
 @pytest.fixture
@@ -72,19 +55,17 @@ def results(view: JournalView) -> set[str]:
     return {outcome.result for step in view.steps for outcome in step.outcomes.values()}
 
 
-@by_damage
 def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
     whole_broker: Cluster,
     back_up: BackUp,
     restore: Restore,
     topic: str,
     records: Sequence[Path],
-    damage: Damage,
 ) -> None:
     assert len(records) == 5
     lost = lost_of(back_up, topic, 1)
     gap = f"{topic}-0 {lost.start}..{lost.stop - 1}"
-    damage(records[1])
+    records[1].write_bytes(records[1].read_bytes()[:-1])
     target = f"{topic}-back"
     with pytest.raises(Refused, match=f'--accept-gaps "{gap}"'):
         restore.plan(topic, target)
@@ -98,38 +79,6 @@ def test_a_restore_of_a_damaged_backup_names_its_gap_everywhere(
     assert "restored with gaps" in results(journal)
     assert "restored" not in results(journal)
     assert gap in journal.path.read_text()
-
-
-@by_damage
-def test_every_command_says_of_the_same_backup_that_it_is_damaged(
-    back_up: BackUp, topic: str, records: Sequence[Path], damage: Damage
-) -> None:
-    lost = lost_of(back_up, topic, 1)
-    damage(records[1])
-    folder = back_up.folder(topic).path
-    ended = {
-        "status": breakglass("backup", "status", "--store", back_up.root),
-        "verify": breakglass("backup", "verify", "--store", back_up.root),
-        "cat": breakglass("backup", "cat", f"{folder}/0"),
-        "diff": breakglass("diff", f"backup:{folder}/0", f"backup:{folder}/0"),
-    }
-    codes = {"status": 1, "verify": 1, "cat": 1, "diff": 4}
-    assert {name: one.code for name, one in ended.items()} == codes
-    last = lost.stop - 1
-    for name, one in ended.items():
-        said = one.out + one.err
-        assert f"{last}" in said, name
-        assert "identical" not in said, name
-    items = list(open_backup("backup:x/t/0", LocalFolder(folder), 0).read(0, COUNT, Reading()))
-    unread = {
-        offset
-        for item in items
-        if isinstance(item, UnreadableRange)
-        for offset in range(item.start, item.end)
-    }
-    shown = [item.offset for item in items if isinstance(item, RecordEntry)]
-    assert last in unread <= set(lost)
-    assert sorted([*shown, *unread]) == list(range(COUNT))
 
 
 @pytest.mark.parametrize("case", SALVAGED)

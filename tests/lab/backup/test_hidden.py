@@ -8,21 +8,12 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.checkpoint.store.backup_store import BackupStore
-from breakglass.services.guard.journal import Journal
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.pipeline.backup import back_up
-from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.restore.options import RestoreOptions
-from breakglass.services.pipeline.restore.plan import make_plan
-from breakglass.services.pipeline.restore.restore import RestoreRun, restore
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.pipeline.source import WantedTopics
-from breakglass.services.session import Power
-from breakglass.services.topic_backup.catalog import held_topics
-from breakglass.services.topic_backup.store.store import LocalStore
 from tests.kit.hidden import CLIENT_SECRET, HiddenCluster, hidden_cluster
-from tests.lab.backup.backups import unheard
+from tests.lab.backup.backups import backing_up
+from tests.lab.backup.restores import Restore
 from tests.lab.checkpoint.taking import Taking
 
 
@@ -49,19 +40,10 @@ def test_a_topic_is_backed_up_and_restored(
     hidden: HiddenCluster, spark: Spark, topic: str, tmp_path: Path
 ) -> None:
     filled(hidden, topic)
-    access, store = hidden.access, LocalStore(tmp_path / "backup")
-    with access.reading() as client:
-        run = BackupRun(client, spark, access, BackupSettings(store), Meter(unheard))
-        report = back_up(run, WantedTopics((topic,)))
-        assert (report.records, report.whole) == (40, True)
-        options = RestoreOptions(renamed={topic: f"{topic}-back"})
-        plan = make_plan(client, held_topics(store, [topic]), options, tmp_path / "state")
-        with (
-            Journal.open(plan.cluster_id, tmp_path / "state") as journal,
-            Power(access).topics(plan.cluster_id) as topics,
-        ):
-            (done,) = restore(RestoreRun(run, topics, journal, plan.cluster_id), plan)
-    assert (done.error, done.verified, done.records) == ("", True, 40)
+    with backing_up(hidden.access, spark, tmp_path / "backup") as back_up:
+        assert sum(partition.records for partition in back_up.topic(topic).partitions) == 40
+        done = Restore(back_up, tmp_path / "state").topic(topic, f"{topic}-back")
+    assert done.records == 40
     assert secrets_in(tmp_path) == []
 
 

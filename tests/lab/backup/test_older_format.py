@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.verify import verify_content
-from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.compression import Compression
 from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.verification import verify_files
-from tests.lab.backup.backups import BackUp, unheard
+from tests.kit.clusters import access_to
+from tests.lab.backup.backups import backing_up, unheard
 from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.producing import make, numbered, produce
 from tests.unit.topic_backup.older_bytes import message_set, wrapped
@@ -66,15 +65,13 @@ def test_records_in_older_message_formats_are_backed_up_and_verified(
     make(cluster, topic)
     write_over(cluster, topic)
     produce(cluster, topic, numbered(5))
-    options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-    with ReadAccess(connection_settings(options, {})).reading() as client:
-        back_up = BackUp(client, spark, cluster.bootstrap_servers, tmp_path / "backup")
+    with backing_up(access_to(cluster), spark, tmp_path / "backup") as back_up:
         report = back_up.topic(topic)
         assert report.partitions[0].records == RECORDS + 5
         produce(cluster, topic, numbered(5))
         assert back_up.topic(topic).partitions[0].records == 5
         settings = BackupSettings(LocalStore(back_up.root))
-        verification = BackupRun(client, spark, back_up.access, settings, Meter(unheard))
+        verification = BackupRun(back_up.client, spark, back_up.access, settings, Meter(unheard))
         folder, manifest = back_up.folder(topic), back_up.manifest(topic)
         found = verify_content(verification, folder, manifest, topic)
         assert (found.identical, found.equal) == (True, RECORDS + 10)

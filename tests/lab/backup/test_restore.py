@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from confluent_kafka import KafkaException, TopicPartition
 from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.lab.produce import Pattern
-from breakglass.services.lab.produce import produce as produce_many
-from breakglass.services.pipeline.report import CopyProgress
 from breakglass.services.pipeline.restore import jobs
 from breakglass.services.pipeline.restore.planned import stored_of
 from breakglass.services.pipeline.restore.producing import ClusterProgress
@@ -40,9 +36,6 @@ from tests.lab.backup.producing import (
     shapes,
 )
 from tests.lab.backup.restores import Restore
-from tests.lab.backup.watching import python_workers
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "topic_backup"
 
 
 @in_main_job
@@ -92,28 +85,6 @@ def test_groups_go_on_at_the_right_record(
     assert (done.error, done.verified, done.groups_failed) == ("", True, {})
     first = {name: next_value(whole_broker, target, f"{topic}-{name}") for name in committed}
     assert first == {"at-end": None, "at-record": b"v11", "in-gap": b"v10", "at-start": b"v0"}
-
-
-def test_b6_a_killed_restore_goes_on_and_every_record_is_there_once(
-    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce_many(whole_broker, topic, 0, 20_000, pattern=Pattern(value_bytes=300))
-    back_up.topic(topic)
-    killed: list[int] = []
-
-    def kill(now: CopyProgress) -> None:
-        if 0 < now.done < now.total and len(killed) < 2:
-            for worker in python_workers():
-                worker.kill()
-                killed.append(worker.pid)
-
-    plan = restore.plan(topic, f"{topic}-back")
-    done = restore(plan, tell=kill, records_a_transaction=200)
-    assert killed != []
-    assert (done.error, done.verified) == ("", True)
-    restored = contents(whole_broker, f"{topic}-back")
-    assert restored == contents(whole_broker, topic)
 
 
 def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
@@ -252,17 +223,3 @@ def test_a_restore_ends_where_it_is_told_to(
     done = restore.topic(topic, f"{topic}-back", until_ms=1006)
     assert done.records == 7
     assert contents(whole_broker, f"{topic}-back") == contents(whole_broker, topic)[:7]
-
-
-@pytest.mark.parametrize("case", ["headers/headers", "null_empty/null-empty", "gaps/compacted"])
-def test_a_backup_of_the_originals_comes_back(
-    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, case: str
-) -> None:
-    """Written by its own classes: no manifest, no settings."""
-    shutil.copytree(GOLDEN / case, back_up.root / topic)
-    settings = {"retention.ms": "-1"}
-    plan = restore.plan(topic, f"{topic}-back", settings=settings)
-    done = restore(plan)
-    assert (done.error, done.verified) == ("", True)
-    numbers = [partition.partition for partition in plan.topics[0].partitions]
-    assert done.records == sum(len(back_up.records(topic, number)) for number in numbers) > 0

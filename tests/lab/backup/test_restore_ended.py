@@ -63,6 +63,8 @@ def test_a_killed_restore_is_gone_on_with_or_refused(
     assert settings(target) != settings(backed_up)
     with pytest.raises(Refused, match="--resume"):
         restore.plan(backed_up, target, into_existing=True)
+    with pytest.raises(UsageError, match="started with"):
+        restore.plan(backed_up, target, resume=True, until_offset=4)
     done = restore(restore.plan(backed_up, target, resume=True))
     assert (done.error, done.verified, done.records) == ("", True, 0)
     assert contents(whole_broker, target) == contents(whole_broker, backed_up)
@@ -114,7 +116,7 @@ def test_a_lost_state_is_told_and_nothing_is_doubled(
 
 
 def test_records_that_expire_before_the_end_is_noted_are_not_missed(
-    restore: Restore, settings: Callable[[str], object], backed_up: str
+    whole_broker: Cluster, restore: Restore, settings: Callable[[str], object], backed_up: str
 ) -> None:
     """Killed when the topic had its own settings again, and lost records by them."""
     target = f"{backed_up}-back"
@@ -122,7 +124,7 @@ def test_records_that_expire_before_the_end_is_noted_are_not_missed(
     state = read_state(restore.state / target)
     assert state is not None
     replace(state, ended=False).keep()
-    admin = AdminClient({"bootstrap.servers": restore.broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": whole_broker.bootstrap_servers})
     (deleted,) = admin.delete_records([TopicPartition(target, 0, 5)]).values()
     deleted.result(SECONDS)
     done = restore(restore.plan(backed_up, target, resume=True))
@@ -130,19 +132,12 @@ def test_records_that_expire_before_the_end_is_noted_are_not_missed(
     assert settings(target) == settings(backed_up)
 
 
-def test_a_restore_goes_on_with_the_options_it_was_begun_with(
-    restore: Restore, backed_up: str, target: str
-) -> None:
-    with pytest.raises(UsageError, match="started with"):
-        restore.plan(backed_up, target, resume=True, until_offset=4)
-
-
 def test_of_two_restores_into_one_topic_the_second_is_refused(
     whole_broker: Cluster, restore: Restore, backed_up: str, tmp_path: Path
 ) -> None:
     """Planned when the topic was not there; by operators who share nothing."""
     target = f"{backed_up}-back"
-    elsewhere = Restore(whole_broker, restore.back_up, restore.power, tmp_path / "elsewhere")
+    elsewhere = Restore(restore.back_up, tmp_path / "elsewhere")
     mine, theirs = restore.plan(backed_up, target), elsewhere.plan(backed_up, target)
     assert restore(mine).error == ""
     assert "after the plan was made" in elsewhere(theirs).error

@@ -16,7 +16,6 @@ from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.committed_log import CommittedLog
-from breakglass.services.pipeline.generations import NewGeneration
 from breakglass.services.pipeline.session import Spark
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.topic_backup.record import encode
@@ -82,23 +81,6 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
     assert again.passed_over
     assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
     assert back_up.manifest(topic) == before
-
-
-def test_b2_a_topic_created_again_can_have_the_folder_that_kafka_backup_reads(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(5))
-    back_up.topic(topic)
-    first = back_up.bytes(topic)
-    delete(whole_broker, topic)
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(8, start=100))
-    for _ in range(2):
-        report = back_up.topic(topic, new_generation=NewGeneration.REPLACE)
-        assert (report.generation, report.passed_over) == (2, False)
-        assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
-        assert back_up.bytes(f"{topic}~1") == first
 
 
 def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided(

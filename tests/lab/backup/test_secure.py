@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from breakglass.services.connection.settings import ConnectionSettings
 from breakglass.services.connection.sources import ConnectionOptions, connection_settings
-from breakglass.services.guard.journal import Journal
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.security import (
     OPERATOR,
     SUPER_USER,
 )
-from breakglass.services.pipeline.backup import back_up
-from breakglass.services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-from breakglass.services.pipeline.report import BackupReport
-from breakglass.services.pipeline.restore.options import RestoreOptions
-from breakglass.services.pipeline.restore.plan import make_plan
-from breakglass.services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
+from breakglass.services.pipeline.restore.restore import TopicRestored
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.pipeline.source import WantedTopics
-from breakglass.services.session import Power, ReadAccess
-from breakglass.services.topic_backup.catalog import held_topics
-from breakglass.services.topic_backup.store.store import LocalStore
+from breakglass.services.session import ReadAccess
 from tests.kit.access import Acl, Operation, Resource, grant
 from tests.kit.client_properties import write_client_properties
-from tests.lab.backup.backups import unheard
+from tests.lab.backup.backups import backing_up
 from tests.lab.backup.producing import make
+from tests.lab.backup.restores import Restore
 
 
 @pytest.fixture(scope="module")
@@ -42,39 +33,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+@contextmanager
+def as_user(name: str, cluster: Cluster, spark: Spark, folder: Path) -> Iterator[Restore]:
     """Backs up and restores as somebody, by one file of client properties."""
-
-    settings: ConnectionSettings
-    spark: Spark
-    folder: Path
-
-    @classmethod
-    def named(cls, name: str, cluster: Cluster, spark: Spark, folder: Path) -> User:
-        file = write_client_properties(cluster.layout, name)
-        options = ConnectionOptions(cluster.bootstrap_servers, command_config=str(file))
-        return cls(connection_settings(options, {}), spark, folder)
-
-    def back_up(self, topic: str) -> BackupReport:
-        access = ReadAccess(self.settings)
-        with access.reading() as client:
-            settings = BackupSettings(LocalStore(self.folder))
-            run = BackupRun(client, self.spark, access, settings, Meter(unheard))
-            return back_up(run, WantedTopics((topic,)))
-
-    def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
-        access, store = ReadAccess(self.settings), LocalStore(self.folder)
-        with access.reading() as client:
-            options = RestoreOptions(renamed={topic: target}, resume=resume)
-            plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
-            run = BackupRun(client, self.spark, access, BackupSettings(store), Meter(unheard))
-            with (
-                Journal.open(plan.cluster_id, self.folder / "state") as journal,
-                Power(access).topics(plan.cluster_id) as topics,
-            ):
-                (done,) = restore(RestoreRun(run, topics, journal, plan.cluster_id), plan)
-        return done
+    file = write_client_properties(cluster.layout, name)
+    options = ConnectionOptions(cluster.bootstrap_servers, command_config=str(file))
+    access = ReadAccess(connection_settings(options, {}))
+    with backing_up(access, spark, folder) as back_up:
+        yield Restore(back_up, folder / "state")
 
 
 def allowing(operation: Operation, resource: Resource) -> Acl:
@@ -86,11 +52,17 @@ def test_a_restore_that_is_not_allowed_says_what_it_lacks_and_goes_on_with_it(
 ) -> None:
     make(secured, topic)
     produce(secured, topic, 0, 20)
-    User.named(SUPER_USER, secured, spark, tmp_path).back_up(topic)
-    operator, target = User.named(OPERATOR, secured, spark, tmp_path), f"{topic}-back"
+    with as_user(SUPER_USER, secured, spark, tmp_path) as whole:
+        whole.back_up.topic(topic)
+    target = f"{topic}-back"
+
+    def restored(*, resume: bool = False) -> TopicRestored:
+        with as_user(OPERATOR, secured, spark, tmp_path) as operator:
+            return operator(operator.plan(topic, target, resume=resume))
+
     reading = (Operation.READ, Operation.DESCRIBE_CONFIGS)
     grant(secured, *(allowing(operation, Resource.TOPIC) for operation in reading))
-    assert "grant CREATE on topic" in operator.restore(topic, target).error
+    assert "grant CREATE on topic" in restored().error
     making = (Operation.CREATE, Operation.ALTER_CONFIGS)
     grant(secured, *(allowing(operation, Resource.TOPIC) for operation in making))
     steps = [
@@ -99,9 +71,9 @@ def test_a_restore_that_is_not_allowed_says_what_it_lacks_and_goes_on_with_it(
         (allowing(Operation.WRITE, Resource.TOPIC), "grant WRITE on it"),
     ]
     for number, (acl, lacking) in enumerate(steps):
-        done = operator.restore(topic, target, resume=number > 0)
+        done = restored(resume=number > 0)
         assert lacking in done.error
         assert done.records == 0
         grant(secured, acl)
-    done = operator.restore(topic, target, resume=True)
+    done = restored(resume=True)
     assert (done.error, done.verified, done.records) == ("", True, 20)

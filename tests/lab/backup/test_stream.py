@@ -8,7 +8,6 @@ from confluent_kafka.cimpl import NewPartitions
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.topic_backup.consumer_offsets import read
 from tests.lab.backup.backups import BackUp
-from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.producing import (
     LONGEST_MS,
     SECONDS,
@@ -19,28 +18,8 @@ from tests.lab.backup.producing import (
     make,
     numbered,
     produce,
-    producer,
-    put,
 )
 from tests.lab.backup.streaming import following
-
-
-def test_records_are_committed_soon_after_they_were_produced(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic, partitions=2)
-    with following(back_up, topic) as followed:
-        for number in range(3):
-            produce(whole_broker, topic, numbered(5))
-            produce(whole_broker, topic, numbered(2), partition=1)
-            followed.await_end(topic, 5 * number + 5)
-            followed.await_end(topic, 2 * number + 2, partition=1)
-    assert followed.done is not None
-    assert (followed.done.runs, followed.done.records, followed.done.failures) == (1, 21, [])
-    assert followed.done.batches >= 3
-    for number in (0, 1):
-        assert stored(back_up.root / topic, number) == delivered(whole_broker, topic, number)
-        assert len(back_up.manifest(topic).partitions[number].segments) == 1
 
 
 def test_b10_a_new_topic_and_a_new_partition_are_streamed(
@@ -95,39 +74,6 @@ def test_b2_a_topic_created_anew_beside_a_stream_begins_a_generation(
         followed.await_end(f"{topic}~2", 55)
     assert back_up.records(topic) == before
     assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
-
-
-def test_b2_a_topic_that_was_away_for_a_run_is_taken_up_as_soon_as_it_is_back(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    with following(back_up, topic) as followed:
-        delete(whole_broker, topic)
-        followed.await_true(lambda: not followed.reports[-1].topics)
-        make(whole_broker, topic)
-        produce(whole_broker, topic, numbered(5))
-        followed.await_end(f"{topic}~2", 5)
-    assert back_up.bytes(f"{topic}~2") == committed_bytes(whole_broker, topic)
-
-
-def test_b3_an_open_transaction_holds_back_a_stream_until_it_is_decided(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    with following(back_up, topic) as followed:
-        writer = producer(whole_broker, transactional_id=topic)
-        writer.init_transactions(SECONDS)
-        for end in (writer.abort_transaction, writer.commit_transaction):
-            writer.begin_transaction()
-            put(writer, topic, numbered(3))
-            produce(whole_broker, topic, numbered(2))
-            end(SECONDS)
-        followed.await_end(topic, 12)
-        missing = followed.done and followed.done.missing
-    assert missing is None
-    assert followed.done is not None
-    assert followed.done.missing == {"aborted": 3, "control": 2}
-    assert back_up.bytes(topic) == committed_bytes(whole_broker, topic)
 
 
 def test_b3_what_retention_takes_before_the_stream_has_it_is_a_gap(

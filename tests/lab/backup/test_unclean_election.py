@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from breakglass.services.connection.sources import ConnectionOptions, connection_settings
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern, produce
 from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.session import Spark
-from breakglass.services.session import Power, ReadAccess
-from tests.lab.backup.backups import BackUp
+from tests.kit.clusters import access_to
+from tests.lab.backup.backups import backing_up
 from tests.lab.backup.independent import delivered, stored
 from tests.lab.backup.restores import Restore
 from tests.lab.backup.streaming import following
@@ -38,21 +35,18 @@ def lose_to_b2(cluster: Cluster, topic: str) -> None:
     cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 leading", via=2)
 
 
-@pytest.mark.parametrize("written_after", [5, 30], ids=["shorter", "longer"])
 def test_a_log_that_was_cut_begins_a_new_generation(
-    spark: Spark, topic: str, tmp_path: Path, written_after: int
+    spark: Spark, topic: str, tmp_path: Path
 ) -> None:
-    """Also where the new log has grown past the end of the old one by the time of the backup."""
+    """By the time of the backup the new log has grown past the end of the old one."""
     with Cluster.up(tmp_path / "lab", brokers=2, tethered=True) as cluster:
         fill(cluster, topic)
-        options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-        with ReadAccess(connection_settings(options, {})).reading() as client:
-            back_up = BackUp(client, spark, cluster.bootstrap_servers, tmp_path / "backup")
+        with backing_up(access_to(cluster), spark, tmp_path / "backup") as back_up:
             assert back_up.topic(topic).partitions[0].end == 20
             before = back_up.manifest(topic)
 
             lose_to_b2(cluster, topic)
-            produce(cluster, topic, 0, written_after, pattern=Pattern(label="new"))
+            produce(cluster, topic, 0, 30, pattern=Pattern(label="new"))
 
             report = back_up.topic(topic)
             assert report.generation == 2
@@ -60,8 +54,7 @@ def test_a_log_that_was_cut_begins_a_new_generation(
             assert back_up.manifest(topic) == before
             keys = [record.key for record in back_up.records(f"{topic}~2")]
 
-            power = Power(ReadAccess(connection_settings(options, {})))
-            restore = Restore(cluster, back_up, power, tmp_path / "restores")
+            restore = Restore(back_up, tmp_path / "restores")
             plan = restore.tail_plan(TopicPartition(topic, 0))
             assert plan.records == 10
             (number,) = [at for at, one in enumerate(plan.topics) if one.records]
@@ -72,7 +65,7 @@ def test_a_log_that_was_cut_begins_a_new_generation(
             put_back = [record.key for record in back_up.records(f"{topic}~2")][len(keys) :]
     assert put_back == [b"lost-%d" % number for number in range(10, 20)]
     assert keys == [b"r-%d" % number for number in range(10)] + [
-        b"new-%d" % number for number in range(written_after)
+        b"new-%d" % number for number in range(30)
     ]
 
 
@@ -81,9 +74,7 @@ def test_a_log_that_is_cut_beside_a_stream_begins_a_new_generation(
 ) -> None:
     with Cluster.up(tmp_path / "lab", brokers=2, tethered=True) as cluster:
         fill(cluster, topic)
-        options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-        with ReadAccess(connection_settings(options, {})).reading() as client:
-            back_up = BackUp(client, spark, cluster.bootstrap_servers, tmp_path / "backup")
+        with backing_up(access_to(cluster), spark, tmp_path / "backup") as back_up:
             with following(back_up, topic, every=1.0) as followed:
                 followed.await_end(topic, 20)
                 before = stored(back_up.root / topic, 0)

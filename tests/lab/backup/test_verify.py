@@ -75,20 +75,6 @@ def test_differences_are_found_by_kind_and_offset(
     assert found.equal == 7
 
 
-def test_a_record_that_the_backup_lacks_is_extra(
-    whole_broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    make(whole_broker, topic)
-    produce(whole_broker, topic, numbered(10))
-    back_up.topic(topic, max_segment_bytes=150)
-    second = back_up.manifest(topic).partitions[0].segments[1]
-    for kind in ("records", "index"):
-        (back_up.root / topic / f"{second.prefix}_{kind}").unlink()
-    (found,) = verified(back_up, topic).partitions
-    assert found.counts == {"extra": second.count}
-    assert found.offsets["extra"][0] == second.first_offset
-
-
 def test_what_retention_removed_since_is_counted_apart(
     whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:

@@ -82,18 +82,6 @@ def test_every_epoch_is_answered_as_the_segments_say(
     assert answers == [on_disk(replica, epoch) for epoch in epochs]
 
 
-def test_asked_for_an_epoch_it_missed_a_replica_tells_where_the_two_part(
-    offline: Damaged, sender: Sender
-) -> None:
-    assert told(sender, 1, LEDGER, last_epoch(offline, 2)) == EpochEnd(0, 100)
-
-
-def test_asked_for_an_epoch_after_its_last_a_replica_tells_nothing(
-    offline: Damaged, sender: Sender
-) -> None:
-    assert told(sender, 2, LEDGER, last_epoch(offline, 1)) is None
-
-
 @pytest.mark.parametrize("replica", [FUTURE_REPLICA, DEBUGGING_REPLICA, CONSUMER])
 def test_any_replica_id_is_answered_and_no_record_moves(
     offline: Damaged, sender: Sender, replica: int
@@ -103,17 +91,6 @@ def test_any_replica_id_is_answered_and_no_record_moves(
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (last, 125)
     assert not answer.records
     assert fetch(sender, LEDGER, replica, last + 1).error_code == OFFSET_OUT_OF_RANGE
-
-
-def test_an_answer_carries_log_start_and_high_watermark(sender: Sender) -> None:
-    answer = fetch(sender, ORDERS, FUTURE_REPLICA, 0)
-    assert answer.log_start_offset == 0
-    assert 0 <= answer.high_watermark <= 125
-
-
-def test_out_of_range_tells_neither(sender: Sender) -> None:
-    answer = fetch(sender, ORDERS, FUTURE_REPLICA, 1)
-    assert (answer.log_start_offset, answer.high_watermark) == (-1, -1)
 
 
 def test_a_log_without_records_ends_at_its_start(offline: Damaged, sender: Sender) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from breakglass.services.kafka.replicas.list_offsets import (
@@ -27,7 +25,6 @@ from tests.lab.scenarios.damaged import Damaged
 NOT_LEADER_OR_FOLLOWER = 6
 LEDGER, ORDERS = TopicPartition("ledger", 0), TopicPartition("orders", 0)
 FUTURE_REPLICA = -3
-INVALID_REQUEST = 42
 
 
 def listed(
@@ -83,24 +80,3 @@ def test_a_broker_without_the_replica_refuses_every_id(offline: Damaged, sender:
         answer = listed(sender, 1, alone, LATEST, replica)
         assert isinstance(answer, OffsetError)
         assert answer.code == NOT_LEADER_OR_FOLLOWER
-
-
-def test_a_partition_asked_twice_in_one_request_is_refused(sender: Sender) -> None:
-    from kafka.protocol.consumer import ListOffsetsResponse
-
-    deadline = Deadline.after(SECONDS)
-    answer = sender.call(1, asked_twice(LEDGER), ListOffsetsResponse, deadline, max_version=9)
-    assert {partition.error_code for partition in answer.topics[0].partitions} == {INVALID_REQUEST}
-
-
-def asked_twice(partition: TopicPartition) -> Any:
-    from kafka.protocol.consumer import ListOffsetsRequest
-
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    questions = [
-        topic.ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
-        for timestamp in (LATEST, MAX_TIMESTAMP)
-    ]
-    return ListOffsetsRequest(
-        replica_id=DEBUGGING_REPLICA, topics=[topic(name=partition.topic, partitions=questions)]
-    )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -18,13 +15,9 @@ from breakglass.services.lab.layout import Listener
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import TopicPartition, Unknown
-from tests.lab.asking import quorum_question, unclean_election
+from tests.lab.asking import unclean_election
 from tests.lab.brokers.conftest import SECONDS, sender_to
 
-REQUEST_TIMED_OUT = 7
-BROKER_PATIENCE = 60.0
-"""How long a broker goes on trying to reach a controller for a client."""
-LATE = 600.0
 LONELY = TopicPartition("lonely", 0)
 
 
@@ -43,39 +36,12 @@ def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def reassignments_question() -> tuple[Any, Any]:
-    from kafka.protocol.admin import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsResponse,
-    )
-
-    request = ListPartitionReassignmentsRequest(timeout_ms=1_000, topics=None)
-    return request, ListPartitionReassignmentsResponse
-
-
-def ask(cluster: Cluster, question: tuple[Any, Any]) -> tuple[int, float]:
-    """The error code of b1's answer, and after how many seconds it came."""
-    began = time.monotonic()
-    address = cluster.broker(1).address(Listener.LAB)
-    with Conversation(address, BROKER_PATIENCE + LATE) as conversation:
-        answer = conversation.ask(*question)
-    return answer.error_code, time.monotonic() - began
-
-
 def test_r20_we_say_so_before_a_broker_does(headless: Cluster) -> None:
     with sender_to(headless) as sender:
         quorum = describe_quorum(sender, Deadline.after(SECONDS))
         moving = read_reassignments(sender, Deadline.after(SECONDS))
     assert isinstance(quorum, Unknown)
     assert isinstance(moving, Unknown)
-
-
-def test_brokers_try_for_a_minute_whatever_timeout_they_are_given(headless: Cluster) -> None:
-    questions = [quorum_question(), reassignments_question(), unclean_election(LONELY)]
-    with ThreadPoolExecutor(len(questions)) as threads:
-        answers = list(threads.map(lambda question: ask(headless, question), questions))
-    assert [code for code, _ in answers] == [REQUEST_TIMED_OUT] * 3
-    assert all(seconds > BROKER_PATIENCE - 5 for _, seconds in answers)
 
 
 def test_an_election_that_was_given_up_is_held_once_there_is_a_controller(

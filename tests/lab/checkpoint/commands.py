@@ -50,7 +50,7 @@ class Program:
         """Run it with --write and the consent that it asks for; it must succeed."""
         asked = self.here(command, *arguments, "--write", cluster=cluster)
         assert asked.code == 3, asked.err
-        phrase = asked.said[-1].removeprefix("consent: ")
+        phrase = asked.consent
         return self.whole(command, *arguments, "--write", "--consent", phrase, cluster=cluster)
 
     def whole(self, command: str, *arguments: str, cluster: bool = True) -> dict[str, Any]:

@@ -22,12 +22,9 @@ from tests.kit.access import Acl, Operation, Resource, grant, revoke
 from tests.kit.acl_page import needs_of_commands
 from tests.kit.client_properties import write_client_properties
 from tests.kit.program import Ended, breakglass
-from tests.kit.waiting import wait_until
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.plain import all_the_while
-from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
 
 BANK, AGAIN, CONTROL = "bank", "bank-again", "control"
 
@@ -115,16 +112,6 @@ class Guarded:
         group = f"{self.bank.group}=exactly-once"
         return ("--topics", BANK, "--group", group)
 
-    @contextmanager
-    def serving(self, *more: str) -> Iterator[str]:
-        """Where a server answers that takes checkpoints of the bank, while it runs."""
-        servers = self.bank.cluster.bootstrap_servers
-        program = Program(servers, self.folder / "store", self.folder / "state")
-        secured = ("--command-config", str(self.config), "--control-topic", CONTROL)
-        options = (*secured, *self.of_bank, "--port", "0", "--write", *more)
-        with program.running("serve", *options, token=TOKEN) as server:
-            yield server.wait_for(BEGINS).split()[1]
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
@@ -169,25 +156,15 @@ def test_what_is_tried_here_is_what_the_page_says(command: str, acls: Sequence[A
     assert (topics, set(needs.cluster), groups) == (set(needs.topic), set(), set(needs.group))
 
 
-def test_with_its_acls_a_coordinated_checkpoint_is_taken(guarded: Guarded) -> None:
-    with guarded.allowed(TAKE):
-        ended = guarded.take("--write")
-    assert ended.code == 0, ended.err
-
-
 def test_reading_is_enough_to_explain(guarded: Guarded) -> None:
     with guarded.allowed(FINISH):
         ended = guarded.explain()
     assert (ended.code, ended.document["strongest"]) == (0, "coordinated"), ended.err
 
 
-def test_without_markers_reading_is_enough(guarded: Guarded) -> None:
-    with guarded.allowed(FINISH):
-        ended = guarded.take("--level", "verified")
-    assert ended.code == 0, ended.err
-
-
-def test_reading_is_enough_for_the_job_that_reads_lineage(guarded: Guarded) -> None:
+def test_without_markers_reading_is_enough_for_the_job_that_reads_lineage_too(
+    guarded: Guarded,
+) -> None:
     writing = all_the_while(lambda: guarded.bank.put([(0, nothing())]))
     with writing, guarded.allowed(FINISH):
         ended = guarded.take("--level", "verified", "--json")
@@ -220,15 +197,6 @@ def test_a_take_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
     assert named(acl) in ended.err
 
 
-def test_with_its_acls_a_server_takes_finishes_and_deletes_checkpoints(guarded: Guarded) -> None:
-    id = 1_000
-    with guarded.allowed(TAKE), guarded.serving() as address:
-        status, answer = asked("POST", address, {"backupId": id})
-        assert status == 202, answer
-        wait_until(lambda: state(address, id) == "COMPLETED", f"checkpoint {id}")
-        assert asked("DELETE", f"{address}/{id}")[0] == 204
-
-
 def test_a_take_that_may_not_make_its_control_topic_names_that(guarded: Guarded) -> None:
     other = on("no-control", Operation.READ, Operation.WRITE)
     with guarded.allowed([*TAKE, *other]):
@@ -250,6 +218,6 @@ def test_with_its_acls_a_checkpoint_is_finished_and_restored(guarded: Guarded) -
     with guarded.allowed(RESTORE):
         asked = guarded.run("restore", id, *into)
         assert asked.code == 3, asked.err
-        phrase = asked.said[-1].removeprefix("consent: ")
+        phrase = asked.consent
         ended = guarded.run("restore", id, *into, "--consent", phrase)
     assert ended.code == 0, ended.err

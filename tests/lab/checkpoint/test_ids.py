@@ -15,6 +15,8 @@ from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import Level, NumberedPartition
 from breakglass.services.kafka.marker_client import MarkerClient
 from breakglass.services.lab.cluster import Cluster
+from tests.lab.checkpoint.audit import held
+from tests.lab.checkpoint.bank import order
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking, read, why_failed
 
@@ -75,3 +77,18 @@ def test_h04_a_take_of_other_topics_meanwhile_does_not_matter(
     with taking.power.markers(taking.cluster_id) as markers:
         topics = Overtaken(small_bank, taking, markers, others=other_bank)
         assert Coordinator(taking.store, topics).take(4) == 4
+
+
+def test_h04_nothing_that_is_written_after_the_acknowledgement_is_in_it(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.working(), taking.parts(bank) as (coordinator, finisher):
+        bank.order(200)
+        assert coordinator.take() == 1
+        bank.put([(number, order(f"late.{number}", 1, 3)) for number in range(bank.partitions)])
+        bank.order(50)
+        finisher.finish(1)
+    content = held(taking.store, 1)
+    logs = [*content.prefixes.values(), *content.channels.values()]
+    assert sum(map(len, logs)) > 200
+    assert not [record for log in logs for record in log if b"late" in (record.value or b"")]

@@ -98,17 +98,3 @@ def test_h09_a_vector_is_restored_and_labelled_unverifiable(
     for partition in (0, 1):
         back = contents(whole_broker, f"{topic}-back", partition)
         assert back == contents(whole_broker, topic, partition)
-
-
-def test_h08_a_verified_checkpoint_needs_no_markers_and_conserves_the_total(
-    bank: Branch, taking: Taking
-) -> None:
-    with bank.working():
-        bank.order(600)
-        for id in (1, 2):
-            taken = taking.take(bank, Level.VERIFIED)
-            assert (taken.id, taken.status) == (id, Status.COMPLETED)
-    for id in (1, 2):
-        assert audited(
-            held(taking.store, id), bank.group, bank.topic, passes_over=bank.at_least_once
-        ) == Books(bank.total, (), ())

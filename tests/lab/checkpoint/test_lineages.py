@@ -210,10 +210,3 @@ def test_h10_spark_refuses_the_same_record_with_the_same_words(
             said.append(str(refused.value))
     assert len(set(said)) == 1
     assert "group nobody writes into" in said[0]
-
-
-def test_h08_where_nothing_was_written_no_job_is_run(
-    writer: Writer, by_spark: ReadLineages
-) -> None:
-    logs, ends = writer.logs()
-    assert by_spark(logs, ends, ends, writer.sought()) == {name: [] for name in GROUPS}

@@ -14,7 +14,6 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import soon
 from tests.lab.checkpoint.chain import Chain, Judged, judged, read_values, stored
-from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 
 CHECKPOINTS = int(os.environ.get("ORDERED_CHECKPOINTS", "3"))
@@ -80,14 +79,6 @@ def _judge(chain: Chain, client: ReadClient, stages: Iterable[ReadingStage]) -> 
         for group, committed in found.offsets.items()
     }
     return judged(chain, offsets, read_values(client, chain.topics, found.ends))
-
-
-def test_a_cycle_is_refused_by_its_name(chain: Chain, program: Program) -> None:
-    a, b, _ = chain.topics
-    flows = ("--flow", f"one:{a}>{b}", "--flow", f"two:{b}>{a}", "--level", "ordered")
-    done = program.here("take", "--topics", ",".join(chain.topics), *flows)
-    assert done.code == 3
-    assert f"({a} > one > {b} > two > {a})" in done.err
 
 
 def test_a_partition_without_a_committed_offset_counts_from_the_start_of_its_log(

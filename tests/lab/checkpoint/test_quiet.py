@@ -18,7 +18,7 @@ from breakglass.services.checkpoint.protocol.evidence import Committing, GroupEv
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
-from breakglass.services.errors import Refused, UsageError
+from breakglass.services.errors import Refused
 from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from tests.kit.waiting import wait_until
@@ -94,11 +94,6 @@ def test_h10_records_of_an_external_topic_have_no_cause_inside(
     assert found.status is Status.COMPLETED
 
 
-def test_h10_an_external_topic_is_one_of_the_topics(plain: Branch, taking: Taking) -> None:
-    with pytest.raises(UsageError):
-        take(plain, taking, Level.VERIFIED, external=("another",))
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_h10_a_group_that_has_committed_nothing_is_on_the_topics_of_its_members(
     plain: Branch, client: ReadClient, protocol: str
@@ -155,14 +150,3 @@ def test_the_open_transaction_of_another_group_is_waited_for(
         found = {group.name: group.commits for group in groups_on(plain, client)}
         ending.join()
     assert found[looped] is Committing.TRANSACTIONAL
-
-
-def test_h10_of_participants_topics_too_an_ordinary_reader_has_to_be_named(
-    small_bank: Branch, taking: Taking
-) -> None:
-    reader = f"reader-of-{small_bank.topic}"
-    small_bank.commit(reader)
-    with pytest.raises(Refused, match=f"group {reader}"):
-        take(small_bank, taking, Level.VERIFIED)
-    named = {reader: GroupPolicy.READER}
-    assert offsets(take(small_bank, taking, Level.VERIFIED, named)) == {reader: {1: 1}}

@@ -151,17 +151,6 @@ def test_h12_topics_that_were_created_anew_are_of_another_timeline(
     assert read(taking.store).status is Status.FAILED
 
 
-def test_h10_an_open_transaction_is_waited_for_and_then_refused(
-    small_bank: Branch, taking: Taking
-) -> None:
-    with small_bank.transaction("open") as producer:
-        producer.produce(small_bank.topic, b"{}", partition=0, headers=list(OUTSIDE))
-        producer.flush(SECONDS)
-        with pytest.raises(BreakglassError, match="a transaction stays open"):
-            replace(taking, drain_seconds=2.0).take(small_bank, Level.VERIFIED)
-    assert read(taking.store).status is Status.FAILED
-
-
 def test_h05_logs_are_read_to_their_end_once_no_transaction_is_open_before_it(
     small_bank: Branch, taking: Taking
 ) -> None:

@@ -7,38 +7,12 @@ from dataclasses import replace
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import GroupPolicy
 from breakglass.services.lab.cluster import Cluster
-from breakglass.services.recovery.timeline.shelf import account_of
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.backup.independent import delivered
 from tests.lab.backup.producing import commit, committed_messages, make, numbered, producer, put
 from tests.lab.checkpoint.bank import Books, books
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
-
-
-def test_h06_h07_a_restored_bank_goes_on_and_the_total_is_conserved(
-    small_bank: Branch, program: Program
-) -> None:
-    bank = small_bank
-    with bank.working():
-        bank.order(300)
-        program.whole("take", *bank.options())
-        bank.order(100)
-    restored = bank.restored(f"{bank.topic}-again")
-    options = ("--map", f"{bank.topic}={restored.topic}", "--control-topic", bank.control)
-    done = program.consented("restore", "1", *options)
-    assert done["whole"]
-    assert [(one["verified"], one["settings_back"]) for one in done["topics"]] == [(True, True)]
-    assert [(one["target"], one["left_out"]) for one in done["settings"]] == [(restored.topic, {})]
-    _, journal = sorted(program.state.glob("**/journal/*/*.jsonl"))
-    account = account_of(journal)
-    assert (account.brief.result, account.brief.counts) == ("succeeded", {"restored": 3})
-    with restored.working():
-        restored.order(50)
-        again = program.whole("take", *bank.options(topic=restored.topic))
-        assert (again["id"], again["state"]) == (2, "completed")
-    assert books(restored.settle()) == Books(bank.total, (), ())
 
 
 def test_h02_offsets_that_shift_lose_and_double_nothing_restore_after_restore(

@@ -11,7 +11,6 @@ from breakglass.services.lab.produce import produce as produce_many
 from tests.kit.waiting import wait_until
 from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import committed_messages, delete, make, numbered, produce
-from tests.lab.backup.restores import Killed, die
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 
@@ -30,38 +29,6 @@ def filled(whole_broker: Cluster, topic: str) -> str:
 def require_same(broker: Cluster, target: str, topic: str) -> None:
     for partition in range(PARTITIONS):
         assert contents(broker, target, partition) == contents(broker, topic, partition)
-
-
-def words(broker: Cluster, control: str) -> list[str]:
-    """What the control topic says, by its keys, in the order of the log."""
-    return [(message.key() or b"").decode() for message in committed_messages(broker, control, 0)]
-
-
-def test_a_killed_restore_is_refused_but_to_go_on_and_participants_are_told_at_its_end(
-    whole_broker: Cluster, taking: Taking, filled: str
-) -> None:
-    id, renamed = taking.taken(filled), {filled: f"{filled}-back"}
-    with pytest.raises(Killed):
-        taking.carry_out(taking.plan(id, renamed), tell=die)
-    assert taking.topic_id(taking.control) is None
-    with pytest.raises(Refused, match="--resume"):
-        taking.plan(id, renamed)
-    (done,) = taking.carry_out(taking.plan(id, renamed, resume=True))
-    assert (done.error, done.verified, done.records) == ("", True, 0)
-    require_same(whole_broker, renamed[filled], filled)
-    told = [f"restored/{taking.topic_id(renamed[filled])}"]
-    assert words(whole_broker, taking.control) == told
-
-
-def test_a_killed_restore_is_wiped_and_begun_anew(
-    whole_broker: Cluster, taking: Taking, filled: str
-) -> None:
-    id, renamed = taking.taken(filled), {filled: f"{filled}-back"}
-    with pytest.raises(Killed):
-        taking.carry_out(taking.plan(id, renamed), tell=die)
-    delete(whole_broker, renamed[filled])
-    taking.restored(id, renamed)
-    require_same(whole_broker, renamed[filled], filled)
 
 
 def test_participants_are_told_of_no_topic_before_all_are_whole(
@@ -111,10 +78,12 @@ def test_a_restore_that_is_killed_midway_goes_on_and_every_record_is_there_once(
             wait_until(lambda least=least: taking.reaches(target, least), "records to be there")  # type: ignore[misc]
             restore.kill()
         assert taking.topic_id(taking.control) is None
+        assert program.here("restore", *given).code == 3
     done = program.whole("restore", *given, "--resume")
     assert (done["whole"], done["level"]) == (True, "vector")
     (one,) = done["topics"]
     assert one["verified"]
     assert 0 < one["records"] < whole
     require_same(whole_broker, target, topic)
-    assert words(whole_broker, taking.control) == [f"restored/{taking.topic_id(target)}"]
+    said = [message.key() for message in committed_messages(whole_broker, taking.control, 0)]
+    assert said == [f"restored/{taking.topic_id(target)}".encode()]

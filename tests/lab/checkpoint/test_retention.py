@@ -7,9 +7,7 @@ import pytest
 from breakglass.services.checkpoint.kafka.holding import HELD, RetentionHolder
 from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.checkpoint.participant.application import Guarantee
-from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level
-from breakglass.services.checkpoint.wording import promise
 from breakglass.services.errors import Refused
 from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
 from breakglass.services.kafka.read_client import ReadClient
@@ -56,15 +54,6 @@ def test_h10_a_compacted_topic_is_refused(
     with pytest.raises(Refused, match="is compacted"):
         taking.take(settled_bank, level)
     assert "is compacted" in why_failed(taking.store)
-
-
-def test_h10_a_vector_of_a_compacted_topic_is_labelled(
-    settled_bank: Branch, taking: Taking, power: Power, client: ReadClient
-) -> None:
-    set_up(power, client, settled_bank.topic, COMPACTED)
-    found = taking.take(settled_bank, Level.VECTOR)
-    assert found.status is Status.COMPLETED
-    assert "unverifiable" in promise(found)
 
 
 def test_h10_held_back_a_compacted_topic_is_taken_and_has_its_settings_again(

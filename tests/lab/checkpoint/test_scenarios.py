@@ -13,13 +13,11 @@ import pytest
 from breakglass.services.checkpoint.copying import take_copy
 from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.kafka.owners import take_over
-from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.protocol.worker import OWNER_CHANGED
-from breakglass.services.checkpoint.store.documents import Level, TakeDocument
+from breakglass.services.checkpoint.store.documents import TakeDocument
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import Refused
-from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking, decided, read, take_of
 
@@ -60,24 +58,19 @@ def nodes(found: StoredCheckpoint, status: Status) -> list[list[int]]:
     ]
 
 
-def test_h13_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
-    settled_bank: Branch, taking: Taking, taken: TakeDocument
+@pytest.mark.parametrize(
+    ("begun", "left"), [(False, []), (True, [OLD])], ids=["s1 never begun", "s2 begun in part"]
+)
+def test_h13_what_the_old_node_has_not_committed_is_copied_by_the_new_one(
+    settled_bank: Branch, taking: Taking, taken: TakeDocument, begun: bool, left: list[int]
 ) -> None:
-    never_begun(taking)
+    if not begun:
+        never_begun(taking)
     assert taken_over(settled_bank, taking, taken) == []
     found = finished(settled_bank, taking)
     assert found.status is Status.COMPLETED
     assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
-
-
-def test_h13_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
-    settled_bank: Branch, taking: Taking, taken: TakeDocument
-) -> None:
-    assert taken_over(settled_bank, taking, taken) == []
-    found = finished(settled_bank, taking)
-    assert found.status is Status.COMPLETED
-    assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
-    assert nodes(found, Status.ONGOING) == [[OLD]] * 3
+    assert nodes(found, Status.ONGOING) == [left] * 3
 
 
 def test_h13_s3_two_completed_copies_hold_the_same_records(
@@ -124,24 +117,6 @@ def test_h13_what_the_groups_are_past_has_failed_when_another_node_takes_over(
     assert [partition.failure for partition in found.partitions] == [OWNER_CHANGED] * 3
     with pytest.raises(Refused):
         finished(settled_bank, taking)
-
-
-def test_h13_a_take_over_leaves_checkpoints_of_other_topics_alone(
-    whole_broker: Cluster, settled_bank: Branch, taking: Taking
-) -> None:
-    name = f"{settled_bank.topic}-2"
-    two = Branch(whole_broker, name, Guarantee.EXACTLY_ONCE, 2, f"control-{name}").open()
-    with taking.parts(two, Level.VECTOR, groups={}) as (coordinator, finisher):
-        assert coordinator.take() == 1
-        assert finisher.finish(1).status is Status.COMPLETED
-    with taking.parts(settled_bank, node=OLD) as (coordinator, _):
-        assert coordinator.take() == 2
-    settled_bank.settle()
-    killed = take_of(read(taking.store, 2))
-    assert taken_over(settled_bank, taking, killed) == [1, 2, 3]
-    first = read(taking.store)
-    assert first.status is Status.COMPLETED
-    assert [partition.number for partition in first.partitions] == [1, 2]
 
 
 def test_h13_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
 from breakglass.services.checkpoint.participant.application import Guarantee
 from breakglass.services.checkpoint.protocol.values import Status
-from breakglass.services.checkpoint.spark.partition_copy import KafkaSources
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
-from breakglass.services.errors import EvidenceChanged, Refused
+from breakglass.services.errors import Refused
 from breakglass.services.lab.cluster import Cluster
 from tests.lab.checkpoint.bank import Bank, Books, books, deposit
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.taking import Taking, cut_of, decided, read, why_failed
+from tests.lab.checkpoint.taking import Taking, cut_of, decided, read
 
 OTHERS = RecordOrigin(RecordAddress("ab" * 16, 0, 7), 0, "others")
 """A record of another group's input, which it may process twice."""
@@ -100,15 +97,3 @@ def test_h02_another_checkpoint_meanwhile_takes_no_state_away(
     restored = taking.restore(savers, 2, f"{savers.topic}-2")
     restored.order(10, hops=5)
     assert books(restored.settle(saves=True)) == Books(savers.total, (), ())
-
-
-def test_h10_without_the_states_that_it_promises_a_checkpoint_has_failed(
-    savers: Branch, taking: Taking
-) -> None:
-    with savers.at_work(Bank(3, saves=True)), taking.parts(savers) as (coordinator, finisher):
-        assert coordinator.take() == 1
-        decided(taking, finisher, 1)
-        forgetful = replace(finisher, sources=KafkaSources(taking.run(), "nothing-is-noted"))
-        with pytest.raises(EvidenceChanged, match="is gone from the control topic"):
-            forgetful.finish(1)
-    assert f"group {savers.group}" in why_failed(taking.store)

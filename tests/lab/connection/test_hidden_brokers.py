@@ -55,7 +55,7 @@ def consented(hidden: HiddenCluster, *words: object) -> Ended:
     """The same command again, with the phrase that its refusal names."""
     refused = asked(hidden, *words, "--write")
     assert refused.code == 3, refused.err
-    phrase = refused.said[-1].removeprefix("consent: ")
+    phrase = refused.consent
     return asked(hidden, *words, "--write", "--consent", phrase)
 
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from breakglass.services.lab.cluster import Cluster
+from tests.kit.running import at_rest
+from tests.kit.waiting import wait_until
 from tests.lab.console.commands import journals, last_journal, leader, recreate
 from tests.lab.recover.session import ELECT_LEADERS, Watched, watched
 from tests.terminal.conftest import environment
@@ -16,8 +18,6 @@ from tests.terminal.pty_terminal import PtyTerminal
 
 PROGRAM = Path(sys.executable).parent / "breakglass"
 ASKED = "Type to confirm: "
-HELD_SECONDS = 1.0
-"""How long each request is held up where something is to happen during an election."""
 
 
 class Operator:
@@ -130,11 +130,14 @@ def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: 
     with watched(broken) as brokers, console(*through(brokers), "--gone", "3") as operator:
         operator.ask_for("cut-off")
         operator.type_phrase()
-        brokers.proxies[2].delay(HELD_SECONDS)
+        brokers.proxies[2].hold(ELECT_LEADERS)
         operator.press("enter")
         brokers.proxies[2].wait_seen(ELECT_LEADERS)
         operator.terminal.hang_up()
-        operator.terminal.process.wait(600)
+        program = operator.terminal.process
+        wait_until(lambda: at_rest(program.pid), "the console to have heard of it")
+        brokers.proxies[2].heal()
+        program.wait(600)
     (journal,) = journals(broken)
     assert (journal.result, journal.unsettled) == (None, ())
     led = [leader(broken, "cut-off", number) for number in range(3)]

@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.guard.journal import list_journals
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
-from tests.kit.commits import commit_offsets
+from breakglass.services.model import TopicPartition
+from tests.lab.asking import commit, committed_offset
 from tests.lab.console.commands import on
 
 TOPIC = "invoices"
+INVOICES = TopicPartition(TOPIC, 0)
 RECORDS = 20
 
 
-def group_of(cluster: Cluster, name: str) -> Consumer:
-    """A consumer of group *name*, for committing and reading offsets."""
-    return Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": name},
-        logger=logging.getLogger("tests.groups"),
-    )
-
-
-def committed(consumer: Consumer) -> int:
+def committed(cluster: Cluster) -> int:
     """Where the group stands on the topic's only partition."""
-    (position,) = consumer.committed([Position(TOPIC, 0)], timeout=300)
-    return int(position.offset)
+    return committed_offset(cluster, "billing", INVOICES)
 
 
 @pytest.fixture(scope="module")
-def ahead(three_brokers: Cluster) -> Iterator[Consumer]:
-    """A group without members that committed 35 where the log ends at 20."""
+def ahead(three_brokers: Cluster) -> None:
+    """A group without members that committed 35 where the log ends at 20, and one at the end."""
     create_topic(three_brokers, TOPIC, [[1, 2, 3]])
     produce(three_brokers, TOPIC, 0, RECORDS)
-    consumer = group_of(three_brokers, "billing")
-    commit_offsets(consumer, [Position(TOPIC, 0, 35)])
-    within = group_of(three_brokers, "reporting")
-    commit_offsets(within, [Position(TOPIC, 0, 20)])
-    within.close()
-    yield consumer
-    consumer.close()
+    commit(three_brokers, "billing", INVOICES, 35)
+    commit(three_brokers, "reporting", INVOICES, RECORDS)
 
 
 def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
-    three_brokers: Cluster, ahead: Consumer
+    three_brokers: Cluster, ahead: None
 ) -> None:
     listed = on(three_brokers, "groups", "past-end", "--topics", TOPIC, "--json")
 
@@ -60,23 +43,23 @@ def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
 
 
 def test_r19_a_reset_wants_the_write_flag_and_the_phrase_that_names_it(
-    three_brokers: Cluster, ahead: Consumer
+    three_brokers: Cluster, ahead: None
 ) -> None:
     unarmed = on(three_brokers, "groups", "reset", "--topics", TOPIC)
     unasked = on(three_brokers, "groups", "reset", "--topics", TOPIC, "--write")
 
     assert (unarmed.code, unasked.code) == (3, 3)
     assert unasked.said[-1] == f"consent: billing on {TOPIC}-0 to {RECORDS}"
-    assert committed(ahead) == 35
+    assert committed(three_brokers) == 35
 
 
 def test_r19_a_reset_moves_the_group_to_the_end_and_its_rollback_moves_it_back(
-    three_brokers: Cluster, ahead: Consumer
+    three_brokers: Cluster, ahead: None
 ) -> None:
     phrase = f"billing on {TOPIC}-0 to {RECORDS}"
     reset = on(three_brokers, "groups", "reset", "--topics", TOPIC, "--write", "--consent", phrase)
     assert reset.code == 0, reset.err
-    assert committed(ahead) == RECORDS
+    assert committed(three_brokers) == RECORDS
 
     journal = list_journals(three_brokers.layout.cluster_id)[0]
     assert isinstance(journal, JournalView)
@@ -86,4 +69,4 @@ def test_r19_a_reset_moves_the_group_to_the_end_and_its_rollback_moves_it_back(
         "--consent", back,
     )  # fmt: skip
     assert rolled.code == 0, rolled.err
-    assert committed(ahead) == 35
+    assert committed(three_brokers) == 35

@@ -8,7 +8,7 @@ from pathlib import Path
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import elect_preferred, reassign
 from breakglass.services.model import PartitionState, TopicPartition
-from tests.lab.console.commands import agreeing, last_journal, leader, made_plan, on, plan_in
+from tests.lab.console.commands import agreeing, last_journal, leader, on
 from tests.lab.console.conftest import B1_ALSO, PREFERRED
 
 COMMAND = "leader-election"
@@ -126,12 +126,3 @@ def test_r16_a_designated_leader_that_cannot_lead_is_refused(
         assert ended.code == 3
         assert f"designated-1  refused: {reason}" in ended.said
     assert leader(broken, "designated", 1) is None
-
-
-def test_a_plan_of_ours_is_a_file_for_designated_elections(broken: Cluster, tmp_path: Path) -> None:
-    plan = made_plan(broken, tmp_path, "designated")
-    (one,) = plan_in(plan).leaders
-    named = ("--election-type", "designated", "--path-to-json-file", plan)
-    ended, _ = agreeing(broken, COMMAND, *named)
-    assert ended.code == 0, ended.err
-    assert leader(broken, one.topic, one.partition) == plan_in(plan).leaders[one]

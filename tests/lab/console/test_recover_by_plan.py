@@ -159,19 +159,6 @@ def test_what_changed_since_the_plan_is_skipped_with_the_reason(
     )
 
 
-def test_r16_what_cannot_lead_cannot_be_set(broken: Cluster, tmp_path: Path) -> None:
-    plan = made_plan(broken, tmp_path, "refusals")
-    for broker, reason in [(3, "b3 is fenced"), (9, "b9 is not in the assignment 3, 1, 2")]:
-        ended = breakglass("plan", "set", plan, f"refusals-0={broker}")
-        assert ended.code == 3
-        assert ended.said == [f"b{broker} cannot lead refusals-0: {reason}."]
-    by_hand = bare_file(tmp_path, {("refusals", 0): 3})
-    ended = on(broken, "recover", "--plan", by_hand, "--write")
-    assert ended.code == 3
-    assert ended.said == ["refusals-0  refused: b3 is fenced: choose another leader"]
-    assert leader(broken, "refusals") is None
-
-
 def test_a_plan_of_another_cluster_is_refused_before_anything_is_asked_for(
     broken: Cluster, tmp_path: Path
 ) -> None:
@@ -187,14 +174,6 @@ def test_a_plan_of_another_cluster_is_refused_before_anything_is_asked_for(
             f"{broken.layout.cluster_id}: connect to the right one, or make a plan for this one."
         )
     assert leader(broken, "refusals") is None
-
-
-def test_an_unknown_topic_is_refused_by_name(broken: Cluster, tmp_path: Path) -> None:
-    out = tmp_path / "new.json"
-    ended = on(broken, "plan", "make", "--topics", "no-such-topic", "--out", out)
-    assert ended.code == 2
-    assert "has no topic no-such-topic: correct the name" in ended.said[-1]
-    assert not out.exists()
 
 
 def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(

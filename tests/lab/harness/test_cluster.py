@@ -18,9 +18,6 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
 from tests.kit.waiting import wait_until
-from tests.lab.conftest import FreshCluster
-
-MOST_RESIDENT_BYTES = 160_000_000
 
 
 def processes_of(state_dir: Path) -> list[int]:
@@ -31,14 +28,6 @@ def processes_of(state_dir: Path) -> list[int]:
         if any(str(state_dir) in word for word in words) and one.pid != os.getpid():
             found.append(one.pid)
     return found
-
-
-def test_four_nodes_are_small(fresh_cluster: FreshCluster) -> None:
-    cluster = fresh_cluster()
-    create_topic(cluster, "orders", [[1, 2, 3]] * 10)
-    produce(cluster, "orders", 0, 1000)
-    sizes = {node.id: node.resident_bytes for node in cluster.nodes}
-    assert all(0 < size < MOST_RESIDENT_BYTES for size in sizes.values()), sizes
 
 
 def test_down_leaves_neither_process_nor_file(tmp_path: Path) -> None:

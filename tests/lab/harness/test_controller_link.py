@@ -5,11 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pytest
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
@@ -21,15 +19,6 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.controller_link import ControllerLink
 ControllerLink(Cluster.load(Path(sys.argv[1])), 2).cut()
 """
-
-
-@pytest.fixture
-def linked(tmp_path: Path) -> Iterator[Cluster]:
-    """Two brokers, b2 behind a link."""
-    with Cluster.plan(tmp_path / "lab", brokers=2, tethered=True) as cluster:
-        ControllerLink(cluster, 2).plan()
-        cluster.start()
-        yield cluster
 
 
 def proxies(cluster: Cluster) -> list[int]:
@@ -54,27 +43,22 @@ def refuses(cluster: Cluster) -> bool:
     return False
 
 
-def test_what_another_process_cut_stays_cut_until_it_is_healed(linked: Cluster) -> None:
-    link = ControllerLink(linked, 2)
-    assert link.whole
-    command = [sys.executable, "-c", CUT, str(linked.state_dir)]
-    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=600)
-    assert proxies(linked) == []
-    assert refuses(linked)
-    linked.wait_fenced(2)
-    link.heal()
-    linked.wait_unfenced(2)
-    assert not refuses(linked)
-
-
-def test_a_cut_broker_hears_nothing_of_its_cluster_any_more(linked: Cluster) -> None:
-    ControllerLink(linked, 2).cut()
-    linked.wait_fenced(2)
-    assert linked.fenced(via=1) == {1: False, 2: True}
-    assert linked.fenced(via=2) == {1: False, 2: False}
-
-
-def test_the_lab_takes_its_links_down(linked: Cluster) -> None:
-    assert len(proxies(linked)) == 1
-    linked.down()
+def test_what_another_process_cut_stays_cut_until_it_is_healed(tmp_path: Path) -> None:
+    """A cut broker hears nothing of its cluster; with the lab its link is gone."""
+    with Cluster.plan(tmp_path / "lab", brokers=2, tethered=True) as linked:
+        link = ControllerLink(linked, 2)
+        link.plan()
+        linked.start()
+        assert link.whole
+        command = [sys.executable, "-c", CUT, str(linked.state_dir)]
+        subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=600)
+        assert proxies(linked) == []
+        assert refuses(linked)
+        linked.wait_fenced(2)
+        assert linked.fenced(via=1) == {1: False, 2: True}
+        assert linked.fenced(via=2) == {1: False, 2: False}
+        link.heal()
+        linked.wait_unfenced(2)
+        assert not refuses(linked)
+        assert len(proxies(linked)) == 1
     assert proxies(linked) == []

@@ -16,6 +16,8 @@ from breakglass.services.lab.produce import produce
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.lab.wire import Conversation
 
+MOST_RESIDENT_BYTES = 160_000_000
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -35,6 +37,12 @@ def whole(cluster: Cluster) -> Iterator[None]:
         elif not node.running:
             node.start()
     cluster.wait_ready()
+
+
+def test_four_nodes_are_small(cluster: Cluster) -> None:
+    produce(cluster, "orders", 0, 1000)
+    sizes = {node.id: node.resident_bytes for node in cluster.nodes}
+    assert all(0 < size < MOST_RESIDENT_BYTES for size in sizes.values()), sizes
 
 
 def test_a_killed_broker_is_fenced_and_keeps_port_and_data(cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ import json
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.lab.cluster import Cluster
@@ -14,17 +14,13 @@ from breakglass.services.metastore.backup_job import BackupJob
 from breakglass.services.metastore.backup_run import run_backup
 from breakglass.services.metastore.events import document
 from tests.kit.clusters import access_to
-from tests.kit.program import breakglass
+from tests.kit.program import Ended, breakglass
 from tests.kit.running import Running, running
 from tests.lab.ksql.topics import CommandTopic
 
 
-class Done(NamedTuple):
+class Done(Ended):
     """How a command ended."""
-
-    code: int
-    out: str
-    err: str
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -35,11 +31,6 @@ class Done(NamedTuple):
     def last(self) -> dict[str, Any]:
         """What it summed up."""
         return self.lines[-1]
-
-    @property
-    def consent(self) -> str:
-        """The phrase that a refusal names."""
-        return self.err.rstrip().rpartition("consent: ")[2]
 
     def kinds(self) -> list[str]:
         """Its events, in order."""

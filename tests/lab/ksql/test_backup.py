@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,26 +141,6 @@ def test_m5_a_setting_left_to_the_broker_is_judged_as_it_holds(
     assert stored(files(folder)[0]) == written
 
 
-@pytest.mark.parametrize(
-    ("change", "danger"),
-    [
-        pytest.param(
-            lambda one: one.configure(retention_bytes="1000"), "retention.bytes", id="size"
-        ),
-        pytest.param(
-            lambda one: one.configure(cleanup_policy="compact"), "cleanup.policy", id="compaction"
-        ),
-    ],
-)
-def test_m5_other_settings_that_lose_commands_are_noticed(
-    topic: CommandTopic, folder: Path, change: Callable[[CommandTopic], None], danger: str
-) -> None:
-    with following(topic.cluster, *words(topic, folder)) as follower:
-        follower.event(event="caught up")
-        change(topic)
-        follower.event(danger=danger)
-
-
 def test_m5_deleted_records_are_noticed(
     topic: CommandTopic, folder: Path, records: list[CommandRecord]
 ) -> None:
@@ -234,19 +213,6 @@ def test_a_restored_topic_is_continued_whatever_its_offsets(
     assert done.kinds() == ["alarm", "continued", "caught up"]
     (file,) = files(folder)
     assert stored(file) == restored
-
-
-def test_a_difference_can_end_the_backup(
-    topic: CommandTopic, folder: Path, records: list[CommandRecord]
-) -> None:
-    topic.produce(records, group=40)
-    assert backed_up(topic, folder).code == 0
-    topic.delete()
-    topic.create()
-    topic.produce(records[1:], group=40)
-    done = backed_up(topic, folder, fail=True)
-    assert done.code == 1
-    assert len(files(folder)) == 1
 
 
 def test_two_backups_of_a_service_do_not_write_at_once(topic: CommandTopic, folder: Path) -> None:

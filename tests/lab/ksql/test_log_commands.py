@@ -1,4 +1,4 @@
-"""`metastore list`, `history`, `validate`, `submit` and `compact`, as an operator runs them."""
+"""What is read and written of a service's log, by commands and by the console's screen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.metastore.log.reader import Replay
-from breakglass.services.metastore.records import CommandRecord
+from breakglass.services.metastore.looking import NewestBackup, ServiceWatch
+from breakglass.services.metastore.metastore import Metastore
+from breakglass.services.model import Unknown
+from tests.kit.clusters import access_to
 from tests.lab.ksql.commands import Done, backed_up, run
 from tests.lab.ksql.test_restore import consented
+from tests.lab.ksql.test_round_trip import metastore_of
 from tests.lab.ksql.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
 
@@ -18,12 +21,6 @@ from tests.unit.metastore.generating import Generator
 def told(topic: CommandTopic, *words: str) -> tuple[Done, dict[str, Any]]:
     done = run(topic.cluster, *words, "--service-id", topic.service_id, "--json")
     return done, json.loads(done.out) if done.out else {}
-
-
-def metastore_of(records: list[CommandRecord]) -> str:
-    replay = Replay()
-    assert all(map(replay.take, records))
-    return replay.metastore.digest
 
 
 def test_a_statement_is_validated_and_submitted_and_seen(topic: CommandTopic) -> None:
@@ -79,3 +76,30 @@ def test_a_compacted_backup_restores_the_same_metastore(
     assert {record.offset for record in read} < set(offsets.values()) | {o.offset for o in written}
     again = run(None, "compact", str(file), "--out", str(tmp_path / "small"))
     assert again.code == 3
+
+
+def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, folder: Path) -> None:
+    records = Generator(81).records(9)
+    topic.produce(records[:6])
+    connection = {"bootstrap.servers": topic.cluster.bootstrap_servers}
+    watch = ServiceWatch(connection, topic.name, folder)
+    with access_to(topic.cluster).reading() as client:
+        first = watch.look(client)
+        assert isinstance(first.backup, Unknown)
+        assert len(first.entries) == 6
+        assert set(first.wrong) == set(first.metastore.sources)
+        backed_up(topic, folder)
+        topic.produce(records[6:])
+        second = watch.look(client)
+        assert isinstance(second.backup, NewestBackup)
+        assert (second.backup.counts.same, second.backup.counts.only_topic) == (6, 3)
+        assert len(second.entries) == 9
+        topic.configure(retention_ms="0")
+        topic.delete()
+        assert any("is gone" in alarm for alarm in watch.look(client).alarms)
+        topic.create()
+        anew = watch.look(client)
+        assert anew.metastore == Metastore()
+        assert isinstance(anew.backup, NewestBackup)
+        assert anew.backup.counts.only_backup == 6
+    watch.close()

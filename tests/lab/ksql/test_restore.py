@@ -161,24 +161,6 @@ def test_a_backup_without_offsets_is_refused_unless_they_may_be_others(
     ]
 
 
-def test_a_line_that_cannot_be_restored_is_named_before_anything_is_touched(
-    topic: CommandTopic, folder: Path, records: list[CommandRecord]
-) -> None:
-    topic.produce(records[:3])
-    file = backup_of(topic, folder)
-    with file.open("ab") as out:
-        out.write(b'"type/A/drop":{"statement":"x","version":99}\n')
-    before = topic.id
-    refused = restore(topic, file, "--write")
-    assert refused.code == 2
-    assert "(line 4)" in refused.err
-    assert topic.id == before
-    topic.delete()
-    done = consented(topic, file, "--skip-incompatible")
-    assert done.code == 0, done.err
-    assert len(topic.read()) == 3
-
-
 def test_the_settings_of_the_new_topic_are_ksqldbs(
     topic: CommandTopic, folder: Path, records: list[CommandRecord]
 ) -> None:

@@ -237,14 +237,6 @@ def test_m9_the_log_ends_where_a_transaction_is_open(topic: CommandTopic) -> Non
         other.abort_transaction(SECONDS)
 
 
-def test_m9_markers_and_aborted_commands_are_passed(topic: CommandTopic) -> None:
-    open_transaction(topic, CREATE.format("S1")).abort_transaction(SECONDS)
-    with log_of(topic) as log:
-        end = log.catch_up(soon())
-        assert end == 2
-        assert (log.position, log.commands) == (2, 0)
-
-
 def test_m2_a_commit_that_is_confirmed_without_enough_replicas_is_unknown_until_they_are_back(
     replicated: CommandTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource, ConfigSource
 
@@ -13,9 +13,10 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.topics import configure_topic, create_topic
 from breakglass.services.metastore.records import CommandRecord
 from breakglass.services.metastore.settings import command_topic
+from breakglass.services.model import TopicPartition as KafkaPartition
 from tests.kit.faults import RETAINED
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.asking import NO_LOG
+from tests.lab.asking import NO_LOG, messages
 
 SECONDS = DEADLINE_SECONDS
 SETTINGS = RETAINED
@@ -97,37 +98,16 @@ class CommandTopic:
 
     def read(self) -> list[CommandRecord]:
         """All committed commands, as another consumer than the product's reads them."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.cluster.lab_bootstrap,
-                "group.id": "tests",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-            },
-            logger=NO_LOG,
-        )
-        read: list[CommandRecord] = []
-        try:
-            consumer.assign([TopicPartition(self.name, 0, 0)])
-            while (message := consumer.poll(SECONDS)) is not None:
-                error = message.error()
-                if error is not None and error.name() == "_PARTITION_EOF":
-                    return read
-                assert error is None, error
-                key, value, headers = message.key(), message.value(), message.headers()
-                read.append(
-                    CommandRecord(
-                        message.offset() or 0,
-                        key,
-                        value,
-                        message.timestamp()[1],
-                        tuple(headers or ()),  # type: ignore[arg-type]
-                    )
-                )
-        finally:
-            consumer.close()
-        raise AssertionError(f"{self.name} does not come to an end")
+        return [
+            CommandRecord(
+                message.offset() or 0,
+                message.key(),
+                message.value(),
+                message.timestamp()[1],
+                tuple(message.headers() or ()),  # type: ignore[arg-type]
+            )
+            for message in messages(self.cluster, KafkaPartition(self.name, 0))
+        ]
 
     def settings(self) -> dict[str, str]:
         """Those that the topic has of its own."""

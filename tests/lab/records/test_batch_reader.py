@@ -20,7 +20,8 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.batches import converting
 from breakglass.services.pipeline.batches.converting import chunks_of
 from breakglass.services.pipeline.batches.reader import BatchReader
-from breakglass.services.pipeline.part_writer import RecordChunk
+from breakglass.services.pipeline.committed_log import CommittedLog
+from breakglass.services.pipeline.part_writer import RecordChunk, exact_chunks
 from breakglass.services.session import ReadAccess
 from breakglass.services.topic_backup.compression import Compression
 from tests.kit.waiting import DEADLINE_SECONDS, wait_until
@@ -109,6 +110,20 @@ def test_every_shape_of_record_in_every_codec_is_as_an_independent_client_reads_
     whole = committed_bytes(three_brokers, topic)
     assert content(chunks(reader(client, topic), end)) == whole
     assert content(chunks(reader(client, topic, 2**22), end)) == whole
+
+
+@pytest.mark.parametrize("codec", list(Compression)[1:])
+def test_what_a_broker_has_compressed_anew_is_read_by_both_decoders(
+    three_brokers: Cluster, client: ReadClient, topic: str, codec: Compression
+) -> None:
+    """By Java's codecs, whose framing differs from librdkafka's."""
+    make(three_brokers, topic, compression_type=codec.name.lower())
+    fill(three_brokers, topic, shapes())
+    whole = committed_bytes(three_brokers, topic)
+    one = reader(client, topic)
+    assert content(chunks(one, 112)) == whole
+    log = CommittedLog(client.sender, one.leader, one.partition)
+    assert content(exact_chunks(log, 0, 112)) == whole
 
 
 def test_records_of_aborted_transactions_are_left_out_wherever_a_reader_begins(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
@@ -167,7 +166,8 @@ KINDS = tuple(map(str, SourceKind))
 WITH_OFFSETS = tuple(kind for kind in KINDS if kind != SourceKind.METASTORE)
 
 
-@pytest.mark.parametrize(("left", "right"), [*combinations_with_replacement(KINDS, 2)])
+@pytest.mark.parametrize("right", ["topic", "rescue", "metastore"])
+@pytest.mark.parametrize("left", KINDS)
 def test_sources_of_one_partition_are_equal(held: Held, left: str, right: str) -> None:
     code, told = held.diff(held.addresses[left], held.addresses[right])
     logs = {left, right} <= {"log", "replica", "rescue"}
@@ -194,7 +194,7 @@ def test_exactly_what_was_changed_is_found_in_every_kind(held: Held, kind: str) 
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["topic", "metastore"])
 def test_exactly_what_was_changed_is_found_in_a_metastore(held: Held, kind: str) -> None:
     lines = [b"%b:%b\n" % (record.key or b"", record.value or b"") for record in held.committed]
     lines[60] = b"k:other\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
 
 import pytest
 
@@ -13,12 +12,10 @@ from breakglass.screens.messages import DiffAsked
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.divergence.align import PairKind, RecordPair, hunks
 from breakglass.services.divergence.entry import Content, Item, RecordEntry, RecordField
-from breakglass.services.divergence.replicas import comparison_of, default_pair, face
-from breakglass.services.divergence.search import next_difference, previous_difference
+from breakglass.services.divergence.replicas import comparison_of, face
 from breakglass.services.divergence.source import Reading
 from breakglass.services.incident.incident import Incident
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.lab.segments import read_log
 from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.triage import Triage
 from tests.lab.recover.session import judged, judgement, reading
@@ -27,7 +24,6 @@ from tests.screens.consoles import console_on
 from tests.screens.turns import text, until
 
 LEDGER = TopicPartition("ledger", 0)
-READING = Reading()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +44,7 @@ def pairs_of(
     facing = face(evidence, left, right)
     assert not isinstance(facing, Unknown), facing.reason
     comparison = comparison_of(facing, client.sender)
-    return list(comparison.pairs(0, facing.extent.end, READING))
+    return list(comparison.pairs(0, facing.extent.end, Reading()))
 
 
 def told(pairs: list[RecordPair], *, left: bool) -> dict[int, RecordEntry]:
@@ -84,50 +80,6 @@ def test_two_replicas_differ_exactly_where_the_truth_says(
             writing.start + at: key for writing in writings for at, key in enumerate(writing.keys)
         }
         assert keys[broker] == written
-
-
-def test_every_record_on_disk_is_compared_with_its_epoch(
-    three_losses: Damaged, client: ReadClient, found: Triage
-) -> None:
-    compared = 0
-    for truth in three_losses.truth.partitions:
-        evidence = judgement(found, truth.partition).evidence
-        readable = [replica.broker for replica in truth.replicas if replica.readable]
-        for left, right in combinations(readable, 2):
-            pairs = pairs_of(client, evidence, left, right)
-            sides = told(pairs, left=True), told(pairs, left=False)
-            disks = (
-                on_disk(three_losses, left, truth.partition),
-                on_disk(three_losses, right, truth.partition),
-            )
-            for side, disk in zip(sides, disks, strict=True):
-                assert {(one.epoch, offset) for offset, one in side.items()} == disk
-            same = {offset for _, offset in disks[0] & disks[1]}
-            assert {pair.offset for pair in pairs if pair.kind is PairKind.EQUAL} == same
-            compared += 1
-    assert compared >= 3
-
-
-def on_disk(lab: Damaged, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
-    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
-    return read_log(folder).identities
-
-
-def test_a_search_finds_the_divergence_from_either_side(client: ReadClient, found: Triage) -> None:
-    facing = face(judgement(found, LEDGER).evidence, 1, 2)
-    assert not isinstance(facing, Unknown)
-    comparison = comparison_of(facing, client.sender)
-    heard: list[int] = []
-    assert next_difference(comparison, 0, READING, heard.append) == 100
-    assert next_difference(comparison, 100, READING, heard.append) == 125
-    assert previous_difference(comparison, 150, READING, heard.append) == 125
-    assert previous_difference(comparison, 125, READING, heard.append) == 100
-    assert previous_difference(comparison, 100, READING, heard.append) is None
-
-
-def test_the_best_is_compared_with_the_one_that_loses_most(found: Triage) -> None:
-    assessment = judgement(found, LEDGER)
-    assert default_pair(assessment.evidence, assessment.best) == (1, 2)
 
 
 async def test_the_screen_shows_the_divergence_of_real_brokers(

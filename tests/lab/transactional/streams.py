@@ -16,14 +16,13 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import KafkaException, Producer
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.topics import create_topic
-from breakglass.services.model import TopicPartition
 from tests.kit.waiting import DEADLINE_SECONDS
+from tests.lab.asking import messages
 from tests.lab.backup.jars import fetched
 from tests.lab.backup.original import COMPILER
 from tests.lab.transactional.kit import Cut, Entries
@@ -198,37 +197,10 @@ def _write(ledger: Ledger, entries_a_second: int, number: int, stop: Event) -> N
 
 def entries_of(ledger: Ledger, *topics: str) -> Entries:
     """The committed records of *topics*, up to the current ends."""
-    settings = {
-        **ledger.connection,
-        "group.id": "nobody",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
+    return {
+        place: [(one.offset(), one.key(), one.value()) for one in messages(ledger.cluster, place)]  # type: ignore[misc]
+        for place in (state.partition for state in ledger.cluster.partitions(*topics))
     }
-    found: Entries = {}
-    consumer = Consumer(settings, logger=LOG)
-    try:
-        places = []
-        for topic in topics:
-            described = consumer.list_topics(topic, SECONDS).topics[topic]
-            places += [Place(topic, number, 0) for number in described.partitions]
-        for place in places:
-            low, _ = consumer.get_watermark_offsets(place, SECONDS)
-            place.offset = low
-            found[TopicPartition(place.topic, place.partition)] = []
-        consumer.assign(places)
-        open_ = set(found)
-        while open_:
-            message: Any = consumer.poll(SECONDS)
-            assert message is not None, open_
-            log = TopicPartition(message.topic(), message.partition())
-            if message.error() is None:
-                found[log].append((message.offset(), message.key(), message.value()))
-            else:
-                open_.discard(log)
-    finally:
-        consumer.close()
-    return found
 
 
 Totals = dict[str, tuple[int, int]]

@@ -35,38 +35,25 @@ def incarnations(node: Node) -> list[str]:
     return [found[0] for found in INCARNATION.findall(node.log_file.read_text("utf-8"))]
 
 
-def test_each_copy_registers_as_an_incarnation_of_its_own(copied_brokers: Cluster) -> None:
-    first, second = copied_brokers.brokers
-    first.kill()
-    copied_brokers.wait_fenced(first.id)
-    first.start()
-    copied_brokers.wait_unfenced(first.id)
-    found = [*incarnations(first), *incarnations(second)]
-    assert len(found) == 3
-    assert len(set(found)) == 3
-
-
-def test_a_copy_that_is_killed_is_gone_and_one_that_is_paused_does_not_answer(
+def test_a_copy_is_a_broker_of_its_own_that_is_paused_and_killed_as_others_are(
     copied_brokers: Cluster,
 ) -> None:
-    create_topic(copied_brokers, "copied", [[1, 2]])
-    leader, follower = copied_brokers.brokers
-    leader.pause()
-    copied_brokers.wait_partition(
-        "copied",
-        0,
-        lambda state: state.leader == follower.id,
-        "the follower of a paused broker to lead",
-        via=follower.id,
+    cluster = copied_brokers
+    create_topic(cluster, "copied", [[1, 2]])
+    first, second = cluster.brokers
+    first.pause()
+    cluster.wait_partition(
+        "copied", 0, lambda state: state.leader == second.id, "b2 to lead", via=second.id
     )
-    leader.resume()
-    copied_brokers.wait_unfenced(leader.id)
-    follower.kill()
-    assert not follower.running
-    copied_brokers.wait_partition(
-        "copied",
-        0,
-        lambda state: state.leader == leader.id,
-        "the other replica of a killed broker to lead",
-        via=leader.id,
+    first.resume()
+    cluster.wait_unfenced(first.id)
+    cluster.wait_partition("copied", 0, lambda state: first.id in state.isr, "b1 in sync")
+    second.kill()
+    assert not second.running
+    cluster.wait_partition(
+        "copied", 0, lambda state: state.leader == first.id, "b1 to lead", via=first.id
     )
+    second.start()
+    cluster.wait_unfenced(second.id)
+    found = [*incarnations(first), *incarnations(second)]
+    assert len(found) == len(set(found)) == 3

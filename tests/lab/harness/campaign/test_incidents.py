@@ -1,4 +1,4 @@
-"""Whole incidents, recovered unattended: those that are kept, and three random ones.
+"""Whole incidents, recovered unattended: those that are kept, and a random one.
 
 An incident is kept as a file under `kept` because it once failed, or because it shows the course
 of a campaign; `python -m tests.campaign --incident FILE` plays one by itself.
@@ -15,7 +15,7 @@ from breakglass.services.lab.incidents.incident import LabIncident, from_json
 from tests.campaign.trial import Outcome, recover_by_breakglass, recover_by_kafka
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
-SEEDS = range(1, 4)
+SEED = 1
 """`make campaign` plays as many as it is asked for."""
 
 
@@ -48,6 +48,5 @@ def test_by_order_the_same_incident_loses_records(tmp_path: Path) -> None:
     assert outcome.lost == 10
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_random_incident_is_recovered_without_a_loss(seed: int, tmp_path: Path) -> None:
-    assert_passed(recover_by_breakglass(generate(seed), tmp_path))
+def test_a_random_incident_is_recovered_without_a_loss(tmp_path: Path) -> None:
+    assert_passed(recover_by_breakglass(generate(SEED), tmp_path))

@@ -13,6 +13,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.connection.profiles import default_folder
 from breakglass.services.connection.sources import ConnectionOptions
 from breakglass.services.kafka.wire import api_keys
+from tests.lab.recover.elections.conftest import VERSIONS
 from tests.lab.recover.session import Watched, watched
 from tests.lab.scenarios.damaged import Damaged
 from tests.screens.every_key import press_every_key
@@ -37,6 +38,7 @@ def connection_to(brokers: Watched) -> Connection:
     return Connection(options)
 
 
+@pytest.mark.parametrize("lab", VERSIONS[:1], indirect=True)
 async def test_a_read_only_console_sends_reads_alone_whatever_is_pressed(brokers: Watched) -> None:
     look = decide_look(LookOptions(), default_folder())
     context = make_context(connection_to(brokers), (), look)

@@ -19,7 +19,7 @@ from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, alone
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.segments import lose_tail, read_log
+from breakglass.services.lab.segments import BEFORE_LENGTH, HEADER, read_log
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 from tests.kit.program import Ended, breakglass
@@ -28,6 +28,19 @@ from tests.lab.console.commands import agreeing, leader, on
 FLUSHED, UNFLUSHED, ON_B1 = 80, 10, 25
 WHOLE = FLUSHED + UNFLUSHED
 PASSED, POWER = TopicPartition("passed", 0), TopicPartition("power", 0)
+
+
+def lose_tail(folder: Path, end: int) -> None:
+    """Cut the log of a broker that is down to *end*, where a batch begins: the rest was not flushed."""
+    segment = max(folder.glob("*.log"))
+    data, position = segment.read_bytes(), 0
+    while position + HEADER.size <= len(data):
+        first, length, *_ = HEADER.unpack_from(data, position)
+        if first == end:
+            segment.write_bytes(data[:position])
+            return
+        position += BEFORE_LENGTH + length
+    pytest.fail(f"no batch of {segment} begins at {end}")
 
 
 def _break(stage: Stage) -> list[Expectation]:
