@@ -31,7 +31,7 @@ PASSED, POWER = TopicPartition("passed", 0), TopicPartition("power", 0)
 
 
 def lose_tail(folder: Path, end: int) -> None:
-    """Cut the log of a broker that is down to *end*, where a batch begins: the rest was not flushed."""
+    """Cut the log of a broker that is down to *end*, where a batch begins, as a power cut does."""
     segment = max(folder.glob("*.log"))
     data, position = segment.read_bytes(), 0
     while position + HEADER.size <= len(data):
