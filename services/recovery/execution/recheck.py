@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from breakglass.services.model import PartitionState, Reassignment, Unknown, known
 from breakglass.services.recovery.execution.target import (
@@ -12,6 +12,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     refused,
 )
+from breakglass.services.recovery.execution.unread import NOTHING_NEW, HeardNow
 from breakglass.services.snapshot import ClusterDescription
 
 
@@ -22,14 +23,20 @@ class TargetCheck:
     target: ElectionTarget
     state: PartitionState
     brokers: ClusterDescription
+    heard: HeardNow = field(default=NOTHING_NEW)
+    """What replicas say that were unread when the price was counted."""
 
 
 def recheck(
-    target: ElectionTarget, state: PartitionState | None, brokers: ClusterDescription
+    target: ElectionTarget,
+    state: PartitionState | None,
+    brokers: ClusterDescription,
+    heard: HeardNow = NOTHING_NEW,
 ) -> PartitionOutcome | None:
     """The outcome that stops *target* here, or None when it may be sent.
 
-    *state* is the partition as the metadata has it now; None when it is gone.
+    *state* is the partition as the metadata has it now; None when it is gone. *heard* is what
+    replicas say by now that were unread.
     """
     if state is None:
         return refused(target, "the topic is gone: leave it out of the plan")
@@ -41,7 +48,7 @@ def recheck(
             target, RecoveryResult.ALREADY_ONLINE, leads, state.leader, state.leader_epoch
         )  # fmt: skip
     for guard in _GUARDS:
-        refusal = guard(TargetCheck(target, state, brokers))
+        refusal = guard(TargetCheck(target, state, brokers, heard))
         if refusal:
             return refused(target, refusal)
     return None
@@ -119,12 +126,17 @@ def _nobody_came_back(look: TargetCheck) -> str | None:
         for member in look.state.assignment
         if member != target.designee
         and member not in target.live
+        and member not in look.heard.brokers
         and look.brokers.fenced(member) is not True
     ]
     if not back:
         return None
     names = " and ".join(f"b{broker}" for broker in back)
     return f"{names} came back since the price was counted and may hold more: plan again"
+
+
+def _loses_no_more(look: TargetCheck) -> str | None:
+    return look.heard.change or None
 
 
 def not_moving(look: TargetCheck) -> str | None:
@@ -163,6 +175,7 @@ _GUARDS: tuple[Callable[[TargetCheck], str | None], ...] = (
     _no_holder,
     not_moving,
     _same_assignment,
+    _loses_no_more,
     _nobody_came_back,
 )
-"""In the order in which an operator wants to read them (R16, R12, R1)."""
+"""In the order in which an operator wants to read them (R16, R12, R1, R25)."""

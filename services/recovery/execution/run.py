@@ -13,7 +13,7 @@ from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.execution.attempt import BatchAttempt, journalled
 from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
 from breakglass.services.recovery.execution.confirm import Observer
@@ -29,6 +29,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     order_left,
 )
+from breakglass.services.recovery.execution.unread import NOTHING_NEW, HeardNow, ask_unread
 from breakglass.services.recovery.judgement.succession import quorum_lost
 from breakglass.services.snapshot import ClusterSnapshot
 
@@ -65,6 +66,8 @@ class Recovery:
     begin: Callable[[Sequence[ElectionTarget]], None] = lambda _: None
     """Called with each batch before anything is sent for it."""
     pause: Callable[[float], None] = time.sleep
+    evidence: Mapping[TopicPartition, PartitionEvidence] = field(default_factory=dict)
+    """What was agreed to; replicas that it lacks are asked again before each batch."""
     observer: Observer = field(init=False)
     """Looks through the client's own connections, at the cluster that is changed."""
     route: Route = field(init=False)
@@ -233,9 +236,12 @@ class Recovery:
 
         With the reason why nothing can be sent at all; empty where the look could be had.
 
-        The designees' logs are asked first and the metadata last, because it decides more.
+        The logs are asked first and the metadata last, because it decides more.
         """
-        ends = self.observer.log_ends(targets)
+        with ThreadPoolExecutor(1, "unread") as asking:
+            unread = asking.submit(ask_unread, self.observer.client, self.evidence, targets)
+            ends = self.observer.log_ends(targets)
+            heard = unread.result()
         try:
             snapshot = self._read(targets)
         except BreakglassError as error:
@@ -243,7 +249,7 @@ class Recovery:
                 PartitionOutcome(target, RecoveryResult.REFUSED, str(error)) for target in targets
             )
             return {outcome.partition: outcome for outcome in refused}, str(error)
-        return _rechecked(targets, snapshot, ends), ""
+        return _rechecked(targets, snapshot, ends, heard), ""
 
     def _read(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
@@ -290,10 +296,16 @@ def _rechecked(
     targets: Sequence[ElectionTarget],
     snapshot: ClusterSnapshot,
     ends: Mapping[TopicPartition, int | Unknown],
+    heard: Mapping[TopicPartition, HeardNow],
 ) -> dict[TopicPartition, PartitionOutcome]:
     states = {state.partition: state for state in snapshot.partitions}
     looks = (
-        recheck(target, states.get(target.partition), snapshot.description)
+        recheck(
+            target,
+            states.get(target.partition),
+            snapshot.description,
+            heard.get(target.partition, NOTHING_NEW),
+        )
         or recheck_log(target, ends[target.partition])
         for target in targets
     )
