@@ -155,7 +155,8 @@ class _Gathering:
         if self._partitions and not self._groups_asked:
             self._groups.start()
         self._collect_until(settle)
-        self._groups.wait(settle)
+        if self._partitions:
+            self._groups.wait(settle)
         while self._awaited() and not self._over:
             began = self._clock()
             yield self._evidence()
