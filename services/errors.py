@@ -127,6 +127,12 @@ class NoQuorum(ClusterError):
     """R20: the controller quorum has no leader, so no election can work."""
 
 
+class QuorumUnheard(NoQuorum):
+    """R20: whether a controller leads could not be asked; the next question may be answered."""
+
+    retriable = True
+
+
 class UnsupportedByCluster(ClusterError):
     """An api or version that the brokers do not offer."""
 

@@ -6,14 +6,27 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
-from breakglass.services.errors import BreakglassError, NoQuorum, StorageError
+from breakglass.services import patience
+from breakglass.services.errors import (
+    BreakglassError,
+    NoQuorum,
+    QuorumUnheard,
+    StorageError,
+    Unreachable,
+)
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
+from breakglass.services.model import (
+    Denied,
+    NotOffered,
+    PartitionEvidence,
+    TopicPartition,
+    Unknown,
+)
 from breakglass.services.recovery.execution.attempt import BatchAttempt, journalled
 from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
 from breakglass.services.recovery.execution.confirm import Observer
@@ -31,7 +44,7 @@ from breakglass.services.recovery.execution.target import (
 )
 from breakglass.services.recovery.execution.unread import NOTHING_NEW, HeardNow, ask_unread
 from breakglass.services.recovery.judgement.succession import quorum_lost
-from breakglass.services.snapshot import ClusterSnapshot
+from breakglass.services.snapshot import ClusterSnapshot, Quorum
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""
@@ -141,7 +154,7 @@ class Recovery:
         while batch is not None:
             attempted.update(target.partition for target in batch)
             outcomes = self._batch(batch)
-            self.course.learn(outcomes)
+            self.course.learn(outcomes, self._unanswering)
             yield outcomes
             batch = self._next(
                 waves, any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes)
@@ -149,6 +162,9 @@ class Recovery:
         left = [target for target in in_order(targets) if target.partition not in attempted]
         if left:
             yield self._noted(not_attempted(left, self.course))
+
+    def _unanswering(self) -> Sequence[int]:
+        return self.observer.unanswering(Deadline.after(patience.ROLL_CALL))
 
     def _next(
         self, waves: Generator[tuple[ElectionTarget, ...], bool | None, None], proved: bool | None
@@ -192,7 +208,9 @@ class Recovery:
         return finished
 
     def _attempt(self) -> BatchAttempt:
-        return BatchAttempt(self.observer, self.route, self.journal, self.limits, self._others)
+        return BatchAttempt(
+            self.observer, self.route, self.journal, self.limits, self.stop, self._others
+        )
 
     def _others(self, partition: TopicPartition) -> Sequence[str]:
         """Who else acts on *partition*, as far as this machine knows."""
@@ -243,7 +261,7 @@ class Recovery:
             ends = self.observer.log_ends(targets)
             heard = unread.result()
         try:
-            snapshot = self._read(targets)
+            snapshot = self._read_at_last(targets)
         except BreakglassError as error:
             refused = tuple(
                 PartitionOutcome(target, RecoveryResult.REFUSED, str(error)) for target in targets
@@ -251,11 +269,22 @@ class Recovery:
             return {outcome.partition: outcome for outcome in refused}, str(error)
         return _rechecked(targets, snapshot, ends, heard), ""
 
+    def _read_at_last(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
+        """`_read`; in the middle of a run, controllers that fell silent are waited for."""
+        deadline = Deadline.after(self.limits.underway)
+        while True:
+            try:
+                return self._read(targets)
+            except (NoQuorum, Unreachable):
+                if not self.course.begun or self.stop() or self.observer.passed(deadline):
+                    raise
+            self.pause(patience.RECHECK)
+
     def _read(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
 
         Raises:
-            NoQuorum: no controller leads, so no election can work (R20).
+            NoQuorum: no controller leads, so no election can work, or nobody says whether (R20).
             WrongCluster: the address leads to another cluster by now.
             Unreachable: no broker answers.
         """
@@ -263,16 +292,21 @@ class Recovery:
         topics = sorted({partition.topic for partition in only})
         deadline, half = Deadline.after(self.limits.read), self.limits.read / 2
         client = self.observer.client
-        # The broker asked first may hang: half of the time is left for another one.
-        snapshot = until(
-            deadline,
-            lambda: client.snapshot(deadline.sooner(half), topics, only, with_settings=False),
-        )
-        require_same_cluster(self.journal.cluster_id, snapshot.cluster_id)
-        lost = quorum_lost(snapshot.quorum)
-        if lost:
-            raise NoQuorum(f"{lost}: bring controllers back first")
-        return snapshot
+
+        def look() -> ClusterSnapshot:
+            # The broker asked first may hang: half of the time is left for another one.
+            found = client.snapshot(deadline.sooner(half), topics, only, with_settings=False)
+            require_same_cluster(self.journal.cluster_id, found.cluster_id)
+            lost = quorum_lost(found.quorum)
+            if lost:
+                raise NoQuorum(f"{lost}: bring controllers back first")
+            if unheard(found.quorum):
+                raise QuorumUnheard(
+                    f"it is unknown if a controller leads ({found.quorum.reason}): look again"
+                )
+            return found
+
+        return until(deadline, look)
 
     def _noted(self, unsent: tuple[PartitionOutcome, ...]) -> tuple[PartitionOutcome, ...]:
         """Journal what was decided without sending anything more."""
@@ -290,6 +324,11 @@ class Recovery:
 
     def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
         self.journal.note(text, partitions=[_named(outcome) for outcome in outcomes])
+
+
+def unheard(quorum: Quorum | Unknown) -> TypeGuard[Unknown]:
+    """Whether nobody could be asked for the *quorum*, though this user may ask and brokers can."""
+    return isinstance(quorum, Unknown) and not isinstance(quorum, Denied | NotOffered)
 
 
 def _rechecked(
