@@ -41,6 +41,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -96,10 +97,12 @@ class ReadOnly(Refused):
 class ConsentMissing(Refused):
     """The consent phrase was not given, or does not match."""
 
-    def __init__(self, message: str, phrase: str) -> None:
+    def __init__(self, message: str, phrase: str, phrases: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.phrase = phrase
         """What has to be typed, word for word."""
+        self.phrases = tuple(phrases) or (phrase,)
+        """All that the run asks for, those that are missing last; they may be given together."""
 
 
 class EvidenceChanged(Refused):
