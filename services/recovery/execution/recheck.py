@@ -75,7 +75,10 @@ def members(state: PartitionState, brokers: ClusterDescription) -> tuple[int, ..
     elr = state.elr if known(state.elr) else ()
     last = state.last_known_elr if known(state.last_known_elr) else ()
     every = dict.fromkeys((*state.isr, *elr, *last))
-    return tuple(member for member in every if brokers.fenced(member) is not True)
+    strangers = brokers.unregistered(tuple(every))
+    return tuple(
+        member for member in every if brokers.fenced(member) is not True and member not in strangers
+    )
 
 
 def holders(look: TargetCheck) -> tuple[int, ...]:
@@ -121,12 +124,13 @@ def _no_holder(look: TargetCheck) -> str | None:
 
 def _nobody_came_back(look: TargetCheck) -> str | None:
     target = look.target
+    strangers = look.brokers.unregistered(look.state.assignment)
     back = [
         member
         for member in look.state.assignment
         if member != target.designee
         and member not in target.live
-        and member not in look.heard.brokers
+        and member not in (*look.heard.brokers, *strangers)
         and look.brokers.fenced(member) is not True
     ]
     if not back:
@@ -152,10 +156,19 @@ def not_moving(look: TargetCheck) -> str | None:
 def all_registered(look: TargetCheck) -> str | None:
     """Why the order would be rejected: it has a broker that the cluster does not know (R12)."""
     absent = look.brokers.unregistered(look.state.assignment)
-    if not absent:
+    if not absent or _elected_as_it_is(look, absent):
         return None
     names = ", ".join(f"b{broker}" for broker in absent)
     return f"the controller rejects a reorder while {names} is not registered: start it once"
+
+
+def _elected_as_it_is(look: TargetCheck, absent: tuple[int, ...]) -> bool:
+    """Whether nothing is reordered, and every broker before the designee cannot be elected."""
+    target, order = look.target, look.state.assignment
+    if target.order != target.assignment or target.designee not in order:
+        return False
+    before = order[: order.index(target.designee)]
+    return all(broker in absent or look.brokers.fenced(broker) is True for broker in before)
 
 
 def _same_assignment(look: TargetCheck) -> str | None:

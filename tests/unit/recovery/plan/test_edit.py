@@ -71,7 +71,7 @@ def test_what_was_left_out_can_be_set_and_takes_its_place_in_the_order() -> None
             id="R12",
         ),
         pytest.param(
-            offline(log(1, (0, 9)), log(2, (0, 9)), unregistered=(2,)),
+            offline(log(2, (0, 9)), log(1, (0, 9)), log(3, (0, 9)), unregistered=(3,)),
             1,
             "b2 in the assignment is not registered",
             id="R12 unregistered",
