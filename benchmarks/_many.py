@@ -89,6 +89,11 @@ def readable_ends(truth: Iterable[PartitionTruth]) -> dict[tuple[str, int, int],
     }
 
 
+def given_up(count: int) -> tuple[str, ...]:
+    """Options that elect *count* of these without waiting for b3, which is dead."""
+    return "--gone", "3", "--consent", f"{count:,} partitions lose 0 and abandon b3"
+
+
 def write_partitions(partitions: Iterable[TopicPartition], path: Path) -> Path:
     """A file for ``kafka-unclean-recovery --path-to-json-file``."""
     numbers: dict[str, list[int]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from benchmarks._many import Many, many_offline, write_elections, write_partitions
+from benchmarks._many import Many, given_up, many_offline, write_elections, write_partitions
 from benchmarks._measure import (
     Program,
     Run,
@@ -59,7 +59,7 @@ def _measure(many: Many, sizes: Sequence[int]) -> bool:
     ratio = median_wall(bare) / median_wall(theirs)
     added = median_wall(mine) - median_wall(bare)
     within = meets("added by reading contents", added, SECONDS, " s")
-    return meets("kafka-unclean-recovery / kafka-leader-election.sh", ratio, RATIO) and within
+    return meets("unclean-recovery / kafka-leader-election.sh", ratio, RATIO) and within
 
 
 def _round(many: Many, mine: Lot, bare: Lot, theirs: Lot) -> tuple[Run, Run, Run]:
@@ -78,9 +78,12 @@ def _round(many: Many, mine: Lot, bare: Lot, theirs: Lot) -> tuple[Run, Run, Run
 def _recovery(many: Many, lot: Lot, contents: Effort = Effort.BUDGET) -> Program:
     path = write_partitions(lot, many.folder / f"partitions-{contents}.json")
     program = ours(
-        "kafka-unclean-recovery",
+        "breakglass",
         many.folder,
+        "unclean-recovery",
         "--automated-recovery",
+        "--write",
+        *given_up(len(lot)),
         "--path-to-json-file",
         path,
         "--verify-contents",

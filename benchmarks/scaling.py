@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks._many import generated_offline
+from benchmarks._many import generated_offline, given_up
 from benchmarks._measure import Program, meets, ours, print_load, run
 from benchmarks._options import Options
 from tests.kit.fake_cluster import FakeCluster
@@ -66,8 +66,9 @@ def _triage(cluster: FakeCluster, folder: Path) -> Program:
 
 
 def _recovery(cluster: FakeCluster, folder: Path) -> Program:
-    wanted = ("--automated-recovery", "--all-offline-partitions")
-    return ours("kafka-unclean-recovery", folder, *wanted, *_bootstrap(cluster))
+    wanted = ("--automated-recovery", "--all-offline-partitions", "--write")
+    consent = given_up(len(cluster.story.states))
+    return ours("breakglass", folder, "unclean-recovery", *wanted, *consent, *_bootstrap(cluster))
 
 
 def _bootstrap(cluster: FakeCluster) -> tuple[str, str]:
@@ -76,5 +77,5 @@ def _bootstrap(cluster: FakeCluster) -> tuple[str, str]:
 
 MAKINGS: dict[str, Making] = {
     "breakglass triage": _triage,
-    "kafka-unclean-recovery": _recovery,
+    "breakglass unclean-recovery": _recovery,
 }

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from breakglass.console.output import say
-from breakglass.services.guard.consent import require_consent
+from breakglass.services.guard.consent import ConsentPhrase, require_consent, require_phrases
 
 Phrases = Annotated[
     list[str] | None,
@@ -37,14 +37,13 @@ class Consent:
         Raises:
             ConsentMissing: one of them was not given, or differs.
         """
-        if not self.implied:
+        if self.implied:
+            return phrases
+        given = list(self.given)
+        if not given and sys.stdin.isatty():
             for phrase in phrases:
-                self._require(phrase)
+                say(f"Type {phrase!r} to confirm:")
+                given.append(sys.stdin.readline().rstrip("\n"))
+                require_consent(given[-1], phrase)
+        require_phrases(given, [ConsentPhrase(phrase) for phrase in phrases])
         return phrases
-
-    def _require(self, phrase: str) -> None:
-        given = phrase if phrase in self.given else next(iter(self.given), None)
-        if given is None and sys.stdin.isatty():
-            say(f"Type {phrase!r} to confirm:")
-            given = sys.stdin.readline().rstrip("\n")
-        require_consent(given, phrase)

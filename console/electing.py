@@ -268,13 +268,9 @@ def look_after(
 
 
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
-    """Each reason once, with the first phrase that it asks for."""
+    """Why each phrase stands alone."""
     alone = [group for group in groups if group.why_alone]
     if any(group.why_alone == INTERNAL_ALONE for group in alone):
         say("what internal topics lose, key by key: breakglass internal-topics")
-    for why, number in Counter(group.why_alone for group in alone).items():
-        first = next(group for group in alone if group.why_alone == why)
-        if number == 1:
-            say(f"{first.phrase}: needs a consent of its own: {why}")
-        else:
-            say(f"{number:,} partitions need a consent each, as {first.phrase!r}: {why}")
+    for group in alone:
+        say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")

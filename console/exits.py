@@ -86,7 +86,8 @@ def guarded(run: Callable[[], object]) -> int:
 def _end_of_ours(error: BreakglassError) -> int:
     say(str(error))
     if isinstance(error, ConsentMissing):
-        say(f"consent: {error.phrase}")
+        for phrase in error.phrases:
+            say(f"consent: {phrase}")
     return error.exit_code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,9 +64,9 @@ def triage(
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
 
-    Start here in an incident; this command only reads. Rows appear as soon as brokers answer. The
-    command names each broker that stays silent, and waits for it until --recovery-duration-ms has
-    passed.
+    Start here in an incident; this command only reads. On a terminal rows appear as soon as brokers
+    answer; into a pipe goes the last table alone. The command names each broker that stays silent,
+    and waits for it until --recovery-duration-ms has passed.
     """
     from breakglass.services.recovery import triage as service
 
@@ -104,7 +105,10 @@ def print_document(found: Triage, *, brief: bool) -> None:
 
 
 def show(found: Triage, *, each: bool, replicas: bool) -> None:
-    """Print a triage: what to do on stderr, a row for each partition or group on stdout."""
+    """Print a triage: what to do on stderr, a row for each partition or group on stdout.
+
+    Who reads a pipe gets one table, the last; a terminal shows what is known so far.
+    """
     from breakglass.services.recovery.judgement.summary import summarize
 
     summary = summarize(found.assessments, found.snapshot.quorum)
@@ -112,9 +116,10 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     if summary.alarm:
         say(summary.alarm)
     say(summary.headline)
-    if found.assessments:
+    shown = found.final or sys.stdout.isatty()
+    if found.assessments and shown:
         print_table(COLUMNS, (_row(line) for line in _lines(found, each=each)))
-    if replicas:
+    if replicas and shown:
         from breakglass.console.evidence import print_replicas
 
         print_replicas(found)

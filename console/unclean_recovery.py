@@ -7,10 +7,11 @@ As `breakglass unclean-recovery` it wants `--write` and the consent phrase too.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,15 +34,18 @@ from breakglass.console.wiring import Connection
 from breakglass.services.errors import UsageError
 from breakglass.services.recovery.execution.target import RecoveryResult, Skipped
 from breakglass.services.session import Effort
+from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import TopicPartition
+    from breakglass.services.model import PartitionState, TopicPartition
     from breakglass.services.recovery.guarded.election_quote import Priced
+    from breakglass.services.recovery.patient import PatientLook
     from breakglass.services.recovery.triage import Selection, TargetChoice, Triage
+    from breakglass.services.snapshot import ClusterSnapshot
 
 app = new_app()
 dropin = new_app()
@@ -219,39 +223,83 @@ class _Call:
         self._report_selection()
         electing = self._electing()
         dealt_with: set[TopicPartition] = set()
-        last: Triage | None = None
-        for last in self._judge():
-            if last.final:
-                say_missing_acls(last)
-            if self.wanted.automated and (self.consent.implied or last.final):
-                self._elect_complete(last, electing, dealt_with)
+        whole: Triage | None = None
+        """The judgement of every partition; later ones are of those that were waited for."""
+        for look in self._looks():
+            found = look.found
+            if whole is None or not whole.final:
+                whole = found
+                if found.final:
+                    say_missing_acls(found)
+                    for broker, number in look.brokers.items() if look.waiting else ():
+                        say(
+                            f"waiting for b{broker} until it is back or the recovery duration has "
+                            f"passed ({partitions_text(number)})"
+                        )
+            self._report_return(look, dealt_with)
+            if self.wanted.automated and (self.consent.implied or found.final):
+                self._elect_complete(look, electing, dealt_with)
             if self.stop.requested:
                 break
         if self.stop.requested:
             self._report_left(dealt_with)
-        if last is not None:
-            self._finish(last)
+        if whole is not None:
+            self._finish(whole)
         left = electing.look_after()
         if self.wanted.as_json:
-            self._print(electing, last, left)
+            self._print(electing, whole, left)
         code = electing.ended()
         if code == OUTCOME_UNKNOWN or not self.failures:
             return code
         return INTERRUPTED if self.stop.requested else FAILED
 
-    def _judge(self) -> Any:
+    def _looks(self) -> Iterator[PatientLook]:
+        """What is judged; where nobody agrees to a phrase that names whom it gives up, patiently.
+
+        An operator who reads WAIT decides; the drop-in decides alone, and waits for the duration.
+        """
+        from breakglass.services.recovery.patient import PatientLook, judge_patiently
+
+        snapshot, offline = self.selection.snapshot, self.selection.offline
+        seconds = self.wanted.recovery_duration_ms / 1000
+        if self.wanted.automated and self.consent.implied:
+            return judge_patiently(
+                self._judge,
+                self.client,
+                snapshot,
+                offline,
+                seconds,
+                stop=lambda: self.stop.requested,
+            )
+        return map(PatientLook, self._judge(snapshot, offline, seconds))
+
+    def _judge(
+        self, snapshot: ClusterSnapshot, partitions: Sequence[PartitionState], seconds: float
+    ) -> Iterator[Triage]:
         from breakglass.services.recovery.triage import judge
 
         return judge(
             self.client,
-            self.selection.snapshot,
-            self.selection.offline,
-            self.wanted.recovery_duration_ms / 1000,
+            snapshot,
+            partitions,
+            seconds,
             self.connection.native_rpc,
             self.wanted.gone,
             stop=lambda: self.stop.requested,
             contents=self.wanted.contents,
         )
+
+    def _report_return(self, look: PatientLook, dealt_with: set[TopicPartition]) -> None:
+        """Say who came back meanwhile, and who is waited for no longer."""
+        for state in look.led:
+            dealt_with.add(state.partition)
+            self._report_online(state)
+        if look.found.final and not look.waiting:
+            for broker, number in look.brokers.items():
+                say(
+                    f"b{broker} is not back and the recovery duration has passed: not waited for "
+                    f"any longer ({partitions_text(number)})"
+                )
 
     def _report_left(self, dealt_with: set[TopicPartition]) -> None:
         """Name what a signal left undone: success means every partition (KIP-1275)."""
@@ -277,24 +325,28 @@ class _Call:
 
     def _report_selection(self) -> None:
         for state in self.selection.online:
-            online = RecoveryResult.ALREADY_ONLINE
-            self.unheld.append(Skipped(state.partition, None, online, "", state.leader))
-            line = f"{state.partition}  already online: led by b{state.leader}"
-            if self.wanted.as_json:
-                say(line)
-            else:
-                print(inert(line))
+            self._report_online(state)
         for partition in self.selection.missing:
             self._leave(partition, RecoveryResult.FAILED, "the cluster has no such partition")
 
+    def _report_online(self, state: PartitionState) -> None:
+        online = RecoveryResult.ALREADY_ONLINE
+        self.unheld.append(Skipped(state.partition, None, online, "", state.leader))
+        line = f"{state.partition}  already online: led by b{state.leader}"
+        if self.wanted.as_json:
+            say(line)
+        else:
+            print(inert(line), flush=True)
+
     def _elect_complete(
-        self, found: Triage, electing: Electing, dealt_with: set[TopicPartition]
+        self, look: PatientLook, electing: Electing, dealt_with: set[TopicPartition]
     ) -> None:
-        """Elect what is complete now (R15); the rest keeps waiting."""
+        """Elect what is complete now (R15) and waits for nobody; the rest keeps waiting."""
         from breakglass.services.recovery.execution.routes import route_for
         from breakglass.services.recovery.triage import recommended
 
-        choice = recommended(found, dealt_with)
+        found = look.found
+        choice = recommended(found, dealt_with | look.waiting)
         dealt_with.update(choice.partitions)
         for left in choice.left:
             self._leave(left.partition, RecoveryResult.REFUSED, left.reason, "not automated")

@@ -41,6 +41,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -96,10 +97,12 @@ class ReadOnly(Refused):
 class ConsentMissing(Refused):
     """The consent phrase was not given, or does not match."""
 
-    def __init__(self, message: str, phrase: str) -> None:
+    def __init__(self, message: str, phrase: str, phrases: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.phrase = phrase
         """What has to be typed, word for word."""
+        self.phrases = tuple(phrases) or (phrase,)
+        """All that the run asks for, those that are missing last; they may be given together."""
 
 
 class EvidenceChanged(Refused):
@@ -125,6 +128,12 @@ class NotAuthorized(ClusterError):
 
 class NoQuorum(ClusterError):
     """R20: the controller quorum has no leader, so no election can work."""
+
+
+class QuorumUnheard(NoQuorum):
+    """R20: whether a controller leads could not be asked; the next question may be answered."""
+
+    retriable = True
 
 
 class UnsupportedByCluster(ClusterError):

@@ -40,6 +40,11 @@ class Silent(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class NotOffered(Unknown):
+    """A value that no request of this cluster asks for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forfeited(Unknown):
     """A log not worth waiting for: when last read it would have destroyed what others hold."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from breakglass.services.errors import ConsentMissing
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import INTERNAL_TOPICS, TopicPartition, Unknown
 from breakglass.services.quick_values import quickly_made
 
 
@@ -18,7 +19,7 @@ class ConsentPhrase(NamedTuple):
     why: str = ""
     """Why the phrase stands alone; empty for the bulk."""
     partition: TopicPartition | None = None
-    """The partition that stands alone."""
+    """The first of the partitions that stand alone."""
 
 
 class _Agreed(Protocol):
@@ -67,18 +68,23 @@ class Stake:
 
 @dataclass(frozen=True, slots=True)
 class ConsentGroup:
-    """Partitions that one phrase agrees to."""
+    """Partitions that one phrase agrees to: all are of one kind, and abandon the same brokers."""
 
     partitions: tuple[TopicPartition, ...]
     price: Price
     why_alone: str = ""
-    """Why the partition needs a phrase of its own; empty for the bulk."""
+    """Why the partitions need a phrase of their own; empty for the bulk."""
     abandons: tuple[int, ...] = ()
     """Brokers whose unread logs are given up, of each of the partitions."""
+    names_first: bool = False
+    """Another group has as many partitions at the same price: the phrase names the first one."""
 
     @property
     def phrase(self) -> str:
         """What has to be typed."""
+        if self.names_first and len(self.partitions) > 1:
+            named = f"{self.partitions[0]} and {len(self.partitions) - 1:,} more"
+            return _phrase(named, self.price, self.abandons)
         return consent_phrase(self.partitions, self.price, self.abandons)
 
     @property
@@ -89,20 +95,26 @@ class ConsentGroup:
 
 
 def consent_groups(stakes: Iterable[Stake]) -> tuple[ConsentGroup, ...]:
-    """One group for each of *stakes* that stands alone, in their order, then the rest in bulk.
+    """One group for each kind of *stakes* that stands alone, in their order, then the rest in bulk.
 
-    Of the rest, those that abandon the same brokers are one group; those that abandon nobody
-    come first.
+    A kind has one reason, abandons the same brokers and, of internal topics, is of one topic. Of
+    the rest, those that abandon the same brokers are one group; those that abandon nobody come
+    first. No two phrases are the same.
     """
-    alone: list[ConsentGroup] = []
+    alone: dict[tuple[str, str, tuple[int, ...]], list[Stake]] = {}
     bulk: dict[tuple[int, ...], list[Stake]] = {}
     for stake in stakes:
         if stake.why_alone:
-            group = ConsentGroup((stake.partition,), stake.price, stake.why_alone, stake.abandons)
-            alone.append(group)
+            topic = stake.partition.topic if stake.partition.topic in INTERNAL_TOPICS else ""
+            alone.setdefault((topic, stake.why_alone, stake.abandons), []).append(stake)
         else:
             bulk.setdefault(stake.abandons, []).append(stake)
-    return (*alone, *(_together(bulk[brokers], brokers) for brokers in sorted(bulk)))
+    groups = [_together(held, *kind[1:]) for kind, held in alone.items()]
+    groups += [_together(bulk[brokers], "", brokers) for brokers in sorted(bulk)]
+    often = Counter(group.phrase for group in groups)
+    return tuple(
+        replace(group, names_first=True) if often[group.phrase] > 1 else group for group in groups
+    )
 
 
 def implied_groups(groups: Iterable[ConsentGroup]) -> tuple[ConsentGroup, ...]:
@@ -121,9 +133,9 @@ def implied_groups(groups: Iterable[ConsentGroup]) -> tuple[ConsentGroup, ...]:
     )
 
 
-def _together(stakes: Sequence[Stake], abandons: tuple[int, ...]) -> ConsentGroup:
+def _together(stakes: Sequence[Stake], why: str, abandons: tuple[int, ...]) -> ConsentGroup:
     price = total_price([stake.price for stake in stakes])
-    return ConsentGroup(tuple([stake.partition for stake in stakes]), price, abandons=abandons)
+    return ConsentGroup(tuple([stake.partition for stake in stakes]), price, why, abandons)
 
 
 def consent_phrase(
@@ -131,12 +143,23 @@ def consent_phrase(
 ) -> str:
     """What has to be typed: ``orders-3 lose 50``; in bulk ``1,874 partitions lose 0``.
 
-    Brokers whose unread logs are given up are named: ``orders-3 lose 0 and abandon b2, b3``.
+    Those of an internal topic are ``__consumer_offsets: 50 lose ~0``. Brokers whose unread logs
+    are given up are named: ``orders-3 lose 0 and abandon b2, b3``.
     Raises ValueError for no target: there is nothing to agree to.
     """
     if not targets:
         raise ValueError("consent needs a target")
-    named = str(targets[0]) if len(targets) == 1 else f"{len(targets):,} partitions"
+    topics = {target.topic for target in targets}
+    if len(targets) == 1:
+        named = str(targets[0])
+    elif len(topics) == 1 and topics.issubset(INTERNAL_TOPICS):
+        named = f"{targets[0].topic}: {len(targets):,}"
+    else:
+        named = f"{len(targets):,} partitions"
+    return _phrase(named, price, abandons)
+
+
+def _phrase(named: str, price: Price, abandons: Sequence[int]) -> str:
     given_up = f" and abandon {', '.join(f'b{broker}' for broker in abandons)}" if abandons else ""
     return f"{named} lose {price}{given_up}"
 
@@ -162,8 +185,17 @@ def require_phrases(given: Sequence[str], groups: Iterable[_Agreed]) -> None:
     """Return if the phrase of each of *groups* is among *given*.
 
     Raises:
-        ConsentMissing: a phrase is missing; the error carries it.
+        ConsentMissing: a phrase is missing; the error carries all of them.
     """
-    for group in groups:
-        phrase = group.phrase
-        require_consent(phrase if phrase in given else next(iter(given), None), phrase)
+    phrases = [group.phrase for group in groups]
+    missing = [phrase for phrase in phrases if phrase not in given]
+    if not missing:
+        return
+    if len(phrases) == 1:
+        require_consent(next(iter(given), None), missing[0])
+    told = f"{len(missing):,} of {len(phrases):,} phrases are missing, so nothing was done"
+    raise ConsentMissing(
+        f"{told}: pass each with --consent",
+        missing[0],
+        [*[phrase for phrase in phrases if phrase not in missing], *missing],
+    )

@@ -7,7 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, TimedOut, WrongCluster
+from breakglass.services.errors import (
+    BreakglassError,
+    TimedOut,
+    UnsupportedByCluster,
+    WrongCluster,
+)
 from breakglass.services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     REQUEST_TIMED_OUT,
@@ -17,7 +22,7 @@ from breakglass.services.kafka.wire.broker_errors import (
 )
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
-from breakglass.services.model import Silent, Unknown
+from breakglass.services.model import NotOffered, Silent, Unknown
 from breakglass.services.snapshot import Broker, ClusterDescription, Quorum, Voter
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -112,6 +117,8 @@ def _asked(sender: Sender, deadline: Deadline, broker: int = ANY_BROKER) -> Any:
         answer = sender.call(broker, request, DescribeQuorumResponse, limit, lane="quorum")
     except TimedOut:
         return SILENT_QUORUM
+    except UnsupportedByCluster as error:
+        return NotOffered(str(error))
     except BreakglassError as error:
         return Unknown(f"the controller quorum cannot be asked: {error}")
     if answer.error_code:

@@ -103,6 +103,26 @@ def find_native_rpc(
     return NativeRpc(messages, designates, f"GetReplicaLogInfo ({messages.form}) answers")
 
 
+def log_info_on(
+    sender: Sender, broker: int, native: NativeRpc, deadline: Deadline
+) -> ReplicaLogInfoMessages | None:
+    """How *broker* itself is asked; None: by ListOffsets.
+
+    During a rolling upgrade a broker may lack what the bootstrap broker offers.
+
+    Raises:
+        Unreachable: the broker does not answer.
+    """
+    messages = native.log_info
+    if messages is None or sender.offers(broker, messages.api_key, deadline) is None:
+        return None
+    if native.designates:
+        elections = sender.offers(broker, ELECT_LEADERS, deadline)
+        if elections is None or elections[1] < DESIGNATED_SINCE:
+            return None
+    return messages
+
+
 def _answers(
     sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
 ) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:

@@ -22,15 +22,23 @@ def _script(stage: Stage) -> Script:
     stage.write(partitions, 10)
     yield LAST_LOST
     yield LabDamage("b3 is unregistered", _unregister)
+    first, second = partitions
     return [
         Expectation(
-            partition,
+            first,
+            TrueVerdict.WAIT,
+            broker=3,
+            designee=1,
+            why="b3 led last and is unregistered; b1 holds more than b2 and is the first live one",
+            if_gone=TrueVerdict.SAFE,
+        ),
+        Expectation(
+            second,
             TrueVerdict.STUCK,
             broker=None,
             designee=None,
             why="b3 led last and is unregistered, and no order that names it is taken any more",
-        )
-        for partition in partitions
+        ),
     ]
 
 

@@ -138,7 +138,10 @@ def recovery_of(
     evidence: Mapping[TopicPartition, PartitionEvidence],
     limits: ExecutionLimits | None = None,
 ) -> Recovery:
-    """The recovery that rescues and elects, with *journal* and the given power."""
+    """The recovery that rescues and elects, with *journal* and the given power.
+
+    *evidence* is what was agreed to; replicas that it lacks are asked again.
+    """
     rescuing = rescuer(front.cluster, means.journal.cluster_id, front.stop)
     return Recovery(
         client,
@@ -148,6 +151,7 @@ def recovery_of(
         limits or ExecutionLimits(),
         front.stop,
         begin=lambda batch: front.tell(BatchBegun(tuple(target.partition for target in batch))),
+        evidence=evidence,
     )
 
 

@@ -16,7 +16,7 @@ from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReader
 from breakglass.services.kafka.wire.broker_errors import unread
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
+from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc, log_info_on
 from breakglass.services.model import (
     LogDir,
     PartitionEvidence,
@@ -155,7 +155,8 @@ class _Gathering:
         if self._partitions and not self._groups_asked:
             self._groups.start()
         self._collect_until(settle)
-        self._groups.wait(settle)
+        if self._partitions:
+            self._groups.wait(settle)
         while self._awaited() and not self._over:
             began = self._clock()
             yield self._evidence()
@@ -248,7 +249,8 @@ class _Gathering:
     def _attempt(self, broker: int) -> BrokerAnswer:
         partitions = self._held[broker]
         deadline = self._deadline.sooner(patience.ONE_BROKER)
-        reader = self._client.replicas_on(broker, self._native.log_info)
+        log_info = log_info_on(self._client.sender, broker, self._native, deadline)
+        reader = self._client.replicas_on(broker, log_info)
         self._readers[broker] = reader
         tiered = [
             name for name, settings in self._snapshot.settings.items() if settings.tiered is True

@@ -31,6 +31,8 @@ class BatchAttempt:
     route: Route
     journal: ExecutionJournal
     limits: ExecutionLimits
+    stop: Callable[[], bool] = lambda: False
+    """Ends the wait for what is under way."""
     others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
     """Who else acts on a partition, as far as this machine knows."""
     outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
@@ -44,6 +46,8 @@ class BatchAttempt:
     """Why nothing more was sent; set where every other request would fail alike."""
     _lost: list[tuple[int, ElectionTarget, str]] = field(default_factory=list)
     """Requests whose answer never came, or settles nothing."""
+    _underway: set[TopicPartition] = field(default_factory=set)
+    """Partitions among these whose election may still take effect."""
 
     def make(self, targets: Sequence[ElectionTarget]) -> None:
         """Send the route's steps, each for what the one before accepted, and confirm."""
@@ -84,7 +88,7 @@ class BatchAttempt:
             replies = step.send(targets, Deadline.after(self.limits.election))
         except OutcomeUnknown as error:
             self._note_orders(step, targets)
-            self._lost += [(request, target, str(error)) for target in targets]
+            self._lose(step, [(request, target, str(error)) for target in targets])
             return {}
         except BreakglassError as error:
             self.common = str(error)
@@ -107,9 +111,10 @@ class BatchAttempt:
         ]
         self._note_orders(step, [target for target in targets if target not in failed])
         self._note_accepted(step, targets, replies)
-        self._lost += [
-            (request, target, _unsettled(replies[target.partition])) for target in unsettled
-        ]
+        self._lose(
+            step,
+            [(request, target, _unsettled(replies[target.partition])) for target in unsettled],
+        )
         self._settle(
             request,
             [
@@ -127,6 +132,11 @@ class BatchAttempt:
             self._journal(
                 request, {target.partition: {"result": "accepted"} for target in accepted}
             )
+
+    def _lose(self, step: RouteStep, lost: Sequence[tuple[int, ElectionTarget, str]]) -> None:
+        self._lost += lost
+        if step is self.route.steps[-1]:
+            self._underway.update(target.partition for _, target, _ in lost)
 
     def _note_orders(self, step: RouteStep, targets: Sequence[ElectionTarget]) -> None:
         if step.name == REORDER:
@@ -189,11 +199,16 @@ class BatchAttempt:
         )
 
     def _ask_about_lost(self) -> None:
-        """Settle lost answers by what brokers say now; the others stay unknown."""
+        """Settle lost answers by what brokers say now; the others stay unknown.
+
+        A broker that was frozen, or controllers that were, may carry out an election once they go
+        on: it is waited for. Without an election that is under way no leader is to be expected.
+        """
         if not self._lost:
             return
         targets = [target for _, target, _ in self._lost]
-        confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
+        limit = self.limits.underway if self._underway else self.limits.confirmation
+        confirmed = self.observer.confirm(targets, Deadline.after(limit), stop=self.stop)
         explained_by = {
             outcome.partition: outcome for outcome in self._explained(tuple(confirmed.values()), {})
         }

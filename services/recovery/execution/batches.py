@@ -49,6 +49,9 @@ class ExecutionLimits:
     election: float = patience.ELECTION
     """One request; past it the outcome is unknown."""
     confirmation: float = patience.REQUEST
+    underway: float = patience.JOB
+    """An election whose answer was lost, to take effect; and controllers that fall silent in the
+    middle of a run, to answer again."""
     ladder: float = 0.0
     """How long to wait for partitions to become readable; 0 looks once."""
     retries: int = 3

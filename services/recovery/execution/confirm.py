@@ -71,29 +71,54 @@ class Observer:
         deadline: Deadline,
         *,
         until_designee_leads: bool = False,
+        stop: Callable[[], bool] = lambda: False,
     ) -> dict[TopicPartition, PartitionOutcome]:
-        """Wait until each of *targets* has a leader, or *deadline*; then ask the designees.
+        """Wait until each of *targets* has a leader, *deadline* or *stop*; then ask the designees.
 
         With *until_designee_leads* another leader is waited out too: for partitions that
         were online before. Each designee has `patience.LEADER` to say that it leads, however
         long others let wait for a leader.
         """
-        states = self._wait_for_leaders(targets, deadline, any_leader=not until_designee_leads)
+        states = self._wait_for_leaders(targets, deadline, stop, not until_designee_leads)
         elected = [target for target in targets if _leader(states, target) == target.designee]
         spoken = self._ask_leaders(elected, states)
         return {target.partition: _outcome(target, states, spoken) for target in targets}
 
     def _wait_for_leaders(
-        self, targets: Sequence[ElectionTarget], deadline: Deadline, *, any_leader: bool
+        self,
+        targets: Sequence[ElectionTarget],
+        deadline: Deadline,
+        stop: Callable[[], bool],
+        any_leader: bool,
     ) -> States:
         states: States = {}
         while True:
             # Without an answer the last look stands, and another broker is asked.
             with contextlib.suppress(BreakglassError):
                 states = self.states(targets, deadline.sooner(patience.LOOK))
-            if self.passed(deadline) or all(_led(states, target, any_leader) for target in targets):
+            led = all(_led(states, target, any_leader) for target in targets)
+            if led or self.passed(deadline) or stop():
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
+
+    def unanswering(self, deadline: Deadline) -> tuple[int, ...]:
+        """The unfenced brokers that do not answer now; empty where nobody says who is unfenced."""
+        sender = self.client.sender
+
+        def silent(broker: int) -> bool:
+            try:
+                sender.prove(broker, deadline)
+            except BreakglassError:
+                return True
+            return False
+
+        try:
+            live = self.client.describe(deadline).live
+        except BreakglassError:
+            return ()
+        with ThreadPoolExecutor(max(len(live), 1), "roll call") as asking:
+            found = asking.map(silent, live)
+            return tuple(broker for broker, quiet in zip(live, found, strict=True) if quiet)
 
     def seen_again(
         self, targets: Sequence[ElectionTarget], deadline: Deadline

@@ -7,7 +7,7 @@ keeps only the partitions that its cause can touch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services.recovery.execution.target import (
@@ -15,6 +15,7 @@ from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
 )
+from breakglass.services.recovery.judgement.inputs import named
 
 LOST_IN_A_ROW = 2
 """The number of consecutive batches without an answer after which the run stops."""
@@ -28,6 +29,8 @@ class Course:
     """Why nothing more is elected; empty while the run continues."""
     silent: dict[int, str] = field(default_factory=dict)
     """Elected brokers that did not confirm; the reason keeps other partitions from them."""
+    begun: bool = False
+    """An election was held, or may have been."""
     _lost: int = 0
     """Consecutive batches of which an answer was lost."""
 
@@ -39,9 +42,15 @@ class Course:
         """Why *target* is not attempted; empty where it may be."""
         return self.halted or self.silent.get(target.designee, "")
 
-    def learn(self, outcomes: Sequence[PartitionOutcome]) -> None:
-        """Take in the outcomes of a batch."""
+    def learn(
+        self,
+        outcomes: Sequence[PartitionOutcome],
+        unanswering: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
+        """Take in the outcomes of a batch; *unanswering* finds brokers that do not answer now."""
         for outcome in outcomes:
+            if outcome.result in (RecoveryResult.ELECTED, RecoveryResult.UNKNOWN):
+                self.begun = True
             if outcome.result is RecoveryResult.ELECTED_ANOTHER:
                 self.halt(_mismatch(outcome))
             elif outcome.result is RecoveryResult.UNKNOWN and _elected(outcome):
@@ -49,7 +58,7 @@ class Course:
         if _unanswered(outcomes):
             self._lost += 1
             if self._lost >= LOST_IN_A_ROW:
-                self.halt(_no_answers(outcomes))
+                self.halt(_no_answers(outcomes, unanswering()))
         elif any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes):
             self._lost = 0
 
@@ -82,9 +91,12 @@ def _silence(outcome: PartitionOutcome) -> str:
     )
 
 
-def _no_answers(outcomes: Sequence[PartitionOutcome]) -> str:
+def _no_answers(outcomes: Sequence[PartitionOutcome], silent: Sequence[int]) -> str:
     first = _unanswered(outcomes)[0]
+    cure = "check the controllers, then resume"
+    if silent:
+        state = "answers or is fenced" if len(silent) == 1 else "answer or are fenced"
+        cure = f"wait until {named(silent)} {state}, then resume"
     return (
-        f"stopped because the outcome of {first.partition} is unknown, and of one before it: "
-        "check the controllers, then resume"
+        f"stopped because the outcome of {first.partition} is unknown, and of one before it: {cure}"
     )

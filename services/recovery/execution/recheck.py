@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from breakglass.services.model import PartitionState, Reassignment, Unknown, known
 from breakglass.services.recovery.execution.target import (
@@ -12,6 +12,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     refused,
 )
+from breakglass.services.recovery.execution.unread import NOTHING_NEW, HeardNow
 from breakglass.services.snapshot import ClusterDescription
 
 
@@ -22,14 +23,20 @@ class TargetCheck:
     target: ElectionTarget
     state: PartitionState
     brokers: ClusterDescription
+    heard: HeardNow = field(default=NOTHING_NEW)
+    """What replicas say that were unread when the price was counted."""
 
 
 def recheck(
-    target: ElectionTarget, state: PartitionState | None, brokers: ClusterDescription
+    target: ElectionTarget,
+    state: PartitionState | None,
+    brokers: ClusterDescription,
+    heard: HeardNow = NOTHING_NEW,
 ) -> PartitionOutcome | None:
     """The outcome that stops *target* here, or None when it may be sent.
 
-    *state* is the partition as the metadata has it now; None when it is gone.
+    *state* is the partition as the metadata has it now; None when it is gone. *heard* is what
+    replicas say by now that were unread.
     """
     if state is None:
         return refused(target, "the topic is gone: leave it out of the plan")
@@ -41,7 +48,7 @@ def recheck(
             target, RecoveryResult.ALREADY_ONLINE, leads, state.leader, state.leader_epoch
         )  # fmt: skip
     for guard in _GUARDS:
-        refusal = guard(TargetCheck(target, state, brokers))
+        refusal = guard(TargetCheck(target, state, brokers, heard))
         if refusal:
             return refused(target, refusal)
     return None
@@ -68,7 +75,10 @@ def members(state: PartitionState, brokers: ClusterDescription) -> tuple[int, ..
     elr = state.elr if known(state.elr) else ()
     last = state.last_known_elr if known(state.last_known_elr) else ()
     every = dict.fromkeys((*state.isr, *elr, *last))
-    return tuple(member for member in every if brokers.fenced(member) is not True)
+    strangers = brokers.unregistered(tuple(every))
+    return tuple(
+        member for member in every if brokers.fenced(member) is not True and member not in strangers
+    )
 
 
 def holders(look: TargetCheck) -> tuple[int, ...]:
@@ -114,17 +124,23 @@ def _no_holder(look: TargetCheck) -> str | None:
 
 def _nobody_came_back(look: TargetCheck) -> str | None:
     target = look.target
+    strangers = look.brokers.unregistered(look.state.assignment)
     back = [
         member
         for member in look.state.assignment
         if member != target.designee
         and member not in target.live
+        and member not in (*look.heard.brokers, *strangers)
         and look.brokers.fenced(member) is not True
     ]
     if not back:
         return None
     names = " and ".join(f"b{broker}" for broker in back)
     return f"{names} came back since the price was counted and may hold more: plan again"
+
+
+def _loses_no_more(look: TargetCheck) -> str | None:
+    return look.heard.change or None
 
 
 def not_moving(look: TargetCheck) -> str | None:
@@ -140,10 +156,19 @@ def not_moving(look: TargetCheck) -> str | None:
 def all_registered(look: TargetCheck) -> str | None:
     """Why the order would be rejected: it has a broker that the cluster does not know (R12)."""
     absent = look.brokers.unregistered(look.state.assignment)
-    if not absent:
+    if not absent or _elected_as_it_is(look, absent):
         return None
     names = ", ".join(f"b{broker}" for broker in absent)
     return f"the controller rejects a reorder while {names} is not registered: start it once"
+
+
+def _elected_as_it_is(look: TargetCheck, absent: tuple[int, ...]) -> bool:
+    """Whether nothing is reordered, and every broker before the designee cannot be elected."""
+    target, order = look.target, look.state.assignment
+    if target.order != target.assignment or target.designee not in order:
+        return False
+    before = order[: order.index(target.designee)]
+    return all(broker in absent or look.brokers.fenced(broker) is True for broker in before)
 
 
 def _same_assignment(look: TargetCheck) -> str | None:
@@ -163,6 +188,7 @@ _GUARDS: tuple[Callable[[TargetCheck], str | None], ...] = (
     _no_holder,
     not_moving,
     _same_assignment,
+    _loses_no_more,
     _nobody_came_back,
 )
-"""In the order in which an operator wants to read them (R16, R12, R1)."""
+"""In the order in which an operator wants to read them (R16, R12, R1, R25)."""

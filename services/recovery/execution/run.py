@@ -6,14 +6,27 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
-from breakglass.services.errors import BreakglassError, NoQuorum, StorageError
+from breakglass.services import patience
+from breakglass.services.errors import (
+    BreakglassError,
+    NoQuorum,
+    QuorumUnheard,
+    StorageError,
+    Unreachable,
+)
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.cluster.describe_cluster import require_same_cluster
 from breakglass.services.kafka.election_client import ElectionClient
 from breakglass.services.kafka.wire.deadline import Deadline, until
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import (
+    Denied,
+    NotOffered,
+    PartitionEvidence,
+    TopicPartition,
+    Unknown,
+)
 from breakglass.services.recovery.execution.attempt import BatchAttempt, journalled
 from breakglass.services.recovery.execution.batches import ExecutionLimits, batches, in_order
 from breakglass.services.recovery.execution.confirm import Observer
@@ -29,8 +42,9 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     order_left,
 )
+from breakglass.services.recovery.execution.unread import NOTHING_NEW, HeardNow, ask_unread
 from breakglass.services.recovery.judgement.succession import quorum_lost
-from breakglass.services.snapshot import ClusterSnapshot
+from breakglass.services.snapshot import ClusterSnapshot, Quorum
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""
@@ -65,6 +79,8 @@ class Recovery:
     begin: Callable[[Sequence[ElectionTarget]], None] = lambda _: None
     """Called with each batch before anything is sent for it."""
     pause: Callable[[float], None] = time.sleep
+    evidence: Mapping[TopicPartition, PartitionEvidence] = field(default_factory=dict)
+    """What was agreed to; replicas that it lacks are asked again before each batch."""
     observer: Observer = field(init=False)
     """Looks through the client's own connections, at the cluster that is changed."""
     route: Route = field(init=False)
@@ -138,7 +154,7 @@ class Recovery:
         while batch is not None:
             attempted.update(target.partition for target in batch)
             outcomes = self._batch(batch)
-            self.course.learn(outcomes)
+            self.course.learn(outcomes, self._unanswering)
             yield outcomes
             batch = self._next(
                 waves, any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes)
@@ -146,6 +162,9 @@ class Recovery:
         left = [target for target in in_order(targets) if target.partition not in attempted]
         if left:
             yield self._noted(not_attempted(left, self.course))
+
+    def _unanswering(self) -> Sequence[int]:
+        return self.observer.unanswering(Deadline.after(patience.ROLL_CALL))
 
     def _next(
         self, waves: Generator[tuple[ElectionTarget, ...], bool | None, None], proved: bool | None
@@ -189,7 +208,9 @@ class Recovery:
         return finished
 
     def _attempt(self) -> BatchAttempt:
-        return BatchAttempt(self.observer, self.route, self.journal, self.limits, self._others)
+        return BatchAttempt(
+            self.observer, self.route, self.journal, self.limits, self.stop, self._others
+        )
 
     def _others(self, partition: TopicPartition) -> Sequence[str]:
         """Who else acts on *partition*, as far as this machine knows."""
@@ -233,23 +254,37 @@ class Recovery:
 
         With the reason why nothing can be sent at all; empty where the look could be had.
 
-        The designees' logs are asked first and the metadata last, because it decides more.
+        The logs are asked first and the metadata last, because it decides more.
         """
-        ends = self.observer.log_ends(targets)
+        with ThreadPoolExecutor(1, "unread") as asking:
+            unread = asking.submit(ask_unread, self.observer.client, self.evidence, targets)
+            ends = self.observer.log_ends(targets)
+            heard = unread.result()
         try:
-            snapshot = self._read(targets)
+            snapshot = self._read_at_last(targets)
         except BreakglassError as error:
             refused = tuple(
                 PartitionOutcome(target, RecoveryResult.REFUSED, str(error)) for target in targets
             )
             return {outcome.partition: outcome for outcome in refused}, str(error)
-        return _rechecked(targets, snapshot, ends), ""
+        return _rechecked(targets, snapshot, ends, heard), ""
+
+    def _read_at_last(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
+        """`_read`; in the middle of a run, controllers that fell silent are waited for."""
+        deadline = Deadline.after(self.limits.underway)
+        while True:
+            try:
+                return self._read(targets)
+            except (NoQuorum, Unreachable):
+                if not self.course.begun or self.stop() or self.observer.passed(deadline):
+                    raise
+            self.pause(patience.RECHECK)
 
     def _read(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
 
         Raises:
-            NoQuorum: no controller leads, so no election can work (R20).
+            NoQuorum: no controller leads, so no election can work, or nobody says whether (R20).
             WrongCluster: the address leads to another cluster by now.
             Unreachable: no broker answers.
         """
@@ -257,16 +292,21 @@ class Recovery:
         topics = sorted({partition.topic for partition in only})
         deadline, half = Deadline.after(self.limits.read), self.limits.read / 2
         client = self.observer.client
-        # The broker asked first may hang: half of the time is left for another one.
-        snapshot = until(
-            deadline,
-            lambda: client.snapshot(deadline.sooner(half), topics, only, with_settings=False),
-        )
-        require_same_cluster(self.journal.cluster_id, snapshot.cluster_id)
-        lost = quorum_lost(snapshot.quorum)
-        if lost:
-            raise NoQuorum(f"{lost}: bring controllers back first")
-        return snapshot
+
+        def look() -> ClusterSnapshot:
+            # The broker asked first may hang: half of the time is left for another one.
+            found = client.snapshot(deadline.sooner(half), topics, only, with_settings=False)
+            require_same_cluster(self.journal.cluster_id, found.cluster_id)
+            lost = quorum_lost(found.quorum)
+            if lost:
+                raise NoQuorum(f"{lost}: bring controllers back first")
+            if unheard(found.quorum):
+                raise QuorumUnheard(
+                    f"it is unknown if a controller leads ({found.quorum.reason}): look again"
+                )
+            return found
+
+        return until(deadline, look)
 
     def _noted(self, unsent: tuple[PartitionOutcome, ...]) -> tuple[PartitionOutcome, ...]:
         """Journal what was decided without sending anything more."""
@@ -286,14 +326,25 @@ class Recovery:
         self.journal.note(text, partitions=[_named(outcome) for outcome in outcomes])
 
 
+def unheard(quorum: Quorum | Unknown) -> TypeGuard[Unknown]:
+    """Whether nobody could be asked for the *quorum*, though this user may ask and brokers can."""
+    return isinstance(quorum, Unknown) and not isinstance(quorum, Denied | NotOffered)
+
+
 def _rechecked(
     targets: Sequence[ElectionTarget],
     snapshot: ClusterSnapshot,
     ends: Mapping[TopicPartition, int | Unknown],
+    heard: Mapping[TopicPartition, HeardNow],
 ) -> dict[TopicPartition, PartitionOutcome]:
     states = {state.partition: state for state in snapshot.partitions}
     looks = (
-        recheck(target, states.get(target.partition), snapshot.description)
+        recheck(
+            target,
+            states.get(target.partition),
+            snapshot.description,
+            heard.get(target.partition, NOTHING_NEW),
+        )
         or recheck_log(target, ends[target.partition])
         for target in targets
     )

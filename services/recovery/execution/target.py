@@ -21,6 +21,7 @@ from breakglass.services.model import (
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.judgement.assessment import internal
 from breakglass.services.recovery.judgement.ranking import Ranking, election_order, rank
+from breakglass.services.recovery.judgement.succession import elected_by_order
 from breakglass.services.snapshot import ClusterDescription
 
 
@@ -33,7 +34,8 @@ class ElectionTarget:
     topic_id: UUID
     designee: int
     order: tuple[int, ...]
-    """The assignment to write: the designee, then the others by rank, worst last (R4)."""
+    """The assignment to write: the designee, then the others by rank, worst last (R4); the order
+    that there is where the controller takes none and elects the designee by it."""
     assignment: tuple[int, ...]
     """The controller's order when the evidence was read; put back afterwards."""
     leader_epoch: int
@@ -203,13 +205,20 @@ def target_of(
         partition=evidence.partition,
         topic_id=evidence.state.topic_id,
         designee=designee,
-        order=election_order(evidence, ranking or rank(evidence), designee),
+        order=_order(evidence, ranking or rank(evidence), designee),
         assignment=evidence.state.assignment,
         leader_epoch=evidence.state.leader_epoch,
         log_end=log_end if isinstance(log_end, int) else None,
         min_insync_replicas=minimum if known(minimum) else None,
         live=live_beside(evidence, designee),
     )
+
+
+def _order(evidence: PartitionEvidence, ranking: Ranking, designee: int) -> tuple[int, ...]:
+    """The order to write; as it is, where none can be written and none is needed (R32)."""
+    if evidence.unregistered and elected_by_order(evidence) == designee:
+        return evidence.state.assignment
+    return election_order(evidence, ranking, designee)
 
 
 def live_beside(evidence: PartitionEvidence, designee: int) -> tuple[int, ...]:

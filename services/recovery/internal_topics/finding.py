@@ -180,7 +180,7 @@ class _Comparison:
         if source.topic_id != self._state.topic_id:
             return Unknown("it is not known to be of this topic, by its topic id")
         first, end = source.start(), source.end()
-        if first is None or end is None:
+        if first is None or end is None or first >= end:
             return None
         start: int | None = first
         if not source.rescued:

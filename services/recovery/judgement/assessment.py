@@ -28,7 +28,12 @@ from breakglass.services.recovery.judgement.eligibility import (
 from breakglass.services.recovery.judgement.inputs import abandoned, named, passed_over
 from breakglass.services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
 from breakglass.services.recovery.judgement.ranking import Ranking, corruption, holds_records, rank
-from breakglass.services.recovery.judgement.succession import SuccessionForecast, hazards
+from breakglass.services.recovery.judgement.succession import (
+    SuccessionForecast,
+    elected_by_order,
+    hazards,
+    unregistered_text,
+)
 
 
 class Verdict(StrEnum):
@@ -199,8 +204,8 @@ def refusal(evidence: PartitionEvidence, broker: int) -> str:
         return found.reason
     if not evidence.state.offline:
         return f"b{evidence.state.leader} leads it already"
-    if evidence.unregistered:
-        return f"{named(evidence.unregistered)} in the assignment is not registered"
+    if evidence.unregistered and elected_by_order(evidence) != broker:
+        return unregistered_text(evidence)
     if isinstance(evidence.state.reassignment, Reassignment):
         return "a reassignment is under way: finish or cancel it first"
     others = hazards(evidence, broker)

@@ -17,6 +17,7 @@ from breakglass.services.recovery.judgement.ranking import (
 from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
     UNCLEAN_ELECTION,
+    elected_by_order,
     hazards,
 )
 from breakglass.services.words.figures import count
@@ -32,7 +33,7 @@ def barriers(case: Case) -> Iterator[str]:
     best = case.best
     if best is not None and best.eligibility.standing is not ReplicaStanding.ELIGIBLE:
         yield best.eligibility.reason
-    if evidence.unregistered:
+    if evidence.unregistered and elected_by_order(evidence) != case.winner:
         yield f"{named(evidence.unregistered)} is not registered"
     if isinstance(evidence.state.reassignment, Reassignment):
         yield "a reassignment is under way"
@@ -70,7 +71,9 @@ def _loss_barriers(case: Case) -> Iterator[str]:
 
 def committed_text(holders: Iterable[int], candidate: int) -> str:
     """The brokers *holders* know records as committed that *candidate* lacks (R9)."""
-    return f"{named(holders)} holds committed records that b{candidate} lacks"
+    brokers = tuple(holders)
+    verb = "holds" if len(brokers) == 1 else "hold"
+    return f"{named(brokers)} {verb} committed records that b{candidate} lacks"
 
 
 def fork_text(other: ReplicaLoss, candidate: int) -> str:

@@ -173,6 +173,31 @@ def first_live(evidence: PartitionEvidence) -> int | None:
     return None
 
 
+def elected_by_order(evidence: PartitionEvidence) -> int | None:
+    """Whom an unclean election takes by the assignment as it is; None where that is not known.
+
+    Brokers that are fenced or not registered are passed over (R32).
+    """
+    for broker in evidence.state.assignment:
+        replica = evidence.replica(broker)
+        if replica is not None and broker not in evidence.unregistered and live(replica):
+            return broker if replica.fenced is False else None
+    return None
+
+
+def unregistered_text(evidence: PartitionEvidence) -> str:
+    """Why nobody can be put first beside an unregistered broker, and the ways out (R12, R32)."""
+    strangers = ", ".join(f"b{broker}" for broker in evidence.unregistered)
+    first = elected_by_order(evidence)
+    text = f"{strangers} in the assignment is not registered, so the controller refuses a reorder"
+    if first is None:
+        return f"{text}: start {strangers} once"
+    return (
+        f"{text}, and an election takes b{first}, the first live replica of the assignment: start "
+        f"{strangers} once, or stop b{first}, wait until it is fenced, read again"
+    )
+
+
 UNCLEAN_ELECTION = "unclean.leader.election.enable=true: the first live replica of the assignment"
 
 ROLE_WORDS = {

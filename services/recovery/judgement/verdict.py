@@ -37,8 +37,10 @@ from breakglass.services.recovery.judgement.succession import (
     ROLE_WORDS,
     UNASKED,
     Circumstances,
+    elected_by_order,
     hazards,
     shortfall,
+    unregistered_text,
 )
 from breakglass.services.uncollected import uncollected
 
@@ -245,11 +247,8 @@ def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
 def _stuck(case: Case) -> _Finding | None:
     """R12: what makes the reorder before an election fail, or do harm."""
     evidence = case.evidence
-    if evidence.unregistered:
-        reason = (
-            f"{named(evidence.unregistered)} in the assignment is not registered, so the "
-            "controller refuses a reorder"
-        )
+    if evidence.unregistered and elected_by_order(evidence) != case.winner:
+        reason = unregistered_text(evidence)
         return _Finding(Verdict.STUCK, action_of(Verb.UNREGISTERED), reason)
     if isinstance(evidence.state.reassignment, Reassignment):
         reason = "a reassignment is under way, which a reorder would alter: finish or cancel it"

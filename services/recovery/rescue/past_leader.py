@@ -87,7 +87,7 @@ def _kept(
     ours = written_epochs(replica.path, log_end)
     if isinstance(ours, Unknown):
         return LeaderReach(partition, None, ours.reason)
-    until = parting(ours, theirs.history)
+    until = parting(ours, theirs.history) if log_end else 0
     if ours.ranges and theirs.start > ours.ranges[0].start:
         why = f"b{state.leader} begins later, at {theirs.start}"
         return LeaderReach(partition, None, why, until, theirs.start)
@@ -127,13 +127,18 @@ def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
     try:
         with open_regular(folder / CHECKPOINT) as file:
             lines = file.read(MAX_BYTES).decode("ascii").splitlines()
-        version, count, *entries = lines
+        # Kafka makes the file empty, and reads it as one without entries.
+        version, count, *entries = lines or ("0", "0")
         starts = [tuple(map(int, line.split())) for line in entries]
     except (OSError, ValueError):
         return Unknown(f"{CHECKPOINT} in its folder cannot be read")
     rising = all(start < other for start, other in pairwise(starts))
-    if version != "0" or int(count) != len(starts) or not starts or not rising:
+    if version != "0" or int(count) != len(starts) or not rising:
         return Unknown(f"{CHECKPOINT} in its folder is damaged")
+    if not starts:
+        # It is like that beside a log that never had a record (R31).
+        empty = EpochHistory((), 0)
+        return Unknown(f"{CHECKPOINT} in its folder names no epoch") if log_end else empty
     ends = [*(start for _, start in starts[1:]), log_end]
     ranges = tuple(
         EpochRange(epoch, start, end)

@@ -22,7 +22,7 @@ from breakglass.services.lab.wire import Conversation
 from breakglass.services.model import EpochHistory, EpochRange, Role, TopicPartition, Unknown, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.recovery.execution.target import RecoveryResult
-from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
+from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict, refusal
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.plan.partition_file import Election, write_elections
@@ -43,7 +43,7 @@ from tests.lab.asking import (
     unclean_election,
 )
 from tests.lab.recover.alone import Alone, Found, found_on
-from tests.lab.recover.session import targets
+from tests.lab.recover.session import ELECT_LEADERS, targets
 from tests.lab.scenarios.damaged import Damaged, ends_on_disk, ends_told
 
 
@@ -323,22 +323,32 @@ class TestHungDesignee(Alone):
 
 class TestUnregisteredBroker(Alone):
     SCENARIO = "unregistered-broker"
-    ARCHIVE = TopicPartition("archive", 0)
     FIRST, SECOND = TopicPartition("archive", 0), TopicPartition("archive", 1)
     INVALID_REPLICA_ASSIGNMENT = 39
 
-    def test_r12_it_stops_everything_and_is_not_waited_for(self, found: Found) -> None:
-        said = found.said(self.ARCHIVE)
+    def test_r12_it_keeps_who_is_not_first_from_being_elected_and_the_ways_are_named(
+        self, found: Found
+    ) -> None:
+        said = found.said(self.SECOND)
         assert (said.verdict, said.action) == (Verdict.STUCK, Action(Verb.UNREGISTERED))
-        assert said.barriers == (
-            "b3 in the assignment is not registered, so the controller refuses a reorder",
-            "b3 is not registered",
+        reason, barrier = said.barriers
+        assert "start b3 once, or stop b2" in reason
+        assert barrier == "b3 is not registered"
+
+    def test_r32_who_is_first_without_it_may_be_elected(self, found: Found) -> None:
+        said = found.said(self.FIRST)
+        assert (said.verdict, said.action, said.designee) == (
+            Verdict.WAIT,
+            Action(Verb.START, 3),
+            1,
         )
+        assert refusal(said.evidence, 1) == ""
+        assert refusal(said.evidence, 2) != ""
 
     def test_r12_an_election_is_refused_before_anything_is_sent(
         self, found: Found, tmp_path: Path
     ) -> None:
-        wanted = targets(found.last, {self.ARCHIVE: 1})
+        wanted = targets(found.last, {self.SECOND: 1})
         (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
         assert outcome.result is RecoveryResult.REFUSED
         assert outcome.reason.startswith(
@@ -364,17 +374,19 @@ class TestUnregisteredBroker(Alone):
         assert message is not None
         assert "includes broker 3, but no such broker is registered" in message
 
-    @pytest.mark.parametrize(("partition", "elected"), [(FIRST, 1), (SECOND, 2)])
-    def test_r12_an_election_can_only_follow_the_order_there_is(
-        self, lab: Damaged, partition: TopicPartition, elected: int
+    def test_r12_an_election_can_only_follow_the_order_there_is(self, lab: Damaged) -> None:
+        assert election_code(lab.cluster, self.SECOND) == (0, None)
+        topic, number = self.SECOND.topic, self.SECOND.partition
+        lab.cluster.wait_partition(topic, number, lambda state: state.leader == 2, "b2 to lead")
+
+    def test_r32_who_is_first_without_it_is_elected_and_nothing_is_reordered(
+        self, found: Found, lab: Damaged, tmp_path: Path
     ) -> None:
-        assert election_code(lab.cluster, partition) == (0, None)
-        lab.cluster.wait_partition(
-            partition.topic,
-            partition.partition,
-            lambda state: state.leader == elected,
-            f"b{elected} to lead",
-        )
+        wanted = targets(found.last, {self.FIRST: 1})
+        (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, None)
+        assert found.behind.changes == [ELECT_LEADERS]
+        assert lab.state(self.FIRST).leader == 1
 
 
 class TestFailedLogdir(Alone):

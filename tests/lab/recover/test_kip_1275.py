@@ -61,7 +61,8 @@ def test_kip_1275_system_test(cluster: Cluster, tmp_path: Path) -> None:
     lose_last(cluster, 3, back=(1, 2))
     assert leaders(cluster) == [None] * 3
 
-    first = recover(cluster, "--automated-recovery", "--all-offline-partitions")
+    begun = ("--recovery-duration-ms", 5_000)
+    first = recover(cluster, "--automated-recovery", "--all-offline-partitions", *begun)
     assert first.returncode == 0, first.stderr
     assert leaders(cluster) == [1, 1, 1]
     assert all(len(consume(cluster, partition)) == 120 for partition in PARTITIONS)
@@ -73,3 +74,26 @@ def test_kip_1275_system_test(cluster: Cluster, tmp_path: Path) -> None:
     by_file = recover(cluster, "--automated-recovery", "--path-to-json-file", named)
     assert by_file.returncode == 0, by_file.stderr
     assert by_file.stdout.count("already online: led by b1") == 3
+
+
+def test_r15_a_broker_that_comes_back_within_the_duration_is_waited_for(cluster: Cluster) -> None:
+    """b3 led last; what it alone holds is cut if b1 is elected before b3 is back."""
+    create_topic(cluster, "test", ASSIGNMENTS)
+    write(cluster, PARTITIONS, 100)
+    lose(cluster, 2)
+    lose(cluster, 1)
+    write(cluster, PARTITIONS, 5)
+    lose_last(cluster, 3, back=(1, 2))
+    command = [str(PROGRAM), "--bootstrap-server", cluster.bootstrap_servers]
+    command += ["--automated-recovery", "--all-offline-partitions"]
+    command += ["--recovery-duration-ms", str(PROGRAM_SECONDS * 1000)]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stderr is not None
+        first = program.stderr.readline()
+        cluster.broker(3).start()
+        out, err = program.communicate(timeout=PROGRAM_SECONDS)
+    assert program.returncode == 0, first + err
+    assert leaders(cluster) == [3, 3, 3], out
+    assert all(len(consume(cluster, partition)) == 105 for partition in PARTITIONS)

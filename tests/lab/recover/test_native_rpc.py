@@ -7,7 +7,7 @@ to refuse, and fail the test on a request that they cannot parse.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -126,14 +126,15 @@ def behind(
     form: LogInfoSchema = LogInfoSchema.KIP,
     offers: Offers | None = None,
     clean: bool = True,
+    upgraded: Sequence[int] = (1, 2),
     **native: Any,
 ) -> Iterator[Behind]:
-    """Proxies before all brokers; those of the live ones are *native*.
+    """Proxies before all brokers; those of *upgraded* ones are *native*.
 
     Where they are to be *clean*, a request that one cannot parse fails the test.
     """
     with ExitStack() as stack:
-        natives = {broker: Native(form, **native) for broker in (1, 2)}
+        natives = {broker: Native(form, **native) for broker in upgraded}
         proxies = {
             node.id: stack.enter_context(
                 Proxy(
@@ -188,6 +189,18 @@ def test_more_than_a_thousand_partitions_are_read_and_say_by_what(
         for broker in (1, 2):
             sizes = [size for size in brokers.sizes(broker, form) if size > 1]
             assert sizes == [LIMIT, len(told) // 2 - LIMIT]
+
+
+def test_r15_during_a_rolling_upgrade_each_broker_is_asked_for_what_it_knows(
+    lab: Damaged, tmp_path: Path
+) -> None:
+    """b1 is upgraded and b2 is not."""
+    with behind(lab, tmp_path, upgraded=[1]) as brokers:
+        told = replicas(brokers.triage())
+    assert {broker: one["source"] for (_, broker), one in told.items()} == {1: NATIVE, 2: STOCK}
+    assert {where: one["log_end"] for where, one in told.items()} == {
+        where: end for where, (end, _) in readable(lab).items()
+    }
 
 
 def test_kip_966s_own_form_is_found_after_the_others(lab: Damaged, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_every_error_of_ours_ends_as_its_sentence_and_its_code(
         # Some take more than a sentence; what they share is that str() is one.
         made = error.__new__(error, sentence)
         if isinstance(made, errors.ConsentMissing):
-            made.phrase = "orders-3 lose 50"
+            made.phrase, made.phrases = "orders-3 lose 50", ("orders-3 lose 50",)
         assert guarded(raising(made)) == error.exit_code, error
         printed = capsys.readouterr()
         assert (printed.out, printed.err.splitlines()[0]) == ("", sentence)

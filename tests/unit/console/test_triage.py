@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
+    ListOffsetsRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
@@ -26,6 +27,7 @@ from kafka.protocol.consumer import (
 from breakglass.services import patience
 from breakglass.services.lab.proxy.rewriting import refusal
 from breakglass.services.model import TopicPartition
+from tests.kit.deadlines import MOMENT
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import Fakes
@@ -53,6 +55,17 @@ def test_each_partition_has_a_row_where_that_is_asked(broken: Fakes) -> None:
     assert [name for row in rows for name in row.split() if "orders" in name] == [
         f"orders-{number}" for number in range(5)
     ]
+
+
+def test_into_a_pipe_goes_one_table_though_a_broker_is_waited_for(
+    broken: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken.offline("orders")
+    broken.cluster.brokers[2].serve(ListOffsetsRequest, lambda _: None)
+    monkeypatch.setattr(patience, "SETTLE", MOMENT)
+    ended = broken.run("triage", "--recovery-duration-ms", "3000")
+    assert "(waiting)" in ended.err
+    assert ended.out.count("Verdict") == 1
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,19 @@ from breakglass.services.guard.consent import (
     consent_phrase,
     implied_groups,
     require_consent,
+    require_phrases,
 )
 from breakglass.services.model import TopicPartition, Unknown
 
 SILENT = Price(Unknown("b1 does not answer"))
 
 
+def orders(number: int) -> TopicPartition:
+    return TopicPartition("orders", number)
+
+
 def stake(number: int, price: Price, why_alone: str = "") -> Stake:
-    return Stake(TopicPartition("orders", number), price, why_alone)
+    return Stake(orders(number), price, why_alone)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +76,42 @@ def test_in_bulk_partitions_that_abandon_the_same_brokers_share_a_phrase() -> No
         "pay-2 lose 2 and abandon b2, b3",
         "2 partitions lose 4 and abandon b3",
     ]
+
+
+def test_r17_partitions_of_one_kind_share_a_phrase_with_the_sum() -> None:
+    whole = "b1 would bring it back whole: start it, or declare it gone (--gone 1)"
+    internal = [
+        Stake(TopicPartition(topic, number), Price(1, approximate=True), "internal", (2,))
+        for topic, count in (("__transaction_state", 1), ("__consumer_offsets", 50))
+        for number in range(count)
+    ]
+    passing = [stake(number, Price(number), whole) for number in range(5)]
+    assert [group.phrase for group in consent_groups([*internal, *passing])] == [
+        "__transaction_state-0 lose ~1 and abandon b2",
+        "__consumer_offsets: 50 lose ~50 and abandon b2",
+        "5 partitions lose 10",
+    ]
+
+
+def test_no_two_phrases_are_the_same() -> None:
+    reasons = ["", "", "b3 may hold more", "b3 may hold more", "the loss may be larger"]
+    stakes = [Stake(orders(number), Price(0), why, (3,)) for number, why in enumerate(reasons)]
+    assert [group.phrase for group in consent_groups(stakes)] == [
+        "orders-2 and 1 more lose 0 and abandon b3",
+        "orders-4 lose 0 and abandon b3",
+        "orders-0 and 1 more lose 0 and abandon b3",
+    ]
+
+
+def test_a_refusal_carries_every_phrase_those_that_are_missing_last() -> None:
+    groups = consent_groups([stake(0, Price(3)), stake(1, SILENT, "unread"), stake(2, Price(0))])
+    with pytest.raises(ConsentMissing) as refused:
+        require_phrases([], groups)
+    assert refused.value.phrases == ("orders-1 lose unknown", "2 partitions lose 3")
+    with pytest.raises(ConsentMissing) as refused:
+        require_phrases(["2 partitions lose 3", "another"], groups)
+    assert refused.value.phrases == ("2 partitions lose 3", "orders-1 lose unknown")
+    require_phrases(["2 partitions lose 3", "another", "orders-1 lose unknown"], groups)
 
 
 def test_where_nobody_types_a_phrase_one_is_written_for_each_reason() -> None:

@@ -7,4 +7,4 @@ from breakglass.services.recovery.execution.batches import ExecutionLimits
 
 def patient() -> ExecutionLimits:
     """Short enough for a broker that stays silent to be given up within a test."""
-    return ExecutionLimits(read=10.0, election=3.0, confirmation=2.0)
+    return ExecutionLimits(read=10.0, election=3.0, confirmation=2.0, underway=2.0)

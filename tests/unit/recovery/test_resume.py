@@ -53,7 +53,7 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """The bench of executions, no healthy broker of which is judged by a clock."""
     for kind in ("CONTROLLER", "LEADER", "LOOK", "ONE_BROKER", "REQUEST", "SNAPSHOT"):
         monkeypatch.setattr(patience, kind, UNHURRIED)
-    bench.limits = ExecutionLimits(UNHURRIED, UNHURRIED, UNHURRIED)
+    bench.limits = ExecutionLimits(UNHURRIED, UNHURRIED, UNHURRIED, UNHURRIED)
     return bench
 
 

@@ -201,17 +201,17 @@ class TestALastLeaderThatIsPassedOver:
         broken.wait_unfenced(2, 3)
         broken.wait_until(lambda: set(told(broken)) == {2, 3}, "b2 and b3 to tell their logs")
 
-    def test_each_partition_takes_a_phrase_that_names_it(
+    def test_one_phrase_names_it_for_all_partitions_of_the_kind(
         self, broken: Cluster, tmp_path: Path
     ) -> None:
         assert [end_on_disk(broken, 1, order) - SHARED for order in ORDERS] == [ON_B1, ON_B1, 0]
         assert judged(broken, "orders")["action"] == "start b1"
         plan, phrases = made(broken, tmp_path, "orders")
-        assert phrases == [f"{order} lose 0 and abandon b1" for order in ORDERS]
+        assert phrases == ["3 partitions lose 0 and abandon b1"]
         refused = recover(broken, plan, "3 partitions lose 0")
         assert (refused.code, refused.said[-1]) == (3, f"consent: {phrases[0]}")
         assert any(
-            line.startswith("3 partitions need a consent each") and "--gone 1" in line
+            line.startswith(f"{phrases[0]}: needs a consent of its own") and "--gone 1" in line
             for line in refused.said
         )
 

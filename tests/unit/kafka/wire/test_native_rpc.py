@@ -18,8 +18,8 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     LogInfoSchema,
     replica_log_info,
 )
-from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
-from breakglass.services.kafka.wire.sender import Sender
+from breakglass.services.kafka.wire.native_rpc import NativeRpc, find_native_rpc, log_info_on
+from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import TopicPartition
 from tests.kit.deadlines import ample
 from tests.kit.fake_broker import FakeBroker, HangUp
@@ -142,6 +142,27 @@ class TestFinding:
         found = self.find(sender, "120")
         assert found.log_info is not None
         assert (found.log_info.api_key, found.log_info.form) == (120, LogInfoSchema.MERGED)
+
+
+class TestEachBroker:
+    """The one that was asked first offers all."""
+
+    NATIVE = NativeRpc(replica_log_info(LogInfoSchema.KIP), designates=True, reason="answers")
+
+    @pytest.mark.parametrize("elections", [2, 3])
+    def test_r15_a_broker_that_lacks_either_request_is_asked_by_stock_ones(
+        self, broker: FakeBroker, sender: Sender, elections: int
+    ) -> None:
+        elects(broker, elections)
+        if elections == 2:
+            offer(broker, LogInfoSchema.KIP)
+        assert log_info_on(sender, ANY_BROKER, self.NATIVE, ample()) is None
+
+    def test_one_that_has_both_is_asked_by_them(self, broker: FakeBroker, sender: Sender) -> None:
+        elects(broker, 3)
+        offer(broker, LogInfoSchema.KIP)
+        found = log_info_on(sender, ANY_BROKER, self.NATIVE, ample())
+        assert found is self.NATIVE.log_info
 
 
 class TestReading:

@@ -39,7 +39,7 @@ RECORDS = {1: 100, 2: 70}
 """By broker, what its replicas hold: b1 is the one to elect."""
 LOOKS = 5
 """After so many, a wait for leaders is over."""
-UNHURRIED = ExecutionLimits(read=HOUR, election=HOUR, confirmation=HOUR)
+UNHURRIED = ExecutionLimits(read=HOUR, election=HOUR, confirmation=HOUR, underway=HOUR)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from breakglass.services import patience
 from breakglass.services.errors import StorageError
 from breakglass.services.guard.journal import Journal
 from breakglass.services.kafka.wire.messages.kip1275 import (
@@ -17,13 +18,16 @@ from breakglass.services.kafka.wire.messages.kip1275 import (
     ElectLeadersResponse,
 )
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
 )
+from tests.kit.deadlines import HOUR, MOMENT
 from tests.kit.fake_broker import HangUp
 from tests.kit.fake_controller import Act, Answer, failing, unheard
+from tests.kit.fake_metadata import CONTROLLER
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.test_run import ScriptedRescue, well
 
@@ -129,6 +133,56 @@ class TestNoAnswer:
         first, second, *rest = bench.run(bench.offline(count=PARTITIONS))
         assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.UNKNOWN)
         assert {outcome.result for outcome in rest} == {RecoveryResult.NOT_ATTEMPTED}
+
+    @pytest.mark.parametrize("hung", [False, True])
+    def test_then_the_brokers_that_do_not_answer_are_named(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, hung: bool
+    ) -> None:
+        bench.cluster.story.fenced = set()
+        targets = [replace(one, live=(2, 3)) for one in bench.offline(count=3)]
+        for one in targets:
+            bench.change(one, last_known_elr=())
+        bench.controller.next(ELECT, unheard, unheard)
+        if hung:
+            bench.cluster.brokers[3].hung = True
+            monkeypatch.setattr(patience, "ROLL_CALL", MOMENT)
+        *_, last = bench.run(targets)
+        assert last.result is RecoveryResult.NOT_ATTEMPTED
+        assert ("b3" in last.reason) is hung
+
+    def test_r20_an_election_that_takes_effect_later_is_waited_for(self, bench: Bench) -> None:
+        """The limit of one whose answer came passes at the first look."""
+        targets = bench.offline(count=3)
+        bench.controller.next(ELECT, unheard)
+        bench.limits = replace(bench.limits, confirmation=HOUR / 4)
+
+        def take_effect(_: float) -> None:
+            bench.change(targets[0], leader=1, leader_epoch=6, isr=(1,))
+
+        recovery = bench.recovery()
+        recovery.observer = Observer(
+            bench.read, take_effect, lambda deadline: deadline.remaining() < HOUR / 2
+        )
+        outcomes = [outcome for batch in recovery.run(targets) for outcome in batch]
+        assert {outcome.result for outcome in outcomes} == {RecoveryResult.ELECTED}
+
+    def test_r20_controllers_that_fall_silent_in_the_middle_are_waited_for(
+        self, bench: Bench
+    ) -> None:
+        def falls(request: Any, answer: Answer) -> Any:
+            told = answer(request)
+            bench.cluster.story.quorum_leader = -1
+            return told
+
+        class Back(list[float]):
+            def append(self, seconds: float) -> None:
+                super().append(seconds)
+                bench.cluster.story.quorum_leader = CONTROLLER
+
+        bench.pauses = Back()
+        bench.controller.next(ELECT, falls)
+        assert set(bench.results(bench.offline(count=3))) == {RecoveryResult.ELECTED}
+        assert bench.pauses
 
     def test_from_a_controller_that_is_gone_it_ends_the_run(self, bench: Bench) -> None:
         def dies(_: Any, __: Answer) -> Any:

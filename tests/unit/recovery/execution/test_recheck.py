@@ -39,6 +39,29 @@ def refusal(
 
 
 MOVING = Reassignment((4,), ())
+AS_IT_IS = (3, 1, 2)
+"""An order that need not be written: b3 is not registered, and b1 is the first live one."""
+
+
+@pytest.mark.parametrize(
+    ("described", "allowed"),
+    [
+        pytest.param(brokers(1, 2), True, id="the first live one"),
+        pytest.param(brokers(1, 2, 4), True, id="another is registered"),
+        pytest.param(brokers(2), False, id="itself not registered"),
+    ],
+)
+def test_r32_beside_an_unregistered_broker_the_first_live_one_may_be_elected_without_a_reorder(
+    described: ClusterDescription, allowed: bool
+) -> None:
+    wanted = target(order=AS_IT_IS, assignment=AS_IT_IS)
+    assert (refusal(state(last=(3,)), described, wanted) == "") is allowed
+
+
+def test_r32_beside_an_unregistered_broker_one_after_a_live_one_is_refused() -> None:
+    order = (3, 2, 1)
+    wanted = target(order=order, assignment=order)
+    assert "b3" in refusal(state(assignment=order), brokers(1, 2), wanted)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +149,7 @@ def test_a_partition_that_has_a_leader_is_online_which_is_a_success(
         (state(isr=(1, 2)), WELL, (2,)),
         (state(isr=(3,), elr=NO_ELR, last=NO_ELR), brokers(1, 2, 3), (3,)),
         (state(isr=(3,), elr=NO_ELR, last=NO_ELR), brokers(1, 2, names_fenced=False), ()),
-        (state(last=(3,)), brokers(1, 2), (3,)),
+        (state(last=(3,)), brokers(1, 2), ()),
     ],
     ids=[
         "nobody",
@@ -140,7 +163,7 @@ def test_a_partition_that_has_a_leader_is_online_which_is_a_success(
         "designee and another",
         "no ELR, ISR alive",
         "left out by an old cluster",
-        "not registered: unknown",
+        "not registered: not before it is back",
     ],
 )
 def test_r01_unfenced_members_other_than_the_designee(

@@ -25,7 +25,7 @@ from breakglass.services.guard.journal_reserve import Reserve
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.messages.kip1275 import ElectLeadersRequest
-from breakglass.services.model import Reassignment, TopicPartition
+from breakglass.services.model import Denied, NotOffered, Reassignment, TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.execution.routes import native_route, plain_unclean_route
 from breakglass.services.recovery.execution.target import (
@@ -435,6 +435,32 @@ class TestLookingAgain:
         for broker in bench.cluster.brokers.values():
             broker.serve(DescribeQuorumRequest, lambda _: None)
         assert "quorum" in self.refused(bench, bench.offline()).reason
+
+    def test_r20_while_nobody_can_ask_the_controllers_nothing_is_sent(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The connection for that question cannot be opened, and others can."""
+        bench.limits = replace(bench.limits, read=MOMENT)
+        snapshot = ReadClient.snapshot
+
+        def unasked(client: ReadClient, _: Deadline, *args: Any, **more: Any) -> Any:
+            found = snapshot(client, Deadline.after(HOUR), *args, **more)
+            return replace(found, quorum=Unknown("the controller quorum cannot be asked: b2"))
+
+        monkeypatch.setattr(ReadClient, "snapshot", unasked)
+        assert "unknown" in self.refused(bench, bench.offline()).reason
+
+    @pytest.mark.parametrize("why", [Denied("no", "DESCRIBE on CLUSTER"), NotOffered("no api")])
+    def test_r22_where_nobody_may_ask_for_the_controllers_elections_are_held(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, why: Unknown
+    ) -> None:
+        snapshot = ReadClient.snapshot
+
+        def untold(client: ReadClient, *args: Any, **more: Any) -> Any:
+            return replace(snapshot(client, *args, **more), quorum=why)
+
+        monkeypatch.setattr(ReadClient, "snapshot", untold)
+        assert bench.one(bench.offline()).result is RecoveryResult.ELECTED
 
     def test_a_bootstrap_broker_that_hangs_leaves_half_of_the_time_to_another(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakglass.services.guard.journal import Journal, read
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import ReplicaLog, TopicPartition
 from breakglass.services.recovery.execution.record import described, target_of_item
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
@@ -20,9 +20,11 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     exit_code,
     order_left,
+    target_of,
 )
 from tests.kit.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.targets import ORDERS, target
+from tests.unit.recovery.replicas import log, offline, silent
 
 
 def outcomes(*results: RecoveryResult) -> list[PartitionOutcome]:
@@ -127,3 +129,20 @@ class TestWrittenDown:
     )
     def test_damaged_it_is_none(self, field: str, value: object) -> None:
         assert target_of_item(ORDERS, {**described(target()), field: value}) is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "designee", "order"),
+    [
+        ((silent(3), log(1, (0, 5)), log(2, (0, 9))), 1, (3, 1, 2)),
+        ((silent(3), log(1, (0, 5)), log(2, (0, 9))), 2, (2, 1, 3)),
+        ((silent(3), log(1, (0, 9), fenced=True), log(2, (0, 5))), 2, (3, 1, 2)),
+    ],
+    ids=["the first live one", "not the first", "after a fenced one"],
+)
+def test_r32_beside_an_unregistered_broker_the_order_stays_as_it_is(
+    replicas: tuple[ReplicaLog, ...], designee: int, order: tuple[int, ...]
+) -> None:
+    """Where that elects the designee; the controller takes no other one."""
+    evidence = offline(*replicas, unregistered=(3,))
+    assert target_of(evidence, designee).order == order

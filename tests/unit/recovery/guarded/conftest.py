@@ -45,7 +45,9 @@ RECORDS = {1: 100, 2: 70}
 
 
 def limits(confirmation: float = UNHURRIED) -> ExecutionLimits:
-    return ExecutionLimits(read=UNHURRIED, election=UNHURRIED, confirmation=confirmation)
+    return ExecutionLimits(
+        read=UNHURRIED, election=UNHURRIED, confirmation=confirmation, underway=confirmation
+    )
 
 
 @dataclass

@@ -44,7 +44,7 @@ def test_what_was_left_out_can_be_set_and_takes_its_place_in_the_order() -> None
 
 DIR_OFFLINE = offline(log(1, (0, 9), log_dir_online=False), log(2, (0, 5)))
 MOVING = offline(log(1, (0, 9)), reassignment=Reassignment((4,), ()))
-UNREGISTERED = offline(log(1, (0, 9)), log(2, (0, 9)), unregistered=(2,))
+UNREGISTERED = offline(log(2, (0, 9)), log(1, (0, 9)), log(3, (0, 9)), unregistered=(3,))
 
 
 @pytest.mark.parametrize(

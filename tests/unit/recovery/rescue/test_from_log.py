@@ -151,6 +151,30 @@ def test_a_fifo_in_place_of_a_file_keeps_nobody_waiting(
     assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
 
 
+@pytest.mark.parametrize(
+    ("written", "log_end", "known"),
+    [
+        ("0\n0\n", 0, True),
+        ("0\n0\n", 10, False),
+        ("0\n1\n", 0, False),
+        ("1\n0\n", 0, False),
+        ("", 0, True),
+        ("", 10, False),
+        ("0\n", 0, False),
+    ],
+    ids=[
+        *("never written", "records without epoch", "cut off", "another version"),
+        *("just made", "emptied", "torn"),
+    ],
+)
+def test_r31_an_empty_checkpoint_is_whole_beside_a_log_that_never_had_a_record(
+    tmp_path: Path, written: str, log_end: int, known: bool
+) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text(written)
+    found = written_epochs(tmp_path, log_end)
+    assert found == EpochHistory((), 0) if known else isinstance(found, Unknown)
+
+
 def spoil(path: Path, at: int, content: bytes) -> None:
     data = bytearray(path.read_bytes())
     data[at : at + len(content)] = content
