@@ -32,8 +32,8 @@ SENTENCE_LENGTH = 320
 NAME_LEAST = 8
 ALARM_LENGTH = 640
 MOST_LINES = 8
-LINES_PER_ALARM_LINE = 6
-"""Of the screen's lines, for each that the sentence of an alarm may take."""
+SCREEN_LINES_PER_LINE = 6
+"""Of the screen's lines, for each that a sentence may take: the list stays visible."""
 
 
 class LinePart(NamedTuple):
@@ -81,25 +81,27 @@ class StatusBar(Widget):
                     for sentence in sentences
                 ]
             )
-            wrapped = text.wrap(self.app.console, max(width - 2, 20))
-            lines += [Text(" ").append_text(line) for line in wrapped]
+            lines += self._wrapped(text, width)
         return lines
+
+    def _wrapped(self, text: Text, width: int) -> list[Text]:
+        """*text* on no more lines than the screen's height allows."""
+        most = max(self.app.size.height // SCREEN_LINES_PER_LINE, 2)
+        wrapped = [*text.wrap(self.app.console, max(width - 2, 20))]
+        if len(wrapped) > most:
+            wrapped = wrapped[:most]
+            wrapped[-1] = wrapped[-1][:-1].append(CUT, text.style)
+        return [Text(" ").append_text(line) for line in wrapped]
 
     def _alarms(self, width: int) -> Iterator[Text]:
         """What was seen and not acknowledged: the first sentence, and how many more there are."""
         told = _alarmed(self.context.known)
         if not told:
             return
-        most = max(self.app.size.height // LINES_PER_ALARM_LINE, 2)
         style = self._style(Role.BOMB)
         text = Text(inert(bounded(told[0], ALARM_LENGTH)), style)
         more = f" And {len(told) - 1:,} more: 4 shows all." if told[1:] else ""
-        wrapped = [*text.wrap(self.app.console, max(width - 2, 20))]
-        if len(wrapped) > most:
-            wrapped = wrapped[:most]
-            wrapped[-1] = wrapped[-1][:-1].append(CUT, style)
-        for line in wrapped:
-            yield Text(" ").append_text(line)
+        yield from self._wrapped(text, width)
         if more:
             yield Text(more, style)
 

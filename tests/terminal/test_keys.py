@@ -45,7 +45,7 @@ def test_an_arrow_that_comes_in_pieces_changes_nothing(canned_console: OpenConso
     terminal.press("down")
 
     terminal.until(lambda: marked(terminal) == [">row-3"], "one row further")
-    assert terminal.lines[2] == " Row"
+    assert terminal.lines[3] == " Row"
     assert terminal.process.poll() is None
 
 

@@ -44,7 +44,7 @@ async def test_a_browser_shows_what_is_offline_and_keys_that_touch_are_answered(
         await page.press(key)
         await page.until(answers, f"an answer to {key}")
         await page.until(lambda lines: not answers(lines), "the answer to go")
-    assert "BOMB" in (await page.lines())[4], "still the same screen"
+    assert any("BOMB" in line for line in (await page.lines())[4:6]), "still the same screen"
 
 
 async def test_with_the_token_a_browser_may_look_filter_and_use_the_palette(

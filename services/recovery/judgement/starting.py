@@ -6,9 +6,9 @@ Being last in sync proves nothing about a disk: brokers acknowledge records befo
 
 from __future__ import annotations
 
-IF_AS_IT_WAS = "if its disk still has all it had in sync (not read)"
+IF_AS_IT_WAS = "if its unread disk lost nothing"
 """The condition of every sentence that says what an unread log brings back."""
-IF_AS_THEY_WERE = "if their disks still have all they had in sync (not read)"
+IF_AS_THEY_WERE = "if their unread disks lost nothing"
 
 COPY_FIRST = "breakglass rescue --source log:DIR"
 """Saves what a copied log folder holds."""
