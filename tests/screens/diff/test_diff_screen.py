@@ -289,7 +289,7 @@ async def test_a_long_or_hostile_value_is_folded_scrolls_and_is_inert() -> None:
         await shown.until(lambda: view.scroll_offset.y == 0, "the top")
         await shown.closes_record()
 
-        large = b"x" * 10_000_000
+        large = b"x" * 1_000_000
         shown.replicas.logs = with_values(large, large + b"y")
         await shown.opens_record()
         await shown.says("the first 65,536 of")
