@@ -327,6 +327,10 @@ async def test_t_and_capital_r_ask_what_the_commands_do_and_a_failing_look_is_to
         await opens(pilot, RestorePage)
         await pilot.app.pop_screen()
 
+        monkeypatch.setattr(Canned, "look", raising(ValueError("odd")))  # type: ignore[arg-type]
+        await pilot.press("ctrl+r")
+        await shown(pilot, "(ValueError: odd)")
+        assert "▸1" in text(pilot.app)
         await pilot.press("home")
         for number, key in enumerate(("x", "R"), 1):
             await pilot.press(key)
@@ -335,10 +339,6 @@ async def test_t_and_capital_r_ask_what_the_commands_do_and_a_failing_look_is_to
                 lambda number=number: notices(pilot.app).count("No checkpoint is under") == number,  # type: ignore[misc]
                 "a notice",
             )
-        monkeypatch.setattr(Canned, "look", raising(ValueError("odd")))  # type: ignore[arg-type]
-        await pilot.press("ctrl+r")
-        await shown(pilot, "(ValueError: odd)")
-        assert "▸1" in text(pilot.app)
 
 
 async def test_without_write_the_command_is_copied_and_nothing_opens(
