@@ -22,7 +22,6 @@ SECOND_SCREEN = b"\x1b[?1049h"
 
 @pytest.fixture
 def shell() -> Iterator[PtyTerminal]:
-    """A shell that knows jobs."""
     command = ["bash", "--norc", "--noprofile", "-i"]
     with PtyTerminal(command, env=environment(PS1=PROMPT), cwd=ROOT) as terminal:
         terminal.wait_for(PROMPT.strip())
@@ -64,7 +63,6 @@ def test_ctrl_z_goes_on_without_a_shell_and_does_nothing_while_something_is_chan
     terminal.until(lambda: terminal.raw.count(SECOND_SCREEN) == 2, "the screen to come back")
     terminal.press("down")
     terminal.wait_for(">row-1")
-
     terminal.press("e")
     terminal.wait_for("changing")
     terminal.press("ctrl+z")

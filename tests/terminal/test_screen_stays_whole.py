@@ -18,7 +18,6 @@ def test_the_size_is_followed_and_what_a_library_writes_is_kept_off_the_screen_a
     assert len(terminal.lines[19]) == 60
     terminal.resize(80, 24)
     terminal.until(lambda: len(terminal.lines[23]) == 80, "the keys on the last line")
-
     terminal.press("n")
     terminal.wait_for("noise made")
     wait_for_rows(terminal, cursor=0)
@@ -41,9 +40,7 @@ def test_a_stalled_terminal_shows_in_the_end_what_is_so(
     terminal.until(
         lambda: said.exists() and said.read_text() == "at row-5", "the last key to be taken"
     )
-
     terminal.flow()
-
     terminal.wait_for("at row-5")
     wait_for_rows(terminal, cursor=5)
 

@@ -43,6 +43,5 @@ async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serv
 
 @pytest.fixture
 async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    """A page of a browser, still empty."""
     async with AsyncExitStack() as opened:
         yield await opened.enter_async_context(browser(tmp_path / "browser"))

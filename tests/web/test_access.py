@@ -40,14 +40,11 @@ async def client() -> AsyncIterator[ClientSession]:
 
 
 class Head(NamedTuple):
-    """How a server answers."""
-
     status: int
     headers: Message
 
 
 async def raw(port: int, *lines: bytes) -> Head:
-    """The answer to a request of these *lines*, as they are."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     host = f"Host: 127.0.0.1:{port}".encode()
     writer.write(b"\r\n".join((*lines, host, b"Connection: close", b"", b"")))
@@ -84,7 +81,6 @@ async def test_without_the_token_there_is_nothing(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
     port = await serve_dashboard(HERE)
-
     for path in ("/", "/ws", "/static/js/textual.js", "/nowhere"):
         for query in ("", "?token=", "?token=a-token-of-the-operator", "?token=%ff"):
             async with client.get(f"http://127.0.0.1:{port}{path}{query}") as answer:
@@ -96,7 +92,6 @@ async def test_bytes_of_any_kind_are_refused_and_tell_no_version(
     serve_dashboard: ServeDashboard,
 ) -> None:
     port = await serve_dashboard(HERE)
-
     for line in (
         b"Cookie: breakglass=\xff\xfe",
         b"Cookie: breakglass=\xed\xa0\x80",
@@ -156,7 +151,6 @@ async def test_behind_tls_cookie_page_and_socket_ask_for_tls(
 ) -> None:
     port = await serve_dashboard(BEHIND_TLS, IDLE)
     address = f"http://127.0.0.1:{port}"
-
     moved = await raw(port, f"GET /?token={TOKEN} HTTP/1.1".encode())
     assert "Secure" in moved.headers["Set-Cookie"]
     async with client.get(f"{address}/", headers=KNOWN) as answer:
@@ -190,8 +184,9 @@ async def test_only_so_many_consoles_are_started_and_none_for_a_page_of_another_
 
 
 async def test_a_browser_that_sends_nonsense_loses_its_console(
-    client: ClientSession, serve_dashboard: ServeDashboard
+    client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("breakglass.console.web.server.END_SECONDS", 0.1)
     own = f"http://127.0.0.1:{await serve_dashboard(HERE, IDLE)}"
     for sent in ("", "{}", "3", '["stdin"]', '["stdin", 3]', '["resize", {"width": 1}]'):
         async with client.ws_connect(f"{own}/ws", headers=KNOWN | {"Origin": own}) as socket:

@@ -53,12 +53,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def content(folder: Path) -> Mapping[Path, bytes]:
-    """Every file below *folder*, whole."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def said(console: WebConsole, words: str = ANSWER) -> int:
-    """How often these words were the answer."""
     return sum(notification.message == words for notification in console._notifications)
 
 
@@ -159,9 +157,7 @@ def test_the_lists_name_what_exists() -> None:
 def test_a_session_is_told_how_to_connect_and_what_to_show_and_never_to_write() -> None:
     options = ConnectionOptions(bootstrap_server="b1:9092", broker_address=("1=localhost:1",))
     connection = Connection(options, "off", write=True)
-
     (told,) = session_environment(connection, (3,), "nord", [BACKUPS], records=True).values()
-
     assert '"bootstrap_server": "b1:9092"' in told
     assert json.loads(told)["stores"] == [BACKUPS]
     assert json.loads(told)["records"] is True

@@ -44,6 +44,7 @@ from tests.screens.backups.held import (
 )
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import Asked
+from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.turns import hides, is_inert, line_with, lines, opens, shows, text, until
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
@@ -62,16 +63,14 @@ def places() -> Places:
 
 @pytest.fixture
 def watch(places: Places) -> CannedBackups:
-    """Two places, a job that runs."""
     return CannedBackups(places, [seen(job())])
 
 
 @asynccontextmanager
 async def opened(
-    watch: BackupWatch, words: str = " 500 ", size: tuple[int, int] = (80, 24)
+    watch: BackupWatch, words: str = " 500 ", size: tuple[int, int] = (80, 24), **how: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The screen, once it shows *words*, such as the lag of refunds."""
-    console = backups_of(watch, access=CannedAccess().as_access)
+    console = backups_of(watch, access=CannedAccess().as_access, **how)
     async with console.run_test(size=size, notifications=True) as pilot:
         await shows(pilot, words)
         yield pilot
@@ -90,7 +89,6 @@ async def has_rows(pilot: Pilot[Any], *names: str) -> None:
 
 
 async def at(pilot: Pilot[Any], name: str) -> None:
-    """Put the cursor on the line of *name*."""
     await pilot.press("home")
     for _ in range(40):
         line = line_with(pilot.app, ">").replace("▸", " ").replace("▾", " ")
@@ -276,3 +274,17 @@ def test_a_folder_of_kafka_backup_shows_what_its_files_say(
     line = TopicLine(MAIN, held, BackupState.BARE, None, opened=False)
     said = "".join(part.text for part in next(line_facts(line, 0)).parts)
     assert f"2 partitions, {shown} records" in said
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_backups_look_as_before(
+    look: Look, watch: CannedBackups, drawn_as_before: Drawn
+) -> None:
+    dead = seen(job("restore", FAR, pid=99, topic="refunds"), Life.DEAD)
+    watch.jobs = (*watch.jobs, dead)
+    how = {"theme": look.theme, "clock": stopped_clock}
+    async with opened(watch, size=look.size, **how) as pilot:
+        await pilot.press("down", "down", "down", "right", "down", "down")
+        await shows(pilot, "12 lost")
+        await at_rest(pilot)
+        drawn_as_before(pilot.app)

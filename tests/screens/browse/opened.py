@@ -82,7 +82,6 @@ def edited(root: Path) -> tuple[SourceAddress, SourceAddress]:
 def pair(
     root: Path, left: Sequence[Record], right: Sequence[Record]
 ) -> tuple[SourceAddress, SourceAddress]:
-    """The addresses of two backups of one partition."""
     one, other = back_up(root / "a", left), back_up(root / "b", right)
     return parse_address(f"backup:{one}/0"), parse_address(f"backup:{other}/0")
 
@@ -96,7 +95,6 @@ def browser(*places: Path | str, **options: Any) -> BreakglassApp:
 
 
 def records_of(console: Any) -> RecordsScreen:
-    """The screen of records that is shown."""
     screen = console.screen
     assert isinstance(screen, RecordsScreen), screen
     return screen
@@ -113,7 +111,6 @@ async def shown(
 
 
 async def closed(pilot: Pilot[Any]) -> None:
-    """Leave the records, whatever they still read."""
     while len(pilot.app.screen_stack) > 1:
         await pilot.press("escape")
 
@@ -139,13 +136,11 @@ async def under(pilot: Pilot[Any], *key: str) -> None:
 
 
 async def idle(pilot: Pilot[Any]) -> None:
-    """Wait until the screen reads nothing."""
     await until(pilot, lambda: not getattr(pilot.app.screen, "busy", False), "the end of a task")
     await pilot.pause()
 
 
 def at_offset(console: Any) -> int | None:
-    """The offset under the cursor."""
     current = console.screen.query_one(PairList).current
     return None if current is None else current.offset
 

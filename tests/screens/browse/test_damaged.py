@@ -35,7 +35,6 @@ Spoil = Callable[[bytes, random.Random], bytes]
 
 
 def flipped(content: bytes, rng: random.Random) -> bytes:
-    """Some bytes are others."""
     spoilt = bytearray(content)
     for _ in range(rng.randint(1, 12)):
         spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
@@ -47,7 +46,6 @@ def cut(content: bytes, rng: random.Random) -> bytes:
 
 
 def torn(content: bytes, rng: random.Random) -> bytes:
-    """A stretch is missing."""
     at = rng.randrange(len(content))
     return content[:at] + content[at + rng.randint(1, 300) :]
 

@@ -57,7 +57,6 @@ HOSTILE = "\x1b]0;owned\x07[bold red]x[/]\u202e\x9b2J"
 async def reading(
     folder: Path, records: list[Record], size: tuple[int, int] = (80, 24), **how: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The records of a backup on screen."""
     topic = back_up(folder, records, **how)
     console = browser(folder)
     async with console.run_test(size=size, notifications=True) as pilot:

@@ -47,7 +47,6 @@ def watch(store: BackupStore) -> Canned:
 async def opened(
     watch: CheckpointWatch, words: str = "ongoing", size: tuple[int, int] = SIZE, **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The screen, once it shows *words*."""
     async with checkpoints_of(watch, **options).run_test(size=size) as pilot:
         await shows(pilot, words)
         yield pilot

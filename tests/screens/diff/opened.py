@@ -51,8 +51,6 @@ class Gate:
 
 @dataclass
 class GatedSource(ListSource):
-    """A list that is read through a gate."""
-
     gate: Gate = field(default_factory=Gate)
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
@@ -100,7 +98,6 @@ class Opened:
 
     @property
     def at(self) -> int | None:
-        """The offset under the cursor."""
         return None if self.pairs.current is None else self.pairs.current.offset
 
     @property
@@ -119,7 +116,6 @@ class Opened:
         await self.pilot.press(*keys)
 
     async def says(self, *words: str) -> None:
-        """Wait until all of these *words* are on the screen."""
         for one in words:
             await self.until(lambda one=one: one in self.told, one)
 

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.usefixtures("bare_pages")
 
 
 def payment(offset: int, account: str, epoch: int) -> RecordEntry:
-    """A record as a ledger has them."""
     whose = f"{account}-{offset % 7}"
     value = json.dumps({"account": whose, "amount": offset * 3, "note": "café"}, ensure_ascii=False)
     return entry(offset, value.encode(), epoch)
@@ -46,7 +45,6 @@ def logs() -> dict[int, Sequence[Item]]:
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_two_replicas_and_a_record_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    """The list, and a record opened from it."""
     async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
         await shown.at_offset(100)
         await shown.until(lambda: "Then ! 23 offsets hold" in shown.told, "the totals")

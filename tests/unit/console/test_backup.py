@@ -23,7 +23,6 @@ def backup(*arguments: object) -> Ended:
 
 
 def offsets(printed: Ended) -> list[int]:
-    """The offsets of the records that were printed."""
     return [json.loads(line)["offset"] for line in printed.out.splitlines()]
 
 
@@ -100,11 +99,9 @@ def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
     listed = backup(*words, "--json").document["segments"]["orders"]
     records = sum(one["records"] for one in listed)
     consent = ("--consent", f"delete {len(listed):,} segments with {records:,} records")
-
     assert backup(*words, "--delete", *consent).code == 3
     assert backup(*words, "--write").said[-1] == f"consent: {consent[1]}"
     assert sorted(tmp_path.rglob("*_records")) == before
-
     assert backup(*words, *consent, "--write").code == 0
     assert len(sorted(tmp_path.rglob("*_records"))) == len(before) - len(listed)
 

@@ -53,7 +53,6 @@ def store(tmp_path: Path) -> BackupStore:
 
 
 def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
-    """Its cut, noted."""
     store.decide(id, CutDocument(1, {subject.number: position for subject in SUBJECTS}))
 
 

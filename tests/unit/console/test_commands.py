@@ -18,7 +18,6 @@ from tests.kit.program import breakglass
 
 @pytest.fixture
 def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module with a command of one function, and its line in the list."""
     module = ModuleType("light_module")
     app = new_app()
 

@@ -27,8 +27,6 @@ def garbage_collector() -> Iterator[None]:
 
 
 def raising(error: BaseException) -> Callable[[], None]:
-    """Return a run that ends with *error*."""
-
     def run() -> None:
         raise error
 
@@ -36,7 +34,6 @@ def raising(error: BaseException) -> Callable[[], None]:
 
 
 def every_error() -> list[type[errors.BreakglassError]]:
-    """Return the classes of the tree."""
     found = [errors.BreakglassError]
     for function in found:
         found += function.__subclasses__()

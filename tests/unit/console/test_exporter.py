@@ -102,7 +102,6 @@ def test_json_lines_have_a_moment_and_nothing_that_acts(capsys: pytest.CaptureFi
         say("orders\x1b[2J\u202e is behind")
     finally:
         log_as(LogFormat.TEXT)
-
     line = capsys.readouterr().err
     assert (line.isascii(), line.count("\n")) == (True, 1)
     document = json.loads(line)

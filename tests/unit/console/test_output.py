@@ -77,7 +77,6 @@ def test_json_is_ascii_on_one_line_and_keeps_every_character(document: dict[str,
 
 
 def printed_json(document: object) -> str:
-    """Return what print_json writes into a pipe."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", io.StringIO())
         print_json(document)
@@ -87,8 +86,6 @@ def printed_json(document: object) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A value of ours, as commands report them."""
-
     partition: TopicPartition
     log_end: int | Unknown
     role: Role

@@ -37,7 +37,6 @@ class Killed(BaseException):
 
 @pytest.fixture
 def plan(broken: Fakes, tmp_path: Path) -> Path:
-    """A plan over orders-0 to orders-2."""
     broken.offline("orders", 3)
     path = tmp_path / "plan.json"
     assert broken.run("plan", "make", "--gone", 3, "--out", path).code == 0
@@ -192,7 +191,6 @@ def test_resume_finishes_what_was_agreed_to_and_then_has_nothing_to_do(
     assert set(broken.leaders().values()) == {1}
     (journal,) = journals()
     assert journal.result == "succeeded"
-
     again = resume(broken, "--write", "--json")
     assert again.code == 0
     assert (again.document["journal"], again.document["succeeded"]) == (None, True)
@@ -200,11 +198,11 @@ def test_resume_finishes_what_was_agreed_to_and_then_has_nothing_to_do(
 
 @pytest.mark.usefixtures("killed")
 def test_resume_undoes_the_order_where_no_replica_leads(broken: Fakes) -> None:
-    changed = [state for state in broken.cluster.story.states.values() if state.assignment[0] == 1]
-    assert len(changed) == 1, "the canary"
+    states = broken.cluster.story.states
+    assert sum(state.assignment[0] == 1 for state in states.values()) == 1, "the canary"
     ended = resume(broken, "--undo", "--write")
     assert ended.code == 0, ended.err
-    assert {state.assignment for state in broken.cluster.story.states.values()} == {(3, 2, 1)}
+    assert {state.assignment for state in states.values()} == {(3, 2, 1)}
 
 
 @pytest.mark.usefixtures("killed")
