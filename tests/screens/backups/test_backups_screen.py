@@ -282,8 +282,7 @@ async def test_the_backups_look_as_before(
 ) -> None:
     dead = seen(job("restore", FAR, pid=99, topic="refunds"), Life.DEAD)
     watch.jobs = (*watch.jobs, dead)
-    how = {"theme": look.theme, "clock": stopped_clock}
-    async with opened(watch, size=look.size, **how) as pilot:
+    async with opened(watch, size=look.size, theme=look.theme, clock=stopped_clock) as pilot:
         await pilot.press("down", "down", "down", "right", "down", "down")
         await shows(pilot, "12 lost")
         await at_rest(pilot)

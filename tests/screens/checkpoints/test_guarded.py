@@ -75,7 +75,7 @@ async def listed(watch: Canned, look: Look = PLAIN, **options: Any) -> AsyncIter
 
 async def asks(pilot: Pilot[Any], act: CannedAct, words: str = PHRASE) -> None:
     """Open the page of *act*, until its phrase is asked for, or it shows *words*."""
-    await pilot.app.push_screen(ActPage(pilot.app.context, act))
+    await pilot.app.push_screen(ActPage(pilot.app.context, act))  # type: ignore[attr-defined]
     await shown(pilot, words)
 
 

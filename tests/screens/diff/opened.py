@@ -143,7 +143,8 @@ class Opened:
         self,
         incident: Incident | None = None,
         logs: Mapping[int, Sequence[Item]] = LEDGER_LOGS,
-        *sides: int,
+        *,
+        sides: tuple[int | None, int | None] = (None, None),
         failure: BreakglassError | None = None,
         held_back: bool = False,
     ) -> Opened:

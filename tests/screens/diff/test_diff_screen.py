@@ -138,7 +138,9 @@ async def test_sides_are_exchanged_and_chosen_and_logs_that_changed_are_read_aga
         ):
             await shown.press(key)
             await shown.says(*words)
-        await (await shown.compares(THREE, {**LEDGER_LOGS, 4: SHARED}, 4, 2)).says("< b4 > b2")
+        await (await shown.compares(THREE, {**LEDGER_LOGS, 4: SHARED}, sides=(4, 2))).says(
+            "< b4 > b2"
+        )
 
 
 async def test_while_it_reads_or_searches_keys_do_no_harm_and_escape_gives_up_and_leaves() -> None:
@@ -178,7 +180,7 @@ async def test_what_cannot_be_compared_says_why_and_what_cannot_be_read_stands_i
     None
 ):
     damage = UnreadableRange(110, 120, "its CRC differs")
-    old = [*entries(100, 110, b"old", 1), damage, *entries(120, 150, b"old", 1)]
+    old: list[Item] = [*entries(100, 110, b"old", 1), damage, *entries(120, 150, b"old", 1)]
     async with opened({1: LEDGER_LOGS[1], 2: [*SHARED, *old]}, size=(120, 40)) as shown:
         await shown.at_offset(100)
         await shown.says("? 10 not known")
