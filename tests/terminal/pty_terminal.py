@@ -131,18 +131,10 @@ class PtyTerminal:
 
     @property
     def text(self) -> str:
-        """The same as one text."""
         return "\n".join(self.lines)
 
     @property
-    def cursor(self) -> tuple[int, int]:
-        """Where the terminal's cursor is: line and column from 0."""
-        with self._changed:
-            return self._screen.cursor.y, self._screen.cursor.x
-
-    @property
     def raw(self) -> bytes:
-        """Every byte the program has written."""
         with self._changed:
             return bytes(self._raw)
 
@@ -179,15 +171,9 @@ class PtyTerminal:
             self.send(_bytes_of(key))
 
     def type(self, text: str) -> None:
-        """Type *text*, a character at a time."""
         self.press(*text)
 
-    def paste(self, text: str) -> None:
-        """Paste *text* as a terminal with bracketed paste does."""
-        self.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
-
     def send(self, content: bytes) -> None:
-        """Write *content* as the keyboard would."""
         os.write(self._master, content)
 
     def send_slowly(self, pieces: Sequence[bytes], gap_seconds: float) -> None:
@@ -197,11 +183,9 @@ class PtyTerminal:
             self._never.wait(gap_seconds)
 
     def stall(self) -> None:
-        """Take nothing any more, as a link that has broken without anyone knowing."""
         self._stalled.set()
 
     def flow(self) -> None:
-        """Take what is written again."""
         self._stalled.clear()
         os.write(self._let_go, b"f")
 
@@ -212,7 +196,6 @@ class PtyTerminal:
         self._set_size(columns, rows)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the program alone."""
         self.process.send_signal(number)
 
     def hang_up(self) -> None:
@@ -226,11 +209,9 @@ class PtyTerminal:
         self._master = self._slave = -1
 
     def wait_for(self, text: str, seconds: float = DEADLINE_SECONDS) -> None:
-        """Wait until *text* is on the screen."""
         self.until(lambda: text in self.text, f"{text!r} on the screen", seconds)
 
     def wait_gone(self, text: str) -> None:
-        """Wait until *text* is not on the screen."""
         self.until(lambda: text not in self.text, f"no {text!r} on the screen")
 
     def until(self, so: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:

@@ -84,7 +84,6 @@ def test_ctrl_c_is_for_the_editor_and_does_not_end_the_console(edited_with: Open
     terminal.press("ctrl+c")
     terminal.wait_for("the editor was interrupted")
     terminal.press("enter")
-
     terminal.wait_for("was not edited")
     terminal.press("down")
     terminal.wait_for("> FORK")

@@ -22,7 +22,6 @@ SECOND_SCREEN = b"\x1b[?1049h"
 
 @pytest.fixture
 def shell() -> Iterator[PtyTerminal]:
-    """A shell that knows jobs."""
     command = ["bash", "--norc", "--noprofile", "-i"]
     with PtyTerminal(command, env=environment(PS1=PROMPT), cwd=ROOT) as terminal:
         terminal.wait_for(PROMPT.strip())
@@ -56,58 +55,42 @@ def test_ctrl_z_stops_the_job_and_fg_draws_it_again(shell: PtyTerminal, state: P
     shell.wait_for("left with 0")
 
 
-def test_ctrl_z_does_nothing_while_something_is_changed(
+def test_ctrl_z_goes_on_without_a_shell_and_does_nothing_while_something_is_changed(
     canned_console: OpenConsole, state: Path
 ) -> None:
     terminal = canned_console()
+    terminal.press("ctrl+z")
+    terminal.until(lambda: terminal.raw.count(SECOND_SCREEN) == 2, "the screen to come back")
+    terminal.press("down")
+    terminal.wait_for(">row-1")
     terminal.press("e")
     terminal.wait_for("changing")
-
     terminal.press("ctrl+z")
     terminal.signal(signal.SIGTSTP)
     terminal.press("down")
-
-    terminal.wait_for(">row-1")
+    terminal.wait_for(">row-2")
     assert psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED
     (state / "answer").touch()
 
 
-def test_ctrl_z_goes_on_where_no_shell_could_bring_it_back(canned_console: OpenConsole) -> None:
-    terminal = canned_console()
-
-    terminal.press("ctrl+z")
-    terminal.until(lambda: terminal.raw.count(SECOND_SCREEN) == 2, "the screen to come back")
-    terminal.press("down")
-
-    terminal.wait_for(">row-1")
-
-
-def test_a_stop_that_was_not_announced_leaves_one_reader_of_keys(
+def test_a_stop_or_a_go_on_that_was_not_announced_leaves_one_reader_of_keys(
     canned_console: OpenConsole,
 ) -> None:
     terminal = canned_console()
     process = psutil.Process(terminal.process.pid)
-
-    terminal.signal(signal.SIGSTOP)
-    terminal.until(lambda: process.status() == psutil.STATUS_STOPPED, "the stop")
-    terminal.signal(signal.SIGCONT)
-    terminal.until(lambda: terminal.raw.count(SECOND_SCREEN) == 2, "the screen to come back")
-    terminal.press(*["down"] * 5)
-
-    terminal.wait_for("at row-5")
-    terminal.press("q")
-    assert terminal.exit_code() == 0
-    assert terminal.left_over == []
-
-
-def test_a_console_that_is_continued_amid_its_frames_goes_on(canned_console: OpenConsole) -> None:
-    terminal = canned_console()
-    for number in range(2, 12):
+    for number in range(2, 7):
         terminal.press("down")
+        if number == 6:
+            terminal.signal(signal.SIGSTOP)
+            terminal.until(lambda: process.status() == psutil.STATUS_STOPPED, "the stop")
         terminal.signal(signal.SIGCONT)
         terminal.until(
             lambda number=number: terminal.raw.count(SECOND_SCREEN) >= number,  # type: ignore[misc]
             f"the screen to come back, number {number}",
         )
+    terminal.press(*["down"] * 5)
+
+    terminal.wait_for("at row-10")
     terminal.press("q")
     assert terminal.exit_code() == 0
+    assert terminal.left_over == []

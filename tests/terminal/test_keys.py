@@ -13,59 +13,32 @@ ON_OFFSETS = ["> LOSS elect b1 __consumer_offs…-7", "> 1 stale 0 880"]
 """The cursors on the screen's second row: on the list, and on its replicas."""
 
 
-def press_arrows_in_pieces(terminal: PtyTerminal) -> None:
-    """Up and down again, right and left: where a busy console joins them, nothing has moved."""
-    for letter in b"ABCD":
-        terminal.send_slowly([b"\x1b", b"[", bytes([letter])], SPLIT_SECONDS)
-
-
-def test_keys_that_come_in_one_packet_are_taken_by_what_they_open(
-    canned_console: OpenConsole,
-) -> None:
-    terminal = canned_console("offline")
-    terminal.wait_for("payments-1")
-
-    terminal.send(b"/ledger\r")
-    terminal.wait_for("filter: ledger")
-    terminal.wait_gone("payments-1")
-    terminal.wait_for("> LOSS  elect b1")
-
-    terminal.send(b"1?")
-    terminal.wait_for("Overview")
-    terminal.send(b"\x1b")
-    terminal.wait_for("Log dirs")
-
-
-def test_an_arrow_that_comes_in_pieces_changes_nothing(canned_console: OpenConsole) -> None:
-    terminal = canned_console()
-    terminal.press("down", "down")
-    terminal.wait_for("at row-2")
-
-    press_arrows_in_pieces(terminal)
-    terminal.press("down")
-
-    terminal.until(lambda: marked(terminal) == [">row-3"], "one row further")
-    assert terminal.lines[3] == " Row"
-    assert terminal.process.poll() is None
-
-
-def test_an_arrow_in_pieces_changes_nothing_on_the_real_screens(
+def test_keys_in_one_packet_are_taken_by_what_they_open_and_an_arrow_in_pieces_changes_nothing(
     canned_console: OpenConsole,
 ) -> None:
     terminal = canned_console("offline")
     terminal.wait_for("the controller may elect")
     terminal.press("down")
     terminal.until(lambda: marked(terminal) == ON_OFFSETS, "the second row")
-
-    press_arrows_in_pieces(terminal)
+    # Up and down again, right and left: if a busy console joins them, nothing has moved.
+    for letter in b"ABCD":
+        terminal.send_slowly([b"\x1b", b"[", bytes([letter])], SPLIT_SECONDS)
     terminal.press("?")
     terminal.wait_for(HELP_CORNER)
     terminal.press("escape")
     terminal.wait_gone(HELP_CORNER)
     terminal.until(lambda: marked(terminal) == ON_OFFSETS, "the same row")
-
     assert "filter:" not in terminal.text
     assert "13 offline" in terminal.text
+
+    terminal.send(b"/ledger\r")
+    terminal.wait_for("filter: ledger")
+    terminal.wait_gone("payments-1")
+    terminal.wait_for("> LOSS  elect b1")
+    terminal.send(b"1?")
+    terminal.wait_for("Overview")
+    terminal.send(b"\x1b")
+    terminal.wait_for("Log dirs")
 
 
 def marked(terminal: PtyTerminal) -> list[str]:

@@ -20,7 +20,6 @@ def styles(terminal: PtyTerminal) -> set[int]:
 
 
 def looked_around(terminal: PtyTerminal) -> PtyTerminal:
-    """Show rows, a cursor, a notice and the palette, then leave."""
     terminal.press("down")
     terminal.wait_for(">row-1")
     terminal.press("ctrl+p")
@@ -43,7 +42,6 @@ def looked_around(terminal: PtyTerminal) -> PtyTerminal:
 @pytest.mark.parametrize("term", ["xterm", "screen"])
 def test_a_terminal_of_16_colours_gets_its_own(canned_console: OpenConsole, term: str) -> None:
     terminal = looked_around(canned_console(TERM=term))
-
     assert styles(terminal) <= ATTRIBUTES | SIXTEEN
     assert styles(terminal) & SIXTEEN
 
@@ -51,7 +49,6 @@ def test_a_terminal_of_16_colours_gets_its_own(canned_console: OpenConsole, term
 @pytest.mark.slow
 def test_a_terminal_of_256_colours_gets_no_others(canned_console: OpenConsole) -> None:
     terminal = looked_around(canned_console(TERM="tmux-256color"))
-
     assert b"38;5;" in terminal.raw
     assert b"38;2;" not in terminal.raw
 
@@ -63,7 +60,6 @@ def test_true_colour_is_used_where_it_is_announced(canned_console: OpenConsole) 
 
 def test_with_no_color_there_is_none(canned_console: OpenConsole) -> None:
     terminal = looked_around(canned_console(NO_COLOR="1", COLORTERM="truecolor"))
-
     assert styles(terminal) <= ATTRIBUTES | {39, 49}
     assert 7 in styles(terminal), "the cursor is told apart"
 
@@ -79,6 +75,5 @@ def test_the_mouse_is_used_on_a_terminal_that_is_here_and_stays_the_terminals_ov
     canned_console: OpenConsole,
 ) -> None:
     here, far = canned_console(), canned_console(SSH_TTY="/dev/pts/7", SSH_CONNECTION="10.1.2.3 4")
-
     assert here.modes["mouse"]
     assert not [name for name, on in far.modes.items() if on and "mouse" in name]

@@ -23,11 +23,6 @@ def begin_change(terminal: PtyTerminal) -> None:
     terminal.wait_for("changing")
 
 
-def answer(state: Path) -> None:
-    """Let the request under way be answered."""
-    (state / "answer").touch()
-
-
 class Rest:
     """Whether the kernel has counted no processor time of a program since the last look."""
 
@@ -46,9 +41,7 @@ def test_quitting_gives_the_terminal_back_and_waits_for_no_read_that_nothing_end
     assert terminal.modes["second screen"]
     terminal.press("h")
     terminal.wait_for("hanging")
-
     terminal.press("q")
-
     assert terminal.exit_code() == 0
     assert terminal.left_over == []
 
@@ -58,9 +51,7 @@ def test_a_signal_gives_the_terminal_back(
     canned_console: OpenConsole, number: signal.Signals
 ) -> None:
     terminal = canned_console()
-
     terminal.signal(number)
-
     assert terminal.exit_code() == INTERRUPTED
     assert terminal.left_over == []
     assert b"Traceback" not in terminal.raw
@@ -71,12 +62,10 @@ def test_a_signal_lets_the_request_under_way_be_finished_and_written_down(
 ) -> None:
     terminal = canned_console()
     begin_change(terminal)
-
     terminal.signal(signal.SIGTERM)
     terminal.wait_for("Finishing the request")
     assert terminal.process.poll() is None
-    answer(state)
-
+    (state / "answer").touch()
     assert terminal.exit_code() == INTERRUPTED
     assert (state / "journal").read_text() == "elected\n"
     assert terminal.left_over == []
@@ -87,9 +76,7 @@ def test_a_lost_terminal_ends_the_console(
     canned_console: OpenConsole, state: Path, env: dict[str, str]
 ) -> None:
     terminal = canned_console(**env)
-
     terminal.hang_up()
-
     assert terminal.exit_code() == INTERRUPTED
     assert list((state / "output").iterdir()) == []
 
@@ -99,12 +86,10 @@ def test_a_lost_terminal_lets_the_request_under_way_be_written_down_without_spin
 ) -> None:
     terminal = canned_console()
     begin_change(terminal)
-
     terminal.hang_up()
     wait_until(Rest(terminal.process.pid), "a program that rests", every=0.2)
     assert terminal.process.poll() is None
-    answer(state)
-
+    (state / "answer").touch()
     assert terminal.exit_code() == INTERRUPTED
     assert (state / "journal").read_text() == "elected\n"
 
@@ -115,9 +100,7 @@ def test_a_terminal_that_takes_nothing_does_not_keep_the_console(
     terminal = canned_console()
     terminal.stall()
     terminal.send_slowly(MANY_FRAMES, FRAME_SECONDS)
-
     terminal.signal(signal.SIGTERM)
-
     assert terminal.process.wait(DEADLINE_SECONDS) == INTERRUPTED
 
 
@@ -125,9 +108,7 @@ def test_a_failure_that_is_not_expected_is_one_sentence_and_a_file(
     canned_console: OpenConsole, user_folders: Path
 ) -> None:
     terminal = canned_console()
-
     terminal.press("b")
-
     assert terminal.exit_code() == 1
     assert terminal.left_over == []
     assert "RuntimeError" in terminal.text

@@ -9,14 +9,17 @@ from tests.terminal.conftest import OpenConsole
 from tests.terminal.pty_terminal import FRAME_SECONDS, MANY_FRAMES, PtyTerminal
 
 
-def test_what_a_library_writes_to_stderr_is_kept_off_the_screen_and_told_of(
+def test_the_size_is_followed_and_what_a_library_writes_is_kept_off_the_screen_and_told_of(
     canned_console: OpenConsole, state: Path
 ) -> None:
     terminal = canned_console()
-
+    terminal.resize(60, 20)
+    terminal.until(lambda: terminal.lines[19].endswith("? help"), "the keys on the last line")
+    assert len(terminal.lines[19]) == 60
+    terminal.resize(80, 24)
+    terminal.until(lambda: len(terminal.lines[23]) == 80, "the keys on the last line")
     terminal.press("n")
     terminal.wait_for("noise made")
-
     wait_for_rows(terminal, cursor=0)
     assert NOISE.strip() not in terminal.raw
     terminal.press("q")
@@ -37,9 +40,7 @@ def test_a_stalled_terminal_shows_in_the_end_what_is_so(
     terminal.until(
         lambda: said.exists() and said.read_text() == "at row-5", "the last key to be taken"
     )
-
     terminal.flow()
-
     terminal.wait_for("at row-5")
     wait_for_rows(terminal, cursor=5)
 
@@ -50,14 +51,3 @@ def wait_for_rows(terminal: PtyTerminal, cursor: int) -> None:
     terminal.until(
         lambda: [line.partition("  ")[0] for line in terminal.lines[3:21]] == rows, "the rows"
     )
-
-
-def test_the_size_is_followed(canned_console: OpenConsole) -> None:
-    terminal = canned_console()
-
-    terminal.resize(60, 20)
-
-    terminal.until(lambda: terminal.lines[19].endswith("? help"), "the keys on the last line")
-    assert len(terminal.lines[19]) == 60
-    terminal.resize(120, 40)
-    terminal.until(lambda: len(terminal.lines[39]) == 120, "the keys on the last line")

@@ -29,7 +29,6 @@ class Tmux:
         self._command = ["tmux", "-f", "/dev/null", "-S", str(socket)]
 
     def run(self, *arguments: str) -> str:
-        """Return what a command of tmux prints."""
         done = subprocess.run(
             [*self._command, *arguments], env=environment(), capture_output=True, cwd=ROOT
         )
@@ -38,14 +37,12 @@ class Tmux:
 
     @property
     def lines(self) -> list[str]:
-        """What the pane shows."""
         return self.run("capture-pane", "-p", "-t", PANE).splitlines()
 
     def press(self, *keys: str) -> None:
         self.run("send-keys", "-t", PANE, *keys)
 
     def until(self, so: Callable[[], object]) -> None:
-        """Look again and again until *so*."""
         wait_until(so, "what tmux is to show", instead=lambda: "\n".join(self.lines))
 
 
@@ -75,12 +72,10 @@ def test_in_tmux_it_is_drawn_resized_and_left(tmux: Tmux, state: Path) -> None:
     tmux.run("send-keys", "-t", PANE, "-l", f"clear; {shlex.join([*CANNED, str(state)])}")
     tmux.press("Enter")
     tmux.until(lambda: tmux.lines[-1].endswith("? help") and len(tmux.lines) == 24)
-
     tmux.press("Down", "Down")
     tmux.until(lambda: "at row-2" in tmux.lines)
     tmux.run("resize-window", "-t", PANE, "-x", "60", "-y", "20")
     tmux.until(lambda: shown_whole(tmux.lines, cursor=">row-2"))
-
     tmux.press("q")
     tmux.until(lambda: "row-2" not in "".join(tmux.lines))
     tmux.until(lambda: "shell-is-here" in tmux.lines)

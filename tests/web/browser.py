@@ -62,18 +62,15 @@ class Page:
                 return answer["result"]
 
     async def open(self, url: str) -> None:
-        """Go to *url*."""
         await self.call("Page.addScriptToEvaluateOnNewDocument", source=FIND_TERMINAL)
         await self.call("Page.navigate", url=url)
 
     async def evaluate(self, script: str) -> Any:
-        """Return what *script* gives, as JSON can say it."""
         told = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
     async def lines(self) -> list[str]:
-        """What the page's terminal shows."""
         lines: list[str] = await self.evaluate(READ_TERMINAL)
         return [line.rstrip() for line in lines]
 
@@ -89,11 +86,9 @@ class Page:
         return shown
 
     async def until_true(self, script: str, what: str) -> None:
-        """Wait until *script* is true on the page."""
         await _until(lambda: self.evaluate(script), lambda: what)
 
     async def wait_for(self, text: str) -> list[str]:
-        """Wait until *text* is shown."""
         return await self.until(lambda lines: text in "\n".join(lines), repr(text))
 
     async def press(self, *keys: str) -> None:

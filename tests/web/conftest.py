@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,18 +20,18 @@ __all__ = ["keys_without_clocks"]
 ROOT = Path(__file__).parents[2]
 CANNED = (sys.executable, "-m", "tests.web.full_console")
 
-ServeDashboard = Callable[[Access], Awaitable[int]]
+ServeDashboard = Callable[..., Awaitable[int]]
 
 
 @pytest.fixture
 async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServeDashboard]:
-    """Serves a canned dashboard to who has that access; returns the port."""
+    """Serves a dashboard of consoles by a command to who has that access; returns the port."""
     monkeypatch.chdir(ROOT)
     stop = asyncio.Event()
     served: list[asyncio.Task[None]] = []
 
-    async def start(access: Access) -> int:
-        dashboard = Dashboard(access, CANNED, {}, "Breakglass <canned>")
+    async def start(access: Access, command: Sequence[str] = CANNED) -> int:
+        dashboard = Dashboard(access, command, {}, "Breakglass <canned>")
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         served.append(asyncio.create_task(serve(dashboard, stop, port.set_result)))
         return await port
@@ -43,6 +43,5 @@ async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serv
 
 @pytest.fixture
 async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    """A page of a browser, still empty."""
     async with AsyncExitStack() as opened:
         yield await opened.enter_async_context(browser(tmp_path / "browser"))

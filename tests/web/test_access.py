@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from email import message_from_bytes
 from email.message import Message
 from typing import NamedTuple
@@ -25,6 +26,8 @@ TOKEN = "a-token-of-the-operators"
 LOOPBACK = HttpListener("127.0.0.1", 0)
 HERE = Access(LOOPBACK, TOKEN)
 BEHIND_TLS = Access(LOOPBACK, TOKEN, behind_tls=True)
+IDLE = (sys.executable, "-c", "import signal; signal.pause()")
+"""In place of a console."""
 KNOWN = {"Cookie": f"breakglass={TOKEN}"}
 """Of a browser that has opened the address with the token."""
 
@@ -37,14 +40,11 @@ async def client() -> AsyncIterator[ClientSession]:
 
 
 class Head(NamedTuple):
-    """How a server answers."""
-
     status: int
     headers: Message
 
 
 async def raw(port: int, *lines: bytes) -> Head:
-    """The answer to a request of these *lines*, as they are."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     host = f"Host: 127.0.0.1:{port}".encode()
     writer.write(b"\r\n".join((*lines, host, b"Connection: close", b"", b"")))
@@ -58,21 +58,10 @@ async def raw(port: int, *lines: bytes) -> Head:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", ANY, "10.1.2.3"])
 def test_every_address_takes_a_token_this_machines_own_too(host: str) -> None:
     first, second = Access.to(HttpListener(host, 0)).token, Access.to(HttpListener(host, 0)).token
-
     assert len(first) >= 32
     assert first != second
-
-
-def test_a_token_of_the_operators_own_is_taken_and_not_told() -> None:
-    access = Access.to(LOOPBACK, TOKEN)
-
-    assert access.token == TOKEN
-    assert access.url(8417) == "http://127.0.0.1:8417/?token="
-
-
-def test_a_token_that_keeps_nobody_out_is_refused() -> None:
     with pytest.raises(UsageError):
-        Access.to(LOOPBACK, "short")
+        Access.to(HttpListener(host, 0), "short")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +69,9 @@ def test_a_token_that_keeps_nobody_out_is_refused() -> None:
     [
         (Access(HttpListener("::1", 0), TOKEN), f"http://[::1]:8417/?token={TOKEN}"),
         (Access(HttpListener(ANY, 0), "a/b c"), "http://0.0.0.0:8417/?token=a%2Fb+c"),
+        (Access.to(LOOPBACK, TOKEN), "http://127.0.0.1:8417/?token="),
     ],
+    ids=["made here", "made here, to be quoted", "the operator's own is not told"],
 )
 def test_the_address_to_open_holds_a_token_that_was_made_here(access: Access, url: str) -> None:
     assert access.url(8417) == url
@@ -90,7 +81,6 @@ async def test_without_the_token_there_is_nothing(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
     port = await serve_dashboard(HERE)
-
     for path in ("/", "/ws", "/static/js/textual.js", "/nowhere"):
         for query in ("", "?token=", "?token=a-token-of-the-operator", "?token=%ff"):
             async with client.get(f"http://127.0.0.1:{port}{path}{query}") as answer:
@@ -102,7 +92,6 @@ async def test_bytes_of_any_kind_are_refused_and_tell_no_version(
     serve_dashboard: ServeDashboard,
 ) -> None:
     port = await serve_dashboard(HERE)
-
     for line in (
         b"Cookie: breakglass=\xff\xfe",
         b"Cookie: breakglass=\xed\xa0\x80",
@@ -117,54 +106,41 @@ async def test_bytes_of_any_kind_are_refused_and_tell_no_version(
         assert head.headers["Server"] == "breakglass"
 
 
-async def test_the_token_leads_to_no_other_place(serve_dashboard: ServeDashboard) -> None:
+async def test_the_token_leads_to_no_other_place_and_what_else_the_address_says_stays(
+    serve_dashboard: ServeDashboard,
+) -> None:
     port = await serve_dashboard(HERE)
-
-    for target in (
-        "//evil.example/", "//evil.example", "/\\evil.example/", "/%2fevil.example/", "/ws",
-    ):  # fmt: skip
+    elsewhere = ("//evil.example/", "//evil.example", "/\\evil.example/", "/%2fevil.example/")
+    for target in (*elsewhere, "/ws"):
         head = await raw(port, f"GET {target}?token={TOKEN} HTTP/1.1".encode())
         assert 400 <= head.status < 500, target
         assert "Location" not in head.headers
         assert "Set-Cookie" not in head.headers
-
-
-async def test_what_else_the_address_says_stays(serve_dashboard: ServeDashboard) -> None:
-    port = await serve_dashboard(HERE)
-
     head = await raw(port, f"GET /?fontsize=20&token={TOKEN} HTTP/1.1".encode())
-
     assert (head.status, head.headers["Location"]) == (303, "/?fontsize=20")
     assert head.headers["Server"] == "breakglass"
 
 
-async def test_the_token_opens_the_page_and_leaves_the_address(
+async def test_the_token_opens_a_page_that_needs_nothing_from_elsewhere_and_leaves_the_address(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
     port = await serve_dashboard(HERE)
-
-    async with client.get(f"http://127.0.0.1:{port}/?token={TOKEN}") as answer:
-        assert answer.status == 200
-        assert str(answer.url) == f"http://127.0.0.1:{port}/"
+    address = f"http://127.0.0.1:{port}/"
+    async with client.get(f"{address}?token={TOKEN}") as answer:
+        assert (answer.status, str(answer.url)) == (200, address)
         (moved,) = answer.history
         cookie = moved.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
         assert "Secure" not in cookie
-        assert "<title>Breakglass &lt;canned&gt;</title>" in await answer.text()
         assert answer.headers["Cache-Control"] == "no-store"
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-    async with client.get(f"http://127.0.0.1:{port}/static/js/textual.js") as answer:
+    async with client.get(f"{address}static/js/textual.js") as answer:
         assert answer.status == 200
-
-
-async def test_the_page_needs_nothing_from_elsewhere(
-    client: ClientSession, serve_dashboard: ServeDashboard
-) -> None:
-    port = await serve_dashboard(HERE)
-
-    async with client.get(f"http://127.0.0.1:{port}/", headers=KNOWN) as answer:
+    # A server that was not told of TLS does not believe a header.
+    async with client.get(address, headers=KNOWN | {"X-Forwarded-Proto": "https"}) as answer:
         page = await answer.text()
+    assert "<title>Breakglass &lt;canned&gt;</title>" in page
     assert "http://" not in page
     assert "https://" not in page
     assert f'"ws://127.0.0.1:{port}/ws"' in page
@@ -173,9 +149,8 @@ async def test_the_page_needs_nothing_from_elsewhere(
 async def test_behind_tls_cookie_page_and_socket_ask_for_tls(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
-    port = await serve_dashboard(BEHIND_TLS)
+    port = await serve_dashboard(BEHIND_TLS, IDLE)
     address = f"http://127.0.0.1:{port}"
-
     moved = await raw(port, f"GET /?token={TOKEN} HTTP/1.1".encode())
     assert "Secure" in moved.headers["Set-Cookie"]
     async with client.get(f"{address}/", headers=KNOWN) as answer:
@@ -188,55 +163,37 @@ async def test_behind_tls_cookie_page_and_socket_ask_for_tls(
         assert not socket.closed
 
 
-async def test_who_was_not_told_of_tls_does_not_believe_a_header(
-    client: ClientSession, serve_dashboard: ServeDashboard
-) -> None:
-    port = await serve_dashboard(HERE)
-
-    headers = KNOWN | {"X-Forwarded-Proto": "https"}
-    async with client.get(f"http://127.0.0.1:{port}/", headers=headers) as answer:
-        assert f'"ws://127.0.0.1:{port}/ws"' in await answer.text()
-
-
-async def test_a_page_of_another_site_gets_no_console(
-    client: ClientSession, serve_dashboard: ServeDashboard
-) -> None:
-    socket = f"http://127.0.0.1:{await serve_dashboard(HERE)}/ws"
-
-    for origin in ("http://evil.example", "http://127.0.0.1:1", "null", ""):
-        with pytest.raises(WSServerHandshakeError) as refused:
-            await client.ws_connect(socket, headers=KNOWN | {"Origin": origin})
-        assert refused.value.status == 403
-
-
-async def test_only_so_many_consoles_are_started(
+async def test_only_so_many_consoles_are_started_and_none_for_a_page_of_another_site(
     client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert SESSIONS > 1
     monkeypatch.setattr("breakglass.console.web.server.SESSIONS", 1)
-    port = await serve_dashboard(HERE)
-    own = KNOWN | {"Origin": f"http://127.0.0.1:{port}"}
+    port = await serve_dashboard(HERE, IDLE)
 
-    async with client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=own):
+    async def refusal(origin: str) -> int:
+        headers = KNOWN | {"Origin": origin}
         with pytest.raises(WSServerHandshakeError) as refused:
-            await client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=own)
-    assert refused.value.status == 503
+            await client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=headers)
+        return refused.value.status
+
+    for origin in ("http://evil.example", "http://127.0.0.1:1", "null", ""):
+        assert await refusal(origin) == 403
+    own = f"http://127.0.0.1:{port}"
+    async with client.ws_connect(f"{own}/ws", headers=KNOWN | {"Origin": own}):
+        assert await refusal(own) == 503
 
 
-@pytest.mark.parametrize(
-    "sent", ["", "{}", "3", '["stdin"]', '["stdin", 3]', '["resize", {"width": 1}]']
-)
 async def test_a_browser_that_sends_nonsense_loses_its_console(
-    client: ClientSession, serve_dashboard: ServeDashboard, sent: str
+    client: ClientSession, serve_dashboard: ServeDashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = await serve_dashboard(HERE)
-    own = KNOWN | {"Origin": f"http://127.0.0.1:{port}"}
-
-    async with client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=own) as socket:
-        await socket.send_str(sent)
-        async for _ in socket:
-            continue
-        assert socket.closed
+    monkeypatch.setattr("breakglass.console.web.server.END_SECONDS", 0.1)
+    own = f"http://127.0.0.1:{await serve_dashboard(HERE, IDLE)}"
+    for sent in ("", "{}", "3", '["stdin"]', '["stdin", 3]', '["resize", {"width": 1}]'):
+        async with client.ws_connect(f"{own}/ws", headers=KNOWN | {"Origin": own}) as socket:
+            await socket.send_str(sent)
+            async for _ in socket:
+                continue
+            assert socket.closed, sent
 
 
 async def test_a_server_that_has_ended_has_waited_for_every_console(
@@ -265,12 +222,9 @@ async def test_a_server_that_has_ended_has_waited_for_every_console(
 
 def consoles(script: str) -> list[psutil.Process]:
     """The children of this process that run *script*."""
-    return [child for child in psutil.Process().children() if script in _words(child)]
-
-
-def _words(child: psutil.Process) -> list[str]:
-    """Its command line; none of a broker that other tests stopped and nobody has waited for."""
-    try:
-        return child.cmdline()
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return []
+    found = []
+    for child in psutil.Process().children():
+        # A broker that other tests stopped and nobody has waited for has no command line.
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            found += [child] if script in child.cmdline() else []
+    return found

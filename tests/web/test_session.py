@@ -53,12 +53,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def content(folder: Path) -> Mapping[Path, bytes]:
-    """Every file below *folder*, whole."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def said(console: WebConsole, words: str = ANSWER) -> int:
-    """How often these words were the answer."""
     return sum(notification.message == words for notification in console._notifications)
 
 
@@ -98,15 +96,24 @@ async def test_whatever_is_pressed_nothing_changes(mode: str, folder: Path) -> N
     assert content(folder) == before
 
 
-async def test_each_screen_is_there_and_no_election_that_stopped_is_offered(folder: Path) -> None:
+async def test_each_screen_is_there_and_what_touches_files_or_the_cluster_is_answered(
+    folder: Path,
+) -> None:
     console = full_console(folder)
     async with console.run_test(size=SIZE) as pilot:
         await shows(pilot, "13 offline")
         for key, words in SHOWN.items():
             await pilot.press(key)
             await shows(pilot, words)
-        assert len(console.screen_stack) == 1
+        assert len(console.screen_stack) == 1, "no election that stopped is offered"
         assert said(console) == 0
+        await pilot.press("2")
+        await shows(pilot, "13 offline")
+        screen = console.screen
+        for number, action in enumerate((*FILES, *CHANGES), 1):
+            assert await console.run_action(action, screen)
+            await until(pilot, lambda number=number: said(console) == number, action)  # type: ignore[misc]
+            assert console.screen is screen
 
 
 async def test_a_plan_can_be_made_to_be_looked_at(folder: Path) -> None:
@@ -140,17 +147,6 @@ async def test_what_records_hold_is_shown_where_the_operator_says_so(
         await until(pilot, lambda: said(console) == 1, "the answer to an export")
 
 
-async def test_what_touches_files_or_the_cluster_is_answered(folder: Path) -> None:
-    console = full_console(folder)
-    async with console.run_test() as pilot:
-        await shows(pilot, "13 offline")
-        screen = console.screen
-        for number, action in enumerate((*FILES, *CHANGES), 1):
-            assert await console.run_action(action, screen)
-            await until(pilot, lambda number=number: said(console) == number, action)  # type: ignore[misc]
-            assert console.screen is screen
-
-
 def test_the_lists_name_what_exists() -> None:
     for place in ABOVE | ABOVE_OF_RECORDS:
         module, _, name = place.partition(":")
@@ -161,9 +157,7 @@ def test_the_lists_name_what_exists() -> None:
 def test_a_session_is_told_how_to_connect_and_what_to_show_and_never_to_write() -> None:
     options = ConnectionOptions(bootstrap_server="b1:9092", broker_address=("1=localhost:1",))
     connection = Connection(options, "off", write=True)
-
     (told,) = session_environment(connection, (3,), "nord", [BACKUPS], records=True).values()
-
     assert '"bootstrap_server": "b1:9092"' in told
     assert json.loads(told)["stores"] == [BACKUPS]
     assert json.loads(told)["records"] is True

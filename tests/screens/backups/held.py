@@ -74,7 +74,6 @@ def topic(
 
 
 def every_state() -> LocationHeld:
-    """A topic in each state there is."""
     hole = partition(1, gaps={"lost": 12, "control": 40, "aborted": 3})
     unread = "/backups/main/torn/breakglass_manifest.json: no JSON; restore it from another copy"
     topics = (

@@ -44,6 +44,7 @@ from tests.screens.backups.held import (
 )
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import Asked
+from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.turns import hides, is_inert, line_with, lines, opens, shows, text, until
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
@@ -62,16 +63,14 @@ def places() -> Places:
 
 @pytest.fixture
 def watch(places: Places) -> CannedBackups:
-    """Two places, a job that runs."""
     return CannedBackups(places, [seen(job())])
 
 
 @asynccontextmanager
 async def opened(
-    watch: BackupWatch, words: str = " 500 ", size: tuple[int, int] = (80, 24)
+    watch: BackupWatch, words: str = " 500 ", size: tuple[int, int] = (80, 24), **how: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The screen, once it shows *words*, such as the lag of refunds."""
-    console = backups_of(watch, access=CannedAccess().as_access)
+    console = backups_of(watch, access=CannedAccess().as_access, **how)
     async with console.run_test(size=size, notifications=True) as pilot:
         await shows(pilot, words)
         yield pilot
@@ -90,7 +89,6 @@ async def has_rows(pilot: Pilot[Any], *names: str) -> None:
 
 
 async def at(pilot: Pilot[Any], name: str) -> None:
-    """Put the cursor on the line of *name*."""
     await pilot.press("home")
     for _ in range(40):
         line = line_with(pilot.app, ">").replace("▸", " ").replace("▾", " ")
@@ -100,7 +98,9 @@ async def at(pilot: Pilot[Any], name: str) -> None:
     pytest.fail(f"the cursor never came to {name}")
 
 
-async def test_the_worst_comes_first_with_lag_age_and_size(watch: CannedBackups) -> None:
+async def test_a_person_sees_the_worst_first_drills_down_copies_filters_and_sorts(
+    watch: CannedBackups,
+) -> None:
     async with opened(watch) as pilot:
         assert rows(pilot) == [MAIN, *TOPICS, FAR]
         assert line_with(pilot.app, "refunds").split() == [
@@ -111,11 +111,7 @@ async def test_the_worst_comes_first_with_lag_age_and_size(watch: CannedBackups)
         await at(pilot, FAR)
         await shows(pilot, "Stale file handle")
 
-
-async def test_enter_and_arrows_drill_from_place_to_topic_to_partition(
-    watch: CannedBackups,
-) -> None:
-    async with opened(watch, size=(120, 40)) as pilot:
+        await pilot.resize_terminal(120, 40)
         await at(pilot, "orders")
         await pilot.press("enter", "down", "down")
         await shows(pilot, "40 control, 12 lost")
@@ -137,15 +133,11 @@ async def test_enter_and_arrows_drill_from_place_to_topic_to_partition(
         await pilot.press("down", "left")
         await hides(pilot, "payments-2")
         assert "payments" in line_with(pilot.app, ">")
-
-
-async def test_topics_are_filtered_and_sorted(watch: CannedBackups) -> None:
-    async with opened(watch) as pilot:
-        await pilot.press("slash", *"orders", "enter")
+        await pilot.press("home", "slash", *"orders", "enter")
         await has_rows(pilot, MAIN, "orders", "orders~2", FAR)
         await pilot.press("escape")
         await has_rows(pilot, MAIN, *TOPICS, FAR)
-        await pilot.press("slash", "x", "escape", "escape", "down")
+        await pilot.press("slash", "x", "escape", "escape", "home", "down")
         assert "torn" in line_with(pilot.app, ">")
         await pilot.press("s")
         await shows(pilot, "by name")
@@ -153,9 +145,6 @@ async def test_topics_are_filtered_and_sorted(watch: CannedBackups) -> None:
         await pilot.press("S", "S")
         await until(pilot, lambda: rows(pilot)[1] == "payments", "sizes")
 
-
-async def test_what_is_known_of_a_line_is_copied_as_json(watch: CannedBackups) -> None:
-    async with opened(watch) as pilot:
         for name in (MAIN, "torn", FAR, "refunds"):
             await at(pilot, name)
             await pilot.press("y")
@@ -163,12 +152,6 @@ async def test_what_is_known_of_a_line_is_copied_as_json(watch: CannedBackups) -
         await until(pilot, lambda: '"partition"' in (pilot.app.clipboard or ""), "the copy")
         told = json.loads(pilot.app.clipboard)
         assert (told["topic"], told["last_offset"], told["lag"]) == ("refunds", 999, 500)
-
-
-async def test_a_key_leads_here_from_every_screen_and_the_help_names_the_others(
-    watch: CannedBackups,
-) -> None:
-    async with opened(watch, size=(80, 40)) as pilot:
         for key in "1234":
             await pilot.press(key, "5")
             assert pilot.app.current_mode == "backups"
@@ -183,18 +166,8 @@ async def test_without_a_place_it_says_how_to_name_one() -> None:
         await pilot.press("enter", "right", "left", "y", "s", "ctrl+r")
 
 
-async def test_what_was_read_stays_marked_as_stale(places: Places, watch: CannedBackups) -> None:
-    async with opened(watch) as pilot:
-        places.held[MAIN] = STALE
-        watch.at_ms += 120_000
-        await pilot.press("ctrl+r", "home")
-        await until(pilot, lambda: "STALE" in line_with(pilot.app, f"▾{MAIN}"), "the mark")
-        assert "refunds" in text(pilot.app)
-        await shows(pilot, "since then: /mnt/far")
-
-
-async def test_lags_that_cannot_be_counted_have_a_reason(
-    watch: CannedBackups, live_ends: SetEnds
+async def test_what_cannot_be_read_again_stays_marked_with_its_reason_and_jobs_come_and_go(
+    places: Places, watch: CannedBackups, live_ends: SetEnds
 ) -> None:
     live_ends(ClusterError("b1 is gone"))
     async with opened(watch, "refunds") as pilot:
@@ -208,12 +181,10 @@ async def test_lags_that_cannot_be_counted_have_a_reason(
         await shows(pilot, "since then: b1 hangs")
         assert " 500 " in line_with(pilot.app, "refunds")
 
-
-async def test_jobs_are_drawn_while_they_go_on_and_when_they_died(watch: CannedBackups) -> None:
-    starting = job(done=0, total=0, bytes=0, seconds=0.0, topic="")
-    many = tuple(seen(job(pid=number)) for number in range(5))
-    dead = (seen(job(), Life.DEAD), seen(job("restore", FAR), Life.SILENT))
-    async with opened(watch, size=(120, 40)) as pilot:
+        await pilot.resize_terminal(120, 40)
+        starting = job(done=0, total=0, bytes=0, seconds=0.0, topic="")
+        many = tuple(seen(job(pid=number)) for number in range(5))
+        dead = (seen(job(), Life.DEAD), seen(job("restore", FAR), Life.SILENT))
         for jobs, *words in (
             ((seen(starting),), "starting"),
             ((seen(job(done=1_900_000)),), "95% of 2,000,000"),
@@ -225,6 +196,13 @@ async def test_jobs_are_drawn_while_they_go_on_and_when_they_died(watch: CannedB
                 await shows(pilot, one)
         watch.jobs = ()
         await hides(pilot, "DEAD")
+
+        places.held[MAIN] = STALE
+        watch.at_ms += 120_000
+        await pilot.press("ctrl+r", "home")
+        await until(pilot, lambda: "STALE" in line_with(pilot.app, f"▾{MAIN}"), "the mark")
+        assert "refunds" in text(pilot.app)
+        await shows(pilot, "since then: /mnt/far")
 
 
 @pytest.fixture
@@ -282,15 +260,6 @@ async def test_a_real_backup_is_seen_with_a_real_job(tmp_path: Path, live_ends: 
         await shows(pilot, "backed up before 30")
 
 
-async def test_one_of_many_topics_is_found() -> None:
-    parts = tuple(partition(number) for number in range(20))
-    topics = tuple(topic(f"topic-{number}", *parts) for number in range(500))
-    many = CannedBackups(Places({MAIN: LocationHeld(topics)}))
-    async with opened(many, "topic-1") as pilot:
-        await pilot.press("down", "down", "slash", *"499")
-        await has_rows(pilot, MAIN, "topic-499")
-
-
 @pytest.mark.parametrize(("records", "shown"), [(30, "40"), (Unknown("no index"), "?")])
 def test_a_folder_of_kafka_backup_shows_what_its_files_say(
     records: int | Unknown, shown: str
@@ -305,3 +274,16 @@ def test_a_folder_of_kafka_backup_shows_what_its_files_say(
     line = TopicLine(MAIN, held, BackupState.BARE, None, opened=False)
     said = "".join(part.text for part in next(line_facts(line, 0)).parts)
     assert f"2 partitions, {shown} records" in said
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_backups_look_as_before(
+    look: Look, watch: CannedBackups, drawn_as_before: Drawn
+) -> None:
+    dead = seen(job("restore", FAR, pid=99, topic="refunds"), Life.DEAD)
+    watch.jobs = (*watch.jobs, dead)
+    async with opened(watch, size=look.size, theme=look.theme, clock=stopped_clock) as pilot:
+        await pilot.press("down", "down", "down", "right", "down", "down")
+        await shows(pilot, "12 lost")
+        await at_rest(pilot)
+        drawn_as_before(pilot.app)

@@ -1,4 +1,4 @@
-"""Real backups for the screens that browse them, and the screens brought to where they are drawn.
+"""Real backups for the screens that browse them.
 
 What is drawn must not tell in which folder a test runs: those are reached by a relative path.
 """
@@ -6,9 +6,8 @@ What is drawn must not tell in which folder a test runs: those are reached by a 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, chdir, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,13 +26,11 @@ from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.divergence.address import SourceAddress, parse_address
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.incidents import nothing_offline
 from tests.screens.consoles import console_on
-from tests.screens.drawing import at_rest, stopped_clock
-from tests.screens.turns import text, until
+from tests.screens.turns import until
 from tests.unit.topic_backup.backups import as_the_originals, back_up
 
 BEGAN_MS = 1_700_000_000_000
@@ -85,7 +82,6 @@ def edited(root: Path) -> tuple[SourceAddress, SourceAddress]:
 def pair(
     root: Path, left: Sequence[Record], right: Sequence[Record]
 ) -> tuple[SourceAddress, SourceAddress]:
-    """The addresses of two backups of one partition."""
     one, other = back_up(root / "a", left), back_up(root / "b", right)
     return parse_address(f"backup:{one}/0"), parse_address(f"backup:{other}/0")
 
@@ -99,7 +95,6 @@ def browser(*places: Path | str, **options: Any) -> BreakglassApp:
 
 
 def records_of(console: Any) -> RecordsScreen:
-    """The screen of records that is shown."""
     screen = console.screen
     assert isinstance(screen, RecordsScreen), screen
     return screen
@@ -113,6 +108,11 @@ async def shown(
     await until(pilot, lambda: isinstance(pilot.app.screen, RecordsScreen), "the records")
     await idle(pilot)
     return records_of(pilot.app)
+
+
+async def closed(pilot: Pilot[Any]) -> None:
+    while len(pilot.app.screen_stack) > 1:
+        await pilot.press("escape")
 
 
 async def fill(pilot: Pilot[Any], key: str, words: str) -> None:
@@ -136,78 +136,19 @@ async def under(pilot: Pilot[Any], *key: str) -> None:
 
 
 async def idle(pilot: Pilot[Any]) -> None:
-    """Wait until the screen reads nothing."""
     await until(pilot, lambda: not getattr(pilot.app.screen, "busy", False), "the end of a task")
     await pilot.pause()
 
 
 def at_offset(console: Any) -> int | None:
-    """The offset under the cursor."""
     current = console.screen.query_one(PairList).current
     return None if current is None else current.offset
 
 
-@asynccontextmanager
-async def _in_place(size: tuple[int, int], theme: str) -> AsyncIterator[Pilot[Any]]:
-    """The tree of a place that is always called so."""
-    with tempfile.TemporaryDirectory() as folder, within(folder):
-        a_place(Path("backups"))
-        console = browser("backups", theme=theme, clock=stopped_clock)
-        async with console.run_test(size=size) as pilot:
-            await until(pilot, lambda: "orders" in text(console), "the topics")
-            yield pilot
-
-
-@asynccontextmanager
-async def at_segments(
-    size: tuple[int, int], theme: str = "breakglass-dark"
-) -> AsyncIterator[BreakglassApp]:
-    """The cursor on the second segment of orders."""
-    async with _in_place(size, theme) as pilot:
-        console = pilot.app
-        assert isinstance(console, BreakglassApp)
-        await under(pilot, "backups", "old", "0")
-        await under(pilot, "backups", "orders", "0", segment_prefix(0, 0))
-        await pilot.press("down")
-        await at_rest(pilot)
-        yield console
-
-
-@asynccontextmanager
-async def at_records(
-    size: tuple[int, int], theme: str = "breakglass-dark"
-) -> AsyncIterator[BreakglassApp]:
-    """Two records are marked, one was found."""
-    async with _in_place(size, theme) as pilot:
-        console = pilot.app
-        assert isinstance(console, BreakglassApp)
-        await shown(pilot, parse_address("backup:backups/orders/0"))
-        await fill(pilot, "g", "90")
-        await idle(pilot)
-        await pilot.press("space", "space", "v")
-        await fill(pilot, "slash", "json:id=99")
-        await idle(pilot)
-        await until(pilot, lambda: at_offset(console) == 99, "the find")
-        await at_rest(pilot)
-        yield console
-
-
-@asynccontextmanager
-async def at_sides(
-    size: tuple[int, int], theme: str = "breakglass-dark"
-) -> AsyncIterator[BreakglassApp]:
-    """The cursor on the first difference of two backups."""
-    async with _in_place(size, theme) as pilot:
-        console = pilot.app
-        assert isinstance(console, BreakglassApp)
-        edited(Path("copies"))
-        left, right = (parse_address(f"backup:copies/{one}/orders/0") for one in "ab")
-        await shown(pilot, left, right)
-        await pilot.press("n")
-        await idle(pilot)
-        await until(pilot, lambda: at_offset(console) == 100, "the difference")
-        await at_rest(pilot)
-        yield console
+async def to(pilot: Pilot[Any], offset: int) -> None:
+    """Wait until the cursor is on *offset* and nothing is read any more."""
+    await until(pilot, lambda: at_offset(pilot.app) == offset, f"offset {offset}")
+    await idle(pilot)
 
 
 @contextmanager
@@ -222,9 +163,3 @@ def tree_of(console: Any) -> BrowseScreen:
     screen = console.screen_stack[0]
     assert isinstance(screen, BrowseScreen)
     return screen
-
-
-def lines_of(path: Path) -> Iterator[Any]:
-    """The documents in a file of JSON lines."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        yield json.loads(line)

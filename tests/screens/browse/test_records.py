@@ -1,7 +1,8 @@
-"""Records of one source: paged, searched, marked, exported; damage and hostile content in place."""
+"""Records of one source or two: paged, searched, marked, exported, compared; damage in place."""
 
 from __future__ import annotations
 
+import json
 import stat
 import time
 from collections.abc import AsyncIterator
@@ -30,20 +31,24 @@ from tests.kit.waiting import DEADLINE_SECONDS
 from tests.screens.browse.opened import (
     at_offset,
     browser,
+    closed,
+    edited,
     fill,
     idle,
-    lines_of,
     order,
     orders,
+    pair,
     records_of,
     shown,
+    to,
 )
 from tests.screens.consoles import Asked
-from tests.screens.turns import hides, is_inert, line_with, lines, opens, shows, text, until
+from tests.screens.turns import flat, hides, is_inert, line_with, lines, opens, shows, text, until
 from tests.unit.browse.registry import registry
 from tests.unit.browse.test_schemas import answers, avro_bytes
 from tests.unit.divergence.test_log_source import tens, write
 from tests.unit.topic_backup.backups import FIRST, RECORDS, back_up, overwrite, read
+from tests.unit.topic_backup.shapes import run
 
 HOSTILE = "\x1b]0;owned\x07[bold red]x[/]\u202e\x9b2J"
 
@@ -52,7 +57,6 @@ HOSTILE = "\x1b]0;owned\x07[bold red]x[/]\u202e\x9b2J"
 async def reading(
     folder: Path, records: list[Record], size: tuple[int, int] = (80, 24), **how: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The records of a backup on screen."""
     topic = back_up(folder, records, **how)
     console = browser(folder)
     async with console.run_test(size=size, notifications=True) as pilot:
@@ -60,21 +64,35 @@ async def reading(
         yield pilot
 
 
-async def to(pilot: Pilot[Any], offset: int) -> None:
-    await until(pilot, lambda: at_offset(pilot.app) == offset, f"offset {offset}")
+async def opens_record(pilot: Pilot[Any], *keys: str) -> None:
+    await pilot.press(*keys, "enter")
+    await opens(pilot, OneRecordScreen)
+    await idle(pilot)
 
 
-async def test_the_cursor_goes_through_all_of_it(tmp_path: Path) -> None:
+async def test_a_person_pages_through_all_of_it_and_what_comes_next_is_read_before(
+    tmp_path: Path,
+) -> None:
+    def bar() -> set[int]:
+        return {at for at, line in enumerate(lines(pilot.app)) if line.rstrip().endswith("▐")}
+
     async with reading(tmp_path, orders(0, 2_000), max_segment_bytes=50_000) as pilot:
         await to(pilot, 0)
         assert "offsets 0 to 1,999" in text(pilot.app)
+        pairs = pilot.app.screen.query_one(PairList)
+        first = bar()
         for _ in range(12):
             await pilot.press("pagedown")
-            await idle(pilot)
+            await until(
+                pilot,
+                lambda: pairs.window.end - (at_offset(pilot.app) or 0) > pairs.size.height,
+                "a page more than is shown",
+            )
         assert (at_offset(pilot.app) or 0) > 150
         await pilot.press("end")
         await to(pilot, 1_999)
-        await idle(pilot)
+        assert first
+        assert max(first) < min(bar())
         await pilot.press("up", "k", "pageup")
         await idle(pilot)
         assert (at_offset(pilot.app) or 0) < 1_990
@@ -82,30 +100,7 @@ async def test_the_cursor_goes_through_all_of_it(tmp_path: Path) -> None:
         await to(pilot, 0)
 
 
-async def test_more_is_held_than_the_next_page_and_the_bar_tells_where_that_is(
-    tmp_path: Path,
-) -> None:
-    def bar() -> set[int]:
-        return {at for at, line in enumerate(lines(pilot.app)) if line.rstrip().endswith("▐")}
-
-    async with reading(tmp_path, orders(0, 2_000)) as pilot:
-        pairs = pilot.app.screen.query_one(PairList)
-        first = bar()
-        for _ in range(10):
-            await pilot.press("pagedown")
-            await until(
-                pilot,
-                lambda: pairs.window.end - (at_offset(pilot.app) or 0) > pairs.size.height,
-                "a page more than is shown",
-            )
-        await pilot.press("end")
-        await to(pilot, 1_999)
-        await idle(pilot)
-        assert first
-        assert max(first) < min(bar())
-
-
-async def test_the_field_is_left_though_the_answer_takes_its_time(
+async def test_a_person_goes_to_offsets_and_times_and_searches_and_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = Event()
@@ -114,7 +109,49 @@ async def test_the_field_is_left_though_the_answer_takes_its_time(
         assert answered.wait(DEADLINE_SECONDS)
         return around(*arguments)
 
-    async with reading(tmp_path, orders(0, 2_000)) as pilot:
+    def endless(_: Any, __: Any, ___: int, reading: Any, progress: Any) -> None:
+        while True:
+            reading.go_on()
+            progress(77)
+            time.sleep(0.01)
+
+    records = orders(0, 2_000)
+    for at in (400, 700):
+        records[at] = order(at, value=b'{"deep": {"needle": [1, "found"]}}')
+    async with reading(tmp_path, records) as pilot:
+        for given, offset in (("1,234", 1_234), ("2023-11-15T00:00:00", 107)):
+            await fill(pilot, "g", given)
+            await to(pilot, offset)
+        await fill(pilot, "g", "yesterday")
+        await shows(pilot, "is no time")
+        await pilot.press("g", "escape", "g", "enter", "down")
+        await to(pilot, 108)
+
+        await fill(pilot, "slash", "json:deep.needle[1]=found")
+        await to(pilot, 400)
+        await pilot.press("n")
+        await to(pilot, 700)
+        await pilot.press("n")
+        await shows(pilot, "Nothing matches after")
+        await pilot.press("N")
+        await to(pilot, 400)
+        for search, answer in (
+            ("header:trace=t5", "Nothing matches"),
+            ("offset:x", "is no offset"),
+        ):
+            await fill(pilot, "slash", search)
+            await shows(pilot, answer)
+        await fill(pilot, "slash", "")
+        await hides(pilot, "search:")
+
+        monkeypatch.setattr("breakglass.screens.browse.reader.next_match", endless)
+        await fill(pilot, "slash", "x")
+        await shows(pilot, "at offset 77. Esc stops it.")
+        await pilot.press("escape")
+        await shows(pilot, "Given up.")
+        await idle(pilot)
+
+        # The field is left though the answer takes its time.
         monkeypatch.setattr("breakglass.screens.diff.reader.around", hang)
         await fill(pilot, "g", "1999")
         await shows(pilot, "around offset 1,999")
@@ -123,87 +160,9 @@ async def test_the_field_is_left_though_the_answer_takes_its_time(
         await to(pilot, 1_999)
 
 
-async def test_g_goes_to_an_offset_or_a_time(tmp_path: Path) -> None:
-    async with reading(tmp_path, orders(0, 2_000)) as pilot:
-        await fill(pilot, "g", "1,234")
-        await to(pilot, 1_234)
-        await idle(pilot)
-        await fill(pilot, "g", "2023-11-15T00:00:00")
-        await to(pilot, 107)
-        await idle(pilot)
-        await fill(pilot, "g", "yesterday")
-        await shows(pilot, "is no time")
-        await pilot.press("g", "escape", "g", "enter", "down")
-        await to(pilot, 108)
-
-
-async def test_a_search_leads_from_find_to_find_and_back(tmp_path: Path) -> None:
-    records = orders(0, 1_000)
-    for at in (400, 700):
-        records[at] = order(at, value=b'{"deep": {"needle": [1, "found"]}}')
-    async with reading(tmp_path, records) as pilot:
-        await fill(pilot, "slash", "json:deep.needle[1]=found")
-        await to(pilot, 400)
-        await idle(pilot)
-        await pilot.press("n")
-        await to(pilot, 700)
-        await idle(pilot)
-        await pilot.press("n")
-        await shows(pilot, "Nothing matches after")
-        await pilot.press("N")
-        await to(pilot, 400)
-        await idle(pilot)
-        await fill(pilot, "slash", "header:trace=t5")
-        await shows(pilot, "Nothing matches after")
-        await fill(pilot, "slash", "offset:x")
-        await shows(pilot, "is no offset")
-        await fill(pilot, "slash", "")
-        await hides(pilot, "search:")
-
-
-async def test_a_search_can_be_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(_: Any, __: Any, ___: int, reading: Any, progress: Any) -> None:
-        while True:
-            reading.go_on()
-            progress(77)
-            time.sleep(0.01)
-
-    async with reading(tmp_path, orders(0, 10)) as pilot:
-        monkeypatch.setattr("breakglass.screens.browse.reader.next_match", endless)
-        await fill(pilot, "slash", "x")
-        await shows(pilot, "at offset 77. Esc stops it.")
-        await pilot.press("escape")
-        await shows(pilot, "Given up.")
-        await idle(pilot)
-
-
-async def test_marked_records_are_exported_as_lines_and_as_a_backup(tmp_path: Path) -> None:
-    async with reading(tmp_path / "b", orders(0, 30)) as pilot:
-        await pilot.press("x")
-        assert isinstance(pilot.app.screen, RecordsScreen)
-        await pilot.press("space", "space", "down", "space", "up", "space", "space")
-        await shows(pilot, "3 marked")
-        target = tmp_path / "some.jsonl"
-        await fill(pilot, "x", str(target))
-        await shows(pilot, "3 records written")
-        kept = [line["offset"] for line in lines_of(target)]
-        assert kept == [0, 1, 4]
-        assert stat.S_IMODE(target.stat().st_mode) == 0o600
-        folder = tmp_path / "some"
-        await fill(pilot, "x", str(folder))
-        await until(pilot, lambda: (folder / "orders").is_dir() and not pilot.app.screen.busy, "it")  # type: ignore[attr-defined]
-        assert [record.offset for record in read(folder / "orders")] == [0, 1, 4]
-        await fill(pilot, "x", str(target))
-        await shows(pilot, "is there already")
-        await pilot.press("u")
-        await hides(pilot, "3 marked")
-
-
-async def test_a_record_is_shown_whole_and_folded(tmp_path: Path) -> None:
-    async with reading(tmp_path, orders(0, 3), (80, 30)) as pilot:
-        await pilot.press("down", "enter")
-        await opens(pilot, OneRecordScreen)
-        await idle(pilot)
+async def test_a_person_looks_into_a_record_exports_some_and_reads_again(tmp_path: Path) -> None:
+    async with reading(tmp_path / "b", orders(0, 10), (80, 30)) as pilot:
+        await opens_record(pilot, "down")
         for words in ("set by the producer", "trace: t1", "trace: null", "user-1"):
             assert words in text(pilot.app)
         await pilot.press("z")
@@ -215,14 +174,90 @@ async def test_a_record_is_shown_whole_and_folded(tmp_path: Path) -> None:
         hide_records(pilot.app, True)
         await pilot.pause()
         assert "user-1" not in text(pilot.app)
+        hide_records(pilot.app, False)
         await pilot.press("escape")
         await opens(pilot, RecordsScreen)
 
+        await pilot.press("home", "x")
+        assert isinstance(pilot.app.screen, RecordsScreen)
+        await pilot.press("space", "space", "down", "space", "up", "space", "space")
+        await shows(pilot, "3 marked")
+        target, folder = tmp_path / "some.jsonl", tmp_path / "some"
+        await fill(pilot, "x", str(target))
+        await shows(pilot, "3 records written")
+        kept = [json.loads(line)["offset"] for line in target.read_text().splitlines()]
+        assert kept == [0, 1, 4]
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        await fill(pilot, "x", str(folder))
+        await until(pilot, lambda: (folder / "orders").is_dir() and not pilot.app.screen.busy, "it")  # type: ignore[attr-defined]
+        assert [record.offset for record in read(folder / "orders")] == [0, 1, 4]
+        await fill(pilot, "x", str(target))
+        await shows(pilot, "is there already")
+        await pilot.press("u")
+        await hides(pilot, "3 marked")
 
-async def test_a_value_is_decoded_by_its_schema_and_shown_as_it_is_by_the_key(
+        back_up(tmp_path / "b", orders(10, 20))
+        assert line_with(pilot.app, "user-6").split()[:4] == ["6", "-", "22:19:20", "user-6"]
+        await pilot.press("home", "down", "ctrl+r")
+        await shows(pilot, "offsets 0 to 19")
+        await to(pilot, 1)
+
+
+async def test_a_log_folder_is_browsed_damage_stands_in_its_place_and_what_is_not_there_says_why(
     tmp_path: Path,
 ) -> None:
-    records = [order(0, value=avro_bytes()), order(1, value=b"\0\0\0\0\x63rest")]
+    write(tmp_path / "orders-0", 0, tens(0, 300))
+    topic = back_up(tmp_path / "b", orders(0, 60))
+    with SegmentIndex(LocalFolder(topic), FIRST) as index:
+        at = index[30].position
+    # Its offset stays: where the record before it ends is proved by that.
+    overwrite(topic / RECORDS, at + 8, b"\x7f" * 32)
+    console = browser()
+    async with console.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, parse_address(f"log:{tmp_path}/orders-0"))
+        await pilot.press("end")
+        await to(pilot, 299)
+        asked = Asked(console, CopyAsked)
+        await pilot.press("y")
+        await until(pilot, lambda: asked.messages, "the copy")
+        assert asked.messages[0].text == f"log:{tmp_path}/orders-0"
+        await closed(pilot)
+
+        await shown(pilot, parse_address(f"backup:{topic}/0"))
+        await pilot.press("n")
+        await to(pilot, 30)
+        for words in ("offset 30 cannot be read", f"from byte {at} left out"):
+            await shows(pilot, words)
+        await shows(pilot, "no record that can be proved")
+        await pilot.press("enter", "space", "down")
+        assert at_offset(console) == 31
+        assert isinstance(records_of(console).query_one(PairList).current.left, RecordEntry)  # type: ignore[union-attr]
+        await pilot.press("n")
+        await shows(pilot, "Nothing is damaged after")
+        await pilot.press("N")
+        await to(pilot, 30)
+        await closed(pilot)
+
+        await shown(pilot, parse_address(f"backup:{tmp_path}/none/0"))
+        assert "holds no backup: check the address" in flat(console)
+        assert "not opened" in text(console)
+        await pilot.press("n", "N", "end", "home", "enter", "space", "c", "s", "x", "ctrl+r")
+        await idle(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(console.screen, RecordsScreen), "the tree")
+
+
+async def test_values_are_decoded_by_their_schema_and_hostile_ones_are_inert_and_bounded(
+    tmp_path: Path,
+) -> None:
+    hostile = HOSTILE.encode() + b"A" * 300_000
+    records = [
+        order(0, value=avro_bytes()),
+        order(1, value=b"\0\0\0\0\x63rest"),
+        order(2, key=hostile[:50], value=hostile, headers=((HOSTILE.encode(), hostile),)),
+        order(3, value=b"[" * 200_000),
+        order(4, value=b'{"a": "' + HOSTILE.encode() + b'"}'),
+    ]
     topic = back_up(tmp_path, records)
     with registry(answers()) as url:
         console = browser()
@@ -240,83 +275,70 @@ async def test_a_value_is_decoded_by_its_schema_and_shown_as_it_is_by_the_key(
             await pilot.press("escape", "down", "enter")
             await shows(pilot, "registry says Schema not found")
             assert "as text" in text(console)
+            await pilot.press("escape")
 
-
-async def test_damage_is_a_line_with_its_place_and_the_rest_is_there(tmp_path: Path) -> None:
-    topic = back_up(tmp_path / "b", orders(0, 60))
-    with SegmentIndex(LocalFolder(topic), FIRST) as index:
-        at = index[30].position
-    # Its offset stays: where the record before it ends is proved by that.
-    overwrite(topic / RECORDS, at + 8, b"\x7f" * 32)
-    console = browser(tmp_path / "b")
-    async with console.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, parse_address(f"backup:{topic}/0"))
-        await pilot.press("n")
-        await to(pilot, 30)
-        await shows(pilot, "offset 30 cannot be read")
-        await shows(pilot, f"from byte {at} left out")
-        await shows(pilot, "no record that can be proved")
-        await pilot.press("enter", "space", "down")
-        assert at_offset(console) == 31
-        assert isinstance(records_of(console).query_one(PairList).current.left, RecordEntry)  # type: ignore[union-attr]
-        await pilot.press("n")
-        await shows(pilot, "Nothing is damaged after")
-        await pilot.press("N")
-        await to(pilot, 30)
-
-
-async def test_hostile_content_is_inert_and_bounded(tmp_path: Path) -> None:
-    hostile = HOSTILE.encode() + b"A" * 3_000_000
-    nested = b"[" * 200_000
-    records = [
-        order(0, key=hostile[:50], value=hostile, headers=((HOSTILE.encode(), hostile),)),
-        order(1, value=nested),
-        order(2, value=b'{"a": "' + HOSTILE.encode() + b'"}'),
-    ]
-    async with reading(tmp_path, records) as pilot:
-        for _ in range(3):
             for _ in range(3):
-                assert is_inert(pilot.app)
-                await pilot.press("enter")
-                await opens(pilot, OneRecordScreen)
+                await pilot.press("home", "down", "down")
+                for _ in range(3):
+                    assert is_inert(console)
+                    await opens_record(pilot)
+                    await pilot.press("z", "end")
+                    assert is_inert(console)
+                    await pilot.press("escape", "down")
+                await pilot.press("v")
                 await idle(pilot)
-                await pilot.press("z", "end")
-                assert is_inert(pilot.app)
-                await pilot.press("escape", "down")
-            await pilot.press("home", "v")
-            await idle(pilot)
 
 
-async def test_a_log_folder_is_browsed_as_a_backup_is(tmp_path: Path) -> None:
-    write(tmp_path / "orders-0", 0, tens(0, 300))
-    console = browser()
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, parse_address(f"log:{tmp_path}/orders-0"))
-        await pilot.press("end")
-        await to(pilot, 299)
-        asked = Asked(console, CopyAsked)
-        await pilot.press("y")
-        await until(pilot, lambda: asked.messages, "the copy")
-        assert asked.messages[0].text == f"log:{tmp_path}/orders-0"
+async def test_two_sources_are_compared_from_difference_to_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = edited(tmp_path)
+    async with browser().run_test(size=(120, 40)) as pilot:
+        await shown(pilot, left, right)
+        await shows(pilot, "< 1 only in A, > 10 only")
+        for offset, words in (
+            (100, "offset 100: different in value (v)"),
+            (150, "offset 150: only in A"),
+            (300, "offset 300: only in B"),
+        ):
+            await pilot.press("n")
+            await to(pilot, offset)
+            assert words in flat(pilot.app)
+        await pilot.press("n")
+        await shows(pilot, "Nothing differs after")
+        await pilot.press("N")
+        await to(pilot, 150)
+        line = next(line for line in lines(pilot.app) if line.count("─") > 50)
+        assert line.index("!") < line.index("<") < line.index(">")
+        assert abs(line.index("!") - 120 * 100 / 310) < 4, "the map"
+        await pilot.press("s")
+        await shows(pilot, "< 10 only in A, > 1 only")
+        await closed(pilot)
+
+        await pilot.resize_terminal(80, 24)
+        monkeypatch.setattr("breakglass.screens.browse.records.COUNTED_AT_ONCE", 0)
+        await shown(pilot, left, right)
+        assert "Not counted yet: c counts." in flat(pilot.app)
+        await pilot.press("c", "c")
+        await shows(pilot, "! 2 offsets hold")
+        await pilot.press("n")
+        await to(pilot, 100)
+        await opens_record(pilot)
+        assert "different in value" in flat(pilot.app)
+        assert any(line.strip().startswith("!<") for line in lines(pilot.app))
+        await pilot.press("z", "v", "escape")
 
 
-async def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
-    console = browser()
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shown(pilot, parse_address(f"backup:{tmp_path}/none/0"))
-        assert "holds no backup: check the address" in " ".join(text(console).split())
-        assert "not opened" in text(console)
-        await pilot.press("n", "N", "end", "home", "enter", "space", "c", "s", "x", "ctrl+r")
-        await idle(pilot)
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(console.screen, RecordsScreen), "the tree")
-
-
-async def test_more_records_are_seen_when_it_is_read_again(tmp_path: Path) -> None:
-    async with reading(tmp_path, orders(0, 10)) as pilot:
-        back_up(tmp_path, orders(10, 20))
-        assert line_with(pilot.app, " 6 ").split()[:4] == ["6", "-", "22:19:20", "user-6"]
-        await pilot.press("down", "ctrl+r")
-        await shows(pilot, "offsets 0 to 19")
-        await idle(pilot)
-        assert at_offset(pilot.app) == 1
+async def test_kinds_of_sources_are_compared_and_equal_ones_have_no_differences(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "orders-0", 0, tens(0, 30))
+    mixed = f"log:{tmp_path}/orders-0", f"backup:{back_up(tmp_path / 'm', run(0, 29))}/0"
+    async with browser().run_test(size=(120, 40)) as pilot:
+        await shown(pilot, *map(parse_address, mixed))
+        await shows(pilot, "< 1 only in log, > 0")
+        await closed(pilot)
+        await shown(pilot, *pair(tmp_path, orders(0, 50), orders(0, 50)))
+        await shows(pilot, "No differences.")
+        await pilot.press("space", "x", "u")
+        assert "marked" not in flat(pilot.app)

@@ -19,7 +19,7 @@ from breakglass.screens.widgets.dialog import Prompt
 from breakglass.services.browse.tree import TopicNode
 from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
-from tests.screens.browse.opened import a_place, browser, idle, orders, under, within
+from tests.screens.browse.opened import a_place, browser, closed, idle, orders, under, within
 from tests.screens.consoles import Asked
 from tests.screens.turns import hides, lines, notices, opens, shows, until
 from tests.unit.topic_backup.backups import back_up
@@ -50,7 +50,9 @@ def under_cursor(console: Any) -> str:
     return " ".join(words[:2]) if words[:1] in (["partition"], ["from"]) else "".join(words[:1])
 
 
-async def test_enter_and_r_lead_from_the_place_to_records(place: Path) -> None:
+async def test_keys_lead_from_the_place_to_records_from_backups_and_to_the_help(
+    place: Path,
+) -> None:
     async with tree(place, "orders", "0", segment_prefix(0, 93)) as pilot:
         await shows(pilot, "offsets 93 to 184, 92")
         await pilot.press("enter")
@@ -61,22 +63,37 @@ async def test_enter_and_r_lead_from_the_place_to_records(place: Path) -> None:
         await hides(pilot, "partition 0")
         assert under_cursor(pilot.app) == "orders"
         await under(pilot, str(place), "old", "0")
-        asked = Asked(pilot.app, CopyAsked)
+        copied = Asked(pilot.app, CopyAsked)
         await pilot.press("y", "r")
         await opens(pilot, RecordsScreen)
         await shows(pilot, "offsets 0 to 19")
-        assert asked.messages[0].text == f"backup:{place}/old/0"
+        assert copied.messages[0].text == f"backup:{place}/old/0"
+        await closed(pilot)
 
-
-async def test_a_topic_that_cannot_be_read_has_its_reason(place: Path) -> None:
-    async with tree(place, "torn") as pilot:
+        await under(pilot, str(place), "torn")
         await pilot.press("enter")
         await shows(pilot, "Expecting")
         await pilot.press("r", "d", "y", "right", "left")
         assert not isinstance(pilot.app.screen, RecordsScreen)
 
+        await pilot.press("1", "6")
+        assert pilot.app.current_mode == "browse"
+        await pilot.press("question_mark")
+        await opens(pilot, HelpScreen)
+        for words in ("Mark a partition", "Open a source"):
+            await shows(pilot, words)
+        await pilot.press("escape")
+        asked = Asked(pilot.app, BrowseAsked)
+        await pilot.press("5")
+        await shows(pilot, "▸orders")
+        while under_cursor(pilot.app) != "orders":
+            await pilot.press("down")
+        await pilot.press("right", "down", "enter")
+        await until(pilot, lambda: asked.messages, "the records")
+        assert str(asked.messages[0].left) == f"backup:{place}/orders/0"
 
-async def test_two_partitions_are_marked_and_compared_where_they_have_offsets_in_common(
+
+async def test_partitions_are_compared_where_they_have_offsets_in_common_and_topics_are_filtered(
     place: Path, tmp_path: Path
 ) -> None:
     copy = back_up(tmp_path / "copy", orders(0, 20), identity=TopicIdentity("old"))
@@ -98,10 +115,9 @@ async def test_two_partitions_are_marked_and_compared_where_they_have_offsets_in
         await pilot.press("enter")
         await opens(pilot, RecordsScreen)
         await shows(pilot, "No differences.")
+        await closed(pilot)
 
-
-async def test_an_address_is_checked_at_once_and_a_filter_keeps_topics(place: Path) -> None:
-    async with tree(place, size=(80, 24)) as pilot:
+        await pilot.resize_terminal(80, 24)
         await pilot.press("o", *"orders/0", "enter")
         await shows(pilot, "no kind of source")
         await pilot.press("escape", "escape")
@@ -109,7 +125,7 @@ async def test_an_address_is_checked_at_once_and_a_filter_keeps_topics(place: Pa
         await hides(pilot, "torn")
         await pilot.press("escape")
         await shows(pilot, "torn")
-        await pilot.press("slash", "escape", "down")
+        await pilot.press("slash", "escape", "home", "down")
         assert under_cursor(pilot.app) == "old"
         back_up(place, orders(0, 3), identity=TopicIdentity("newer"))
         await pilot.press("ctrl+r")
@@ -140,24 +156,3 @@ async def test_without_a_place_it_says_how_to_open_something() -> None:
     async with browser().run_test(size=(80, 24)) as pilot:
         await shows(pilot, "o opens a source")
         await pilot.press("enter", "r", "d", "y", "left", "right")
-
-
-async def test_a_key_leads_here_the_help_names_the_others_and_backups_lead_to_records(
-    place: Path,
-) -> None:
-    async with tree(place) as pilot:
-        await pilot.press("1", "6")
-        assert pilot.app.current_mode == "browse"
-        await pilot.press("question_mark")
-        await opens(pilot, HelpScreen)
-        for words in ("Mark a partition", "Open a source"):
-            await shows(pilot, words)
-        await pilot.press("escape")
-        asked = Asked(pilot.app, BrowseAsked)
-        await pilot.press("5")
-        await shows(pilot, "▸orders")
-        while under_cursor(pilot.app) != "orders":
-            await pilot.press("down")
-        await pilot.press("right", "down", "enter")
-        await until(pilot, lambda: asked.messages, "the records")
-        assert str(asked.messages[0].left) == f"backup:{place}/orders/0"

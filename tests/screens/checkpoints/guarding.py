@@ -134,14 +134,11 @@ def armed_on(watch: Canned, state: Path | None = None, **options: Any) -> Breakg
 
 
 def changed(**facts: str) -> Frozen[None]:
-    """`FROZEN` with other facts."""
     told = tuple((label, facts.get(label, was)) for label, was in FACTS)
     return replace(FROZEN, facts=told)
 
 
 def raising(error: BreakglassError) -> Callable[..., None]:
-    """What fails so, whatever it is asked."""
-
     def failed(*_: object) -> None:
         raise error
 

@@ -30,30 +30,23 @@ from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, reserved
 
 
 def failed(line: Line) -> list[str]:
-    """Its reasons."""
     facts = (fact for fact in line_facts(line) if fact.label == "Failed")
     return ["".join(part.text for part in fact.parts) for fact in facts]
 
 
-def test_equal_reasons_are_said_once_by_the_names_of_partitions(tmp_path: Path) -> None:
-    store = reserved(BackupStore(str(tmp_path)), 1)
+def test_equal_reasons_are_said_once_and_a_partition_under_way_has_that_of_the_whole(
+    tmp_path: Path,
+) -> None:
+    store = reserved(reserved(BackupStore(str(tmp_path)), 1), 2)
     for subject in SUBJECTS:
         store.copies.fail(CopyId(1, subject.number, 0), "disk full")
-    found = store.read(1)
-    assert found is not None
-    line = CheckpointLine(store.address, found, opened=False)
+    store.copies.begin(CopyId(2, 1, 0), POSITION, "1.0")
+    store.fail_checkpoint(2, "group bank lags")
+    one, two = (found for id in (1, 2) if (found := store.read(id)) is not None)
+    line = CheckpointLine(store.address, one, opened=False)
     assert failed(line) == ["orders-0..2 (3 partitions): disk full"]
-
-
-def test_a_partition_that_was_under_way_says_why_the_whole_has_failed(tmp_path: Path) -> None:
-    store = reserved(BackupStore(str(tmp_path)), 1)
-    store.copies.begin(CopyId(1, 1, 0), POSITION, "1.0")
-    store.fail_checkpoint(1, "group bank lags")
-    found = store.read(1)
-    assert found is not None
-    assert failed(CheckpointPartitionLine(store.address, found, found.partitions[0])) == [
-        "group bank lags"
-    ]
+    part = CheckpointPartitionLine(store.address, two, two.partitions[0])
+    assert failed(part) == ["group bank lags"]
 
 
 def test_who_wrote_the_topics_and_what_a_better_promise_lacks_are_said(tmp_path: Path) -> None:

@@ -47,14 +47,13 @@ def watch(store: BackupStore) -> Canned:
 async def opened(
     watch: CheckpointWatch, words: str = "ongoing", size: tuple[int, int] = SIZE, **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """The screen, once it shows *words*."""
     async with checkpoints_of(watch, **options).run_test(size=size) as pilot:
         await shows(pilot, words)
         yield pilot
 
 
-async def test_the_newest_comes_first_and_each_line_says_what_has_become_of_it(
-    watch: Canned,
+async def test_each_line_says_what_has_become_of_it_opens_to_partitions_and_a_new_one_appears(
+    store: BackupStore, watch: Canned
 ) -> None:
     async with opened(watch) as pilot:
         shown = [line.split() for line in lines(pilot.app) if line.lstrip().startswith("▸")]
@@ -74,46 +73,37 @@ async def test_the_newest_comes_first_and_each_line_says_what_has_become_of_it(
         await pilot.press("end")
         await shows(pilot, "no answer")
 
-
-async def test_a_checkpoint_opens_to_its_partitions_closes_and_is_copied(watch: Canned) -> None:
-    async with opened(watch) as pilot:
         asked = Asked(pilot.app, CopyAsked)
-        await pilot.press("down", "y", "enter", "down", "down")
+        await pilot.press("home", "down", "y", "enter", "down", "down")
         await shows(pilot, "tellers resumes at 102")
         await pilot.press("left")
         await hides(pilot, "bank-2")
         await pilot.press("right")
         await shows(pilot, "bank-2")
         assert json.loads(asked.messages[0].text)["backupId"] == 5
+        await pilot.press("left")
 
-
-@pytest.mark.parametrize("size", [SIZE, (80, 24)], ids=["wide", "80x24"])
-async def test_what_was_verified_is_in_a_column_of_its_own_and_a_new_one_appears(
-    store: BackupStore, watch: Canned, size: tuple[int, int]
-) -> None:
-    async with opened(watch, size=size) as pilot:
         taken(store, 6, Level.COORDINATED)
         copied(store, 6, 1, 2, 3)
         watch.stores[0] = seen(store)
         await pilot.press("ctrl+r")
         await shows(pilot, "▸6")
-        shown = {line.split()[0]: line for line in lines(pilot.app) if line.lstrip()[:1] == "▸"}
-        assert " 5 min" in shown["▸1"]
-        assert "damaged" in shown["▸3"]
-        assert "never" in shown["▸6"]
-        assert not any(word in shown["▸5"] for word in ("never", "damaged"))
-        await pilot.press("home", "down")
-        await shows(pilot, "checkpoint verify 6")
+        for size in (SIZE, (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("home")
+            now = {line.split()[0]: line for line in lines(pilot.app) if line.lstrip()[:1] == "▸"}
+            assert " 5 min" in now["▸1"]
+            assert "damaged" in now["▸3"]
+            assert "never" in now["▸6"]
+            assert not any(word in now["▸5"] for word in ("never", "damaged"))
+            await pilot.press("down")
+            await shows(pilot, "checkpoint verify 6")
         await pilot.press("down", "down", "down", "enter", "down", "down")
         await shows(pilot, "records is missing")
 
 
-async def test_a_real_folder_is_looked_at_and_without_one_it_says_how_to_name_it(
-    store: BackupStore,
-) -> None:
+async def test_a_real_folder_is_looked_at(store: BackupStore) -> None:
     async with opened(CheckpointWatch((store.address,)), "5 checkpoints"):
-        pass
-    async with opened(canned(), "--store checkpoint:URL"):
         pass
 
 

@@ -14,6 +14,8 @@ from textual.pilot import Pilot
 from breakglass.screens.diff import DiffScreen
 from breakglass.screens.diff.pair_list import PairList
 from breakglass.screens.diff.reader import Compare
+from breakglass.screens.diff.record_page import RecordScreen
+from breakglass.screens.diff.record_view import RecordView
 from breakglass.services.divergence.align import Comparison
 from breakglass.services.divergence.entry import Item
 from breakglass.services.divergence.replicas import Facing
@@ -22,7 +24,7 @@ from breakglass.services.errors import BreakglassError
 from breakglass.services.incident.incident import Incident
 from tests.kit.incidents import diverged_incident
 from tests.screens.consoles import console_on
-from tests.screens.turns import flat, text, until
+from tests.screens.turns import flat, opens, text, until
 from tests.unit.divergence.streams import ListSource, entries
 
 LEDGER_LOGS: dict[int, Sequence[Item]] = {
@@ -49,8 +51,6 @@ class Gate:
 
 @dataclass
 class GatedSource(ListSource):
-    """A list that is read through a gate."""
-
     gate: Gate = field(default_factory=Gate)
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
@@ -98,7 +98,6 @@ class Opened:
 
     @property
     def at(self) -> int | None:
-        """The offset under the cursor."""
         return None if self.pairs.current is None else self.pairs.current.offset
 
     @property
@@ -117,15 +116,53 @@ class Opened:
         await self.pilot.press(*keys)
 
     async def says(self, *words: str) -> None:
-        """Wait until all of these *words* are on the screen."""
         for one in words:
             await self.until(lambda one=one: one in self.told, one)
 
+    async def walks(self, *steps: tuple[str, int]) -> None:
+        """Press the keys of each step, parted by blanks, and come to its offset."""
+        for keys, offset in steps:
+            for key in keys.split():
+                await self.press(key)
+                await self.until(lambda: not self.screen.busy, "the end of a task")
+            await self.at_offset(offset)
+
+    async def opens_record(self) -> RecordView:
+        """Enter on the record under the cursor, until it is read."""
+        await self.press("enter")
+        page = await opens(self.pilot, RecordScreen)
+        await self.until(lambda: not page.busy, "the record")
+        view: RecordView = page.query_one(RecordView)
+        return view
+
+    async def closes_record(self) -> None:
+        await self.press("escape")
+        await self.until(lambda: self.app.screen is self.screen, "the list")
+
+    async def compares(
+        self,
+        incident: Incident | None = None,
+        logs: Mapping[int, Sequence[Item]] = LEDGER_LOGS,
+        *,
+        sides: tuple[int | None, int | None] = (None, None),
+        failure: BreakglassError | None = None,
+        held_back: bool = False,
+    ) -> Opened:
+        """Show the first offline partition of *incident* over this screen."""
+        known = incident or diverged_incident()
+        self.app.context.known.incident = known
+        replicas = Replicas(logs, failure=failure)
+        if not held_back:
+            replicas.gate.opened.set()
+        partition = known.rows[0].partition
+        screen = DiffScreen(self.app.context, partition, *sides, connect=replicas.connect)
+        await self.app.push_screen(screen)
+        shown = Opened(self.pilot, screen, replicas)
+        await shown.until(lambda: held_back or not screen.busy, "the first records")
+        return shown
+
     async def is_left(self) -> None:
         await self.until(lambda: self.app.screen is not self.screen, "the screen before")
-
-    async def is_back(self) -> None:
-        await self.until(lambda: self.app.screen is self.screen, "the list")
 
     async def settled(self) -> None:
         """Wait until nothing has changed on the screen for some turns."""
@@ -151,23 +188,15 @@ async def opened(
     size: tuple[int, int] = (80, 24),
     incidents: Sequence[Incident] = (),
     held_back: bool = False,
-    failure: BreakglassError | None = None,
-    sides: tuple[int | None, int | None] = (None, None),
     theme: str = "breakglass-dark",
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Opened]:
     """A console that shows the first offline partition's replicas; *held_back*: not read yet."""
     known = incidents or (diverged_incident(),)
     console = console_on(*known, theme=theme, clock=clock)
-    replicas = Replicas(logs, failure=failure)
-    if not held_back:
-        replicas.gate.opened.set()
     async with console.run_test(size=size) as pilot:
         await until(pilot, lambda: not console.context.known.reading, "what is known")
-        partition = known[0].rows[0].partition
-        screen = DiffScreen(console.context, partition, *sides, connect=replicas.connect)
-        await console.push_screen(screen)
-        shown = Opened(pilot, screen, replicas)
-        await shown.until(lambda: held_back or not screen.busy, "the first records")
+        list_of_all = Opened(pilot, console.screen, Replicas({}))  # type: ignore[arg-type]
+        shown = await list_of_all.compares(known[0], logs, held_back=held_back)
         yield shown
-        replicas.gate.opened.set()
+        shown.replicas.gate.opened.set()

@@ -6,12 +6,9 @@ They are waited for without end, so a console that waited would never leave.
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from textual.pilot import Pilot
 
 from breakglass.screens.diff import DiffScreen
 from breakglass.services import patience
@@ -36,41 +33,28 @@ def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
         yield broker
 
 
-@asynccontextmanager
-async def comparing(hung: FakeBroker) -> AsyncIterator[tuple[Pilot[Any], DiffScreen]]:
-    """The comparison of two replicas, once it has asked the broker that hangs."""
-    access = ReadAccess(ConnectionSettings((hung.endpoint,)))
-    console = console_on(diverged_incident(), access=access)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: not console.context.known.reading, "what is known")
-        screen = DiffScreen(console.context, diverged_incident().rows[0].partition)
-        await console.push_screen(screen)
-        await until(pilot, lambda: hung.frames > 0, "a request")
-        yield pilot, screen
-
-
-async def test_quitting_ends_the_connection_to_a_hung_broker(hung: FakeBroker) -> None:
-    async with comparing(hung) as (pilot, _):
-        await shows(pilot, "Esc stops it.")
-        await pilot.press("q")
-    hung.wait_for(lambda: hung.open == 0, "the end of the connection")
-
-
-async def test_leaving_does_not_wait_for_a_hung_broker(hung: FakeBroker) -> None:
-    async with comparing(hung) as (pilot, screen):
-        await pilot.press("escape", "escape")
-        await until(pilot, lambda: pilot.app.screen is not screen, "the screen before")
-        await pilot.press("q")
-
-
-async def test_impatience_with_a_hung_broker_takes_no_more_than_two_threads(
+async def test_neither_leaving_nor_quitting_nor_impatience_waits_for_a_hung_broker(
     hung: FakeBroker,
 ) -> None:
-    async with comparing(hung) as (pilot, _):
+    access = ReadAccess(ConnectionSettings((hung.endpoint,)))
+    console = console_on(diverged_incident(), access=access)
+    partition = diverged_incident().rows[0].partition
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: not console.context.known.reading, "what is known")
+        left = DiffScreen(console.context, partition)
+        await console.push_screen(left)
+        await until(pilot, lambda: hung.frames > 0, "a request")
         await pilot.press(*["d", "c", "escape", "n"] * 3)
         reading = [thread for thread in threading.enumerate() if thread.name.startswith("diff")]
         assert len(reading) <= 2
         await pilot.press("ctrl+r")
-        asked = watch_of(pilot.app).asked  # type: ignore[arg-type]
-        await until(pilot, lambda: len(asked) == 2, "a refresh beside it")
+        await until(pilot, lambda: len(watch_of(console).asked) == 2, "a refresh beside it")
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: console.screen is not left, "the screen before")
+
+        frames = hung.frames
+        await console.push_screen(DiffScreen(console.context, partition))
+        await until(pilot, lambda: hung.frames > frames, "another request")
+        await shows(pilot, "Esc stops it.")
         await pilot.press("q")
+    hung.wait_for(lambda: hung.open == 0, "the end of the connections")

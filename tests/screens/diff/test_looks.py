@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from breakglass.screens.diff.record_page import RecordScreen
 from breakglass.services.divergence.entry import (
     ROWS,
     Item,
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.usefixtures("bare_pages")
 
 
 def payment(offset: int, account: str, epoch: int) -> RecordEntry:
-    """A record as a ledger has them."""
     whose = f"{account}-{offset % 7}"
     value = json.dumps({"account": whose, "amount": offset * 3, "note": "café"}, ensure_ascii=False)
     return entry(offset, value.encode(), epoch)
@@ -46,21 +44,13 @@ def logs() -> dict[int, Sequence[Item]]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_two_replicas_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
+async def test_two_replicas_and_a_record_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
     async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
         await shown.at_offset(100)
         await shown.until(lambda: "Then ! 23 offsets hold" in shown.told, "the totals")
         await shown.settled()
         drawn_as_before(shown.app)
-
-
-@pytest.mark.parametrize("look", LOOKS)
-async def test_a_record_of_two_replicas_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
-        await shown.press("down", "v", "enter")
-        await shown.until(
-            lambda: isinstance(shown.app.screen, RecordScreen) and not shown.app.screen.busy,
-            "the record",
-        )
+        await shown.press("down", "v")
+        await shown.opens_record()
         await shown.settled()
         drawn_as_before(shown.app)

@@ -116,33 +116,20 @@ def test_a_record_is_told_field_by_field() -> None:
     ]
 
 
-def test_a_difference_behind_what_is_shown_is_not_passed_over() -> None:
-    tight = Keep(value=4, headers=1)
-    one = entry(5)._replace(value=content_of(b"same1", tight.value))
-    other = entry(5)._replace(value=content_of(b"same2", tight.value))
+def test_what_is_not_shown_not_there_or_no_record_is_marked_with_its_sign() -> None:
+    one, other = (entry(5)._replace(value=content_of(value, 4)) for value in (b"same1", b"same2"))
     assert lines_of(one, other)[-1] == RecordLine("!", "", BEHIND, BEHIND)
-
-
-def test_a_record_of_one_side_alone_says_so_on_the_other() -> None:
-    told = lines_of(entry(5), None)
-    assert told[0] == RecordLine("<", "", "", "no record at this offset")
-    assert {line.sign for line in told} == {"<"}
-    assert all(line.right is None for line in told[1:])
-
-
-def test_damage_is_told_with_its_place_and_reason() -> None:
-    told = lines_of(UnreadableRange(5, 1_005, "its CRC differs"), entry(5))
-    assert told[0].left == "5 to 1,005 cannot be read: its CRC differs"
-    assert {line.sign for line in told} == {"?"}
-
-
-def test_a_marker_is_told_as_such_beside_a_record() -> None:
+    alone = lines_of(entry(5), None)
+    assert alone[0] == RecordLine("<", "", "", "no record at this offset")
+    assert {(line.sign, line.right) for line in alone[1:]} == {("<", None)}
+    damaged = lines_of(UnreadableRange(5, 1_005, "its CRC differs"), entry(5))
+    assert damaged[0].left == "5 to 1,005 cannot be read: its CRC differs"
+    assert {line.sign for line in damaged} == {"?"}
     marker = entry(5)._replace(marker=Marker(ControlType.COMMIT, 3))
     told = {line.name: (line.sign, line.left) for line in lines_of(marker, entry(5))}
     assert told["marker"] == ("<", "-- transaction committed, coordinator epoch 3 --")
-    assert (
-        marker_text(Marker(ControlType.LEADER_CHANGE, None)) == "-- control record leader_change --"
-    )
+    control = marker_text(Marker(ControlType.LEADER_CHANGE, None))
+    assert control == "-- control record leader_change --"
 
 
 def test_a_difference_beyond_the_line_is_moved_into_it() -> None:

@@ -51,35 +51,31 @@ def test_every_pair_has_a_line_and_narrow_each_side_of_what_differs(made: Edited
         )
 
 
-def test_marks_stand_before_their_offset_and_behind_the_last_record() -> None:
+def test_marks_stand_before_their_offset_whether_or_not_a_record_is_there() -> None:
     pairs = list(compare(entries(0, 3), entries(0, 3)).pairs(0, 3, Reading()))
     marks = [OffsetMark(3, "end"), OffsetMark(1, "here"), OffsetMark(9, "not held")]
     told = [
         row.mark.text if row.mark else row.place for row in rows_of(pairs, marks, 3, stacked=False)
     ]
     assert told == [0, "here", 1, 2, "end"]
+    compacted = list(compare(entries(5, 6), entries(5, 6)).pairs(0, 6, Reading()))
+    rows = rows_of(compacted, [OffsetMark(5, "here")], 6, stacked=False)
+    assert rows == [DiffRow(0, None, mark=OffsetMark(5, "here")), DiffRow(0, compacted[0])]
 
 
-def test_a_mark_stands_where_compaction_left_nothing() -> None:
-    pairs = list(compare(entries(5, 6), entries(5, 6)).pairs(0, 6, Reading()))
-    rows = rows_of(pairs, [OffsetMark(5, "here")], 6, stacked=False)
-    assert rows == [DiffRow(0, None, mark=OffsetMark(5, "here")), DiffRow(0, pairs[0])]
-
-
-def test_marks_tell_where_they_part_what_is_committed_and_where_each_ends() -> None:
+def test_marks_and_titles_tell_where_the_sides_part_and_end_and_what_is_committed() -> None:
     assert [(mark.offset, mark.text) for mark in marks_of(facing())] == [
         (100, "diverge at 100: b1 in epoch 2, b2 in epoch 1"),
         (100, "committed up to 100, as b1 and b2 heard"),
         (125, "b1 ends at 125"),
         (150, "b2 ends at 150"),
     ]
-
-
-def test_a_log_that_is_a_prefix_of_the_other_ends_where_they_part() -> None:
     prefix = offline(log(1, (0, 90)), log(2, (0, 150)))
     told = [mark.text for mark in marks_of(facing(prefix))]
     assert told[0] == "diverge at 90: b1 ends, b2 in epoch 0"
     assert told[1] == "b1 ends at 90, all of it committed"
+    assert side_title(facing().left, best=True) == "b1 best  0..125  epochs 0 2"
+    assert side_title(facing().right, best=False, brief=True) == "b2  0..150"
 
 
 def test_a_summary_says_what_the_epochs_prove_and_what_was_counted() -> None:
@@ -113,12 +109,6 @@ def test_a_summary_claims_no_more_than_the_epochs_prove(
     pair = facing(evidence)
     assert counted_from(pair) == start
     assert words in prefix_text(pair)
-
-
-def test_a_side_is_named_with_its_ends_and_epochs() -> None:
-    pair = facing()
-    assert side_title(pair.left, best=True) == "b1 best  0..125  epochs 0 2"
-    assert side_title(pair.right, best=False, brief=True) == "b2  0..150"
 
 
 def test_a_line_is_said_in_words() -> None:

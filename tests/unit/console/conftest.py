@@ -28,15 +28,12 @@ VARYING = {
 
 
 class Transcript(SingleFileSnapshotExtension):
-    """One text file for each transcript."""
-
     _write_mode = WriteMode.TEXT
     file_extension = "txt"
 
 
 @pytest.fixture
 def broken() -> Iterator[Fakes]:
-    """Brokers of which b3 is dead."""
     with fakes() as made:
         yield made
 

@@ -36,7 +36,6 @@ class Fakes:
 
     @property
     def named(self) -> tuple[str, str]:
-        """The option that names this cluster."""
         servers = (str(self.cluster.brokers[broker].endpoint) for broker in RECORDS)
         return "--bootstrap-server", ",".join(servers)
 
@@ -45,7 +44,6 @@ class Fakes:
         return breakglass(*arguments, *self.named, "--recovery-duration-ms", HANG_MS)
 
     def leaders(self) -> dict[str, int | None]:
-        """Who leads each partition."""
         return {str(name): one.leader for name, one in self.cluster.story.states.items()}
 
 

@@ -34,7 +34,6 @@ def rewrite(path: Path, change: Callable[[Any], object]) -> None:
 
 
 def leaders_in(path: Path) -> dict[str, int]:
-    """Whom the plan in *path* elects."""
     return {str(one): leader for one, leader in read_plan(path).leaders.items()}
 
 

@@ -23,7 +23,6 @@ def backup(*arguments: object) -> Ended:
 
 
 def offsets(printed: Ended) -> list[int]:
-    """The offsets of the records that were printed."""
     return [json.loads(line)["offset"] for line in printed.out.splitlines()]
 
 
@@ -47,33 +46,27 @@ def test_cat_prints_every_golden_record_as_recorded(golden: GoldenPartition) -> 
     assert printed == recorded
 
 
-def test_cat_prints_a_range_that_stops_before_its_end() -> None:
-    assert offsets(backup("cat", f"{TORN}/0", "--from", "1", "--to", "3")) == [1, 2]
-
-
 @pytest.mark.parametrize(("form", "shown"), [("utf8", "�a"), ("hex", "ff61"), ("base64", "/2E=")])
-def test_cat_shows_bytes_in_the_form_asked_for(tmp_path: Path, form: str, shown: str) -> None:
+def test_cat_shows_bytes_in_the_form_asked_for_and_nothing_that_a_terminal_obeys(
+    tmp_path: Path, form: str, shown: str
+) -> None:
     one = plain(0)._replace(key=None, value=b"\xffa", headers=((b"\xffa", None), (b"", b"")))
-    topic = back_up(tmp_path, [one])
-    printed = json.loads(backup("cat", f"{topic}/0", "--bytes", form).out)
-    assert printed["key"] is None
-    assert printed["value"] == shown
+    topic = back_up(tmp_path, [one, plain(1, value=b"\x1b]0;owned\x07\n\xe2\x80\xae")])
+    first, second = backup("cat", f"{topic}/0", "--bytes", form).out.splitlines()
+    printed = json.loads(first)
+    assert (printed["key"], printed["value"]) == (None, shown)
     assert printed["headers"] == [[shown, None], ["", ""]]
+    assert second.isprintable()
 
 
-def test_cat_prints_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
-    topic = back_up(tmp_path, [plain(0, value=b"\x1b]0;owned\x07\n\xe2\x80\xae")])
-    assert backup("cat", f"{topic}/0").out.rstrip("\n").isprintable()
-
-
-def test_cat_names_a_torn_end_on_stderr_and_succeeds() -> None:
-    result = backup("cat", f"{TORN}/0")
-    assert (result.code, len(result.out.splitlines()), len(result.said)) == (0, 5, 1)
-
-
-def test_cat_prints_what_lies_around_damage_and_fails(tmp_path: Path) -> None:
+def test_cat_prints_what_lies_around_damage_and_fails_and_succeeds_before_a_torn_end(
+    tmp_path: Path,
+) -> None:
     result = backup("cat", f"{damaged(tmp_path)}/0")
     assert (result.code, offsets(result), "2..2" in result.err) == (1, [0, 1, 3, 4], True)
+    result = backup("cat", f"{TORN}/0")
+    assert (result.code, len(result.out.splitlines()), len(result.said)) == (0, 5, 1)
+    assert offsets(backup("cat", f"{TORN}/0", "--from", "1", "--to", "3")) == [1, 2]
 
 
 @pytest.mark.parametrize("source", ["nfs://far/orders/0", "orders", "absent/0"])
@@ -81,7 +74,9 @@ def test_a_source_that_cannot_be_is_a_usage_error(source: str) -> None:
     assert backup("cat", source).code == 2
 
 
-def test_reindex_reports_each_segment(tmp_path: Path) -> None:
+def test_reindex_reports_each_segment_and_fails_where_one_is_damaged_before_its_end(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(TORN, tmp_path / "torn")
     consent = ("--consent", "rebuild 1 index of torn")
     asked = backup("reindex", tmp_path / "torn", "--write")
@@ -92,13 +87,9 @@ def test_reindex_reports_each_segment(tmp_path: Path) -> None:
     assert result.code == 0
     table = backup("reindex", f"{tmp_path}/torn/0", "--write", *consent).out
     assert table.splitlines()[1].split()[1:3] == ["5", "10"]
-
-
-def test_reindex_fails_where_a_segment_is_damaged_before_its_end(tmp_path: Path) -> None:
     topic = damaged(tmp_path)
     assert backup("reindex", topic).code == 3
-    consent = ("--consent", "rebuild 1 index of orders")
-    assert backup("reindex", topic, "--write", *consent).code == 1
+    assert backup("reindex", topic, "--write", "--consent", "rebuild 1 index of orders").code == 1
 
 
 def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
@@ -108,11 +99,9 @@ def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
     listed = backup(*words, "--json").document["segments"]["orders"]
     records = sum(one["records"] for one in listed)
     consent = ("--consent", f"delete {len(listed):,} segments with {records:,} records")
-
     assert backup(*words, "--delete", *consent).code == 3
     assert backup(*words, "--write").said[-1] == f"consent: {consent[1]}"
     assert sorted(tmp_path.rglob("*_records")) == before
-
     assert backup(*words, *consent, "--write").code == 0
     assert len(sorted(tmp_path.rglob("*_records"))) == len(before) - len(listed)
 
@@ -128,21 +117,20 @@ def test_status_names_a_later_generation_that_kafka_backup_does_not_read(
     assert found == [False, True]
 
 
-def test_a_backup_needs_a_place(tmp_path: Path) -> None:
-    file = tmp_path / "backup.properties"
+def test_a_backup_needs_a_place_and_a_connector_that_restores_names_its_topics(
+    tmp_path: Path,
+) -> None:
+    file, back = tmp_path / "backup.properties", tmp_path / "restore.properties"
     file.write_text("topics=orders\n")
-    for words in (("--topics", "orders"), ("--connector-config", str(file))):
-        ended = backup("run", *words, *NOBODY)
-        assert (ended.code, "--store" in ended.said[-1]) == (2, True)
-
-
-def test_a_connector_that_restores_names_its_topics(tmp_path: Path) -> None:
-    file = tmp_path / "restore.properties"
-    file.write_text(f"source.dir={tmp_path}\nno.such.key=1\n")
-    words = ("restore", "--connector-config", file, *NOBODY)
-    assert backup(*words).code == 2
-    ended = backup(*words, "--tail-of", "plan.json")
-    assert (ended.code, "--connector-config" in ended.said[-1]) == (2, True)
+    back.write_text(f"source.dir={tmp_path}\nno.such.key=1\n")
+    for words, named in (
+        (("run", "--topics", "orders"), "--store"),
+        (("run", "--connector-config", file), "--store"),
+        (("restore", "--connector-config", back), ""),
+        (("restore", "--connector-config", back, "--tail-of", "plan.json"), "--connector-config"),
+    ):
+        ended = backup(*words, *NOBODY)
+        assert (ended.code, named in ended.said[-1]) == (2, True)
 
 
 def test_keys_without_effect_are_named_and_no_secret_is(tmp_path: Path) -> None:

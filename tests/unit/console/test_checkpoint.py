@@ -53,7 +53,6 @@ def store(tmp_path: Path) -> BackupStore:
 
 
 def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
-    """Its cut, noted."""
     store.decide(id, CutDocument(1, {subject.number: position for subject in SUBJECTS}))
 
 
@@ -96,23 +95,10 @@ def test_i09_no_partition_of_a_failed_checkpoint_is_called_ongoing(
     found = document("status", store, "4")
     assert [one["state"] for one in found["details"]] == ["completed", "failed", "failed"]
     assert [one["failure"] for one in found["details"]] == [None, *2 * ["group payments lags"]]
-
-
-def test_equal_reasons_are_given_once(store: BackupStore) -> None:
     reserved(store, 5)
     for number in (1, 2, 3):
         store.copies.fail(CopyId(5, number, 0), "disk full")
     assert checkpoint("status", store, "5").out.count("disk full") == 1
-
-
-def test_a_checkpoint_is_verified_and_every_output_has_it(store: BackupStore) -> None:
-    decided(store, 2)
-    assert document("list", store)["checkpoints"][2]["verified"] is None
-    done = document("verify", store, "2")
-    assert (done["whole"], done["files"], done["damage"]) == (True, 3, {})
-    for found in (document("list", store)["checkpoints"][2], document("status", store, "2")):
-        assert found["verified"] == {key: done[key] for key in found["verified"]}
-    assert document("list", store)["checkpoints"][3]["verified"] is None
 
 
 def change(file: Path) -> None:
@@ -142,11 +128,18 @@ def test_damage_ends_with_1_and_is_shown_wherever_the_checkpoint_is_until_it_is_
     assert document("verify", store, "2")["whole"]
 
 
-def test_what_was_verified_is_another_copy_once_a_better_one_is_there(store: BackupStore) -> None:
+def test_a_checkpoint_is_verified_in_every_output_until_another_copy_is_the_best(
+    store: BackupStore,
+) -> None:
     decided(store, 2)
     for subject in SUBJECTS:
         copied(store, CopyId(2, subject.number, 1))
-    assert document("verify", store, "2")["whole"]
+    assert document("list", store)["checkpoints"][2]["verified"] is None
+    done = document("verify", store, "2")
+    assert (done["whole"], done["files"], done["damage"]) == (True, 3, {})
+    for found in (document("list", store)["checkpoints"][2], document("status", store, "2")):
+        assert found["verified"] == {key: done[key] for key in found["verified"]}
+    assert document("list", store)["checkpoints"][3]["verified"] is None
     store.copies.fail(CopyId(2, 1, 0), "its disk is gone")
     found = document("status", store, "2")
     assert (found["state"], found["verified"]) == ("completed", None)
@@ -167,11 +160,6 @@ THERE = ("--suffix=-back", "--to-bootstrap-server", "dr:9092")
         (2, ("restore", "2", *THERE, "--profile", "prod")),
         (2, ("restore", "2", *THERE, "--command-config", "f")),
         (2, ("delete", "9", "--write")),
-    ],
-    ids=[
-        *("verify a failed one", "verify one under way", "no such checkpoint"),
-        *("take a coordinated one without --write", "restore with two clusters named"),
-        *("with a profile named too", "with a file named too", "delete what never was"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -215,49 +203,33 @@ def half_deleted(tmp_path: Path) -> BackupStore:
     return store
 
 
-def files_of(store: BackupStore, id: int) -> list[str]:
-    root = Path(store.address)
-    return sorted(
-        str(path.relative_to(root)) for top in root.iterdir() for path in (top / str(id)).rglob("*")
-    )
+@pytest.mark.parametrize("words", [("delete", "1"), ("retain",)], ids=lambda words: words[0])
+def test_what_a_killed_deletion_left_is_removed_by_the_next(
+    half_deleted: BackupStore, words: tuple[str, ...]
+) -> None:
+    def found(*more: str) -> Any:
+        told = document(words[0], half_deleted, *words[1:], *more)
+        return told.get("left_of_deleted", told.get("deleted"))
 
-
-ONLY_THE_ID = ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
-
-
-def test_deleting_again_removes_what_a_killed_deletion_left(half_deleted: BackupStore) -> None:
-    assert checkpoint("delete", half_deleted, "1").code == 3
-    for _ in range(2):
-        assert document("delete", half_deleted, "1", "--write")["deleted"] == [1]
-        assert files_of(half_deleted, 1) == ONLY_THE_ID
-
-
-def test_retain_shows_and_removes_what_a_killed_deletion_left(half_deleted: BackupStore) -> None:
-    assert document("retain", half_deleted)["left_of_deleted"] == [1]
-    assert checkpoint("retain", half_deleted, "--delete").code == 3
-    assert document("retain", half_deleted, "--write")["left_of_deleted"] == [1]
-    assert files_of(half_deleted, 1) == ONLY_THE_ID
-    assert document("retain", half_deleted)["left_of_deleted"] == []
+    refused = (*words[1:], *(() if words[1:] else ("--delete",)))
+    assert checkpoint(words[0], half_deleted, *refused).code == 3
+    if words == ("retain",):
+        assert found() == [1]
+    assert found("--write") == [1]
+    assert found("--write") == ([] if words == ("retain",) else [1])
+    root = Path(half_deleted.address)
+    left = [path.name for top in root.iterdir() for path in (top / "1").rglob("*")]
+    assert sorted(left) == ["deleted.json", "take.json"]
     assert half_deleted.read(2) is not None
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("list",), ("retain",), ("status", "1"), ("verify", "1"), ("delete", "1")],
-    ids=lambda words: words[0],
-)
-def test_a_store_that_is_not_there_is_no_empty_one(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("words", ["list", "retain", "status 1", "verify 1", "delete 1"])
+def test_a_store_that_is_not_there_is_no_empty_one(tmp_path: Path, words: str) -> None:
     missing, file = tmp_path / "missing", tmp_path / "file"
     file.write_text("")
+    command, *arguments = words.split()
     for place in (missing, file):
-        ended = checkpoint(command[0], BackupStore(str(place)), *command[1:])
+        ended = checkpoint(command, BackupStore(str(place)), *arguments)
         assert (ended.code, str(place) in ended.said[0]) == (2, True)
     assert not missing.exists()
-
-
-def test_no_checkpoint_is_taken_into_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
     assert checkpoint("take", BackupStore(str(file)), "--level", "vector", *TAKE).code == 2

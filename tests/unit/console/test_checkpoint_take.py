@@ -48,14 +48,8 @@ def finisher(store: BackupStore, world: World, node: int = 0) -> Finisher:
     return Finisher(store, world, world, node, wait=lambda _: None)
 
 
-def test_partitions_are_named(store: BackupStore, capsys: pytest.CaptureFixture[str]) -> None:
-    copied(finisher(store, World()), 1, CONTROL)
-    lines = capsys.readouterr().err.splitlines()
-    assert sorted(lines) == [f"orders-{number}  completed" for number in (0, 1, 2)]
-
-
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_it_with_the_command_that_goes_on(
+def test_a_signal_ends_it_with_the_command_that_goes_on_and_names_the_partitions(
     store: BackupStore, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
     before = [signal.getsignal(signals) for signals in SIGNALS]
@@ -69,41 +63,29 @@ def test_a_signal_ends_it_with_the_command_that_goes_on(
     assert f"`{go_on} --control-topic 'my control' --node 3`" in line
     found = copied(finisher(store, World(), node=3), 1, CONTROL)
     assert found.status == "completed"
+    lines = sorted(capsys.readouterr().err.splitlines())
+    assert lines == [f"orders-{number}  completed" for number in (0, 1, 2)]
 
 
 def test_a_failure_is_printed_with_what_is_stored_of_the_request(
-    store: BackupStore, capsys: pytest.CaptureFixture[str]
+    store: BackupStore, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def fail(as_json: bool) -> str:
+    def fail(store: BackupStore, *, as_json: bool = True) -> str:
+        lagging = finisher(store, World(ClusterError("group bank lags")))
         with (
             pytest.raises((ClusterError, Refused)),
             failure_printed(store, "nightly", Level.COORDINATED, as_json=as_json),
         ):
-            copied(finisher(store, World(ClusterError("group bank lags"))), 1, CONTROL)
+            copied(lagging, 1, CONTROL)
         return capsys.readouterr().out
 
-    found = json.loads(fail(as_json=True))
+    found = json.loads(fail(store))
     assert (found["id"], found["level"], found["state"]) == (1, "coordinated", "failed")
     assert found["failure"] == "group bank lags"
-    assert "group bank lags" in fail(as_json=False)
-
-
-def test_json_has_the_reason_where_nothing_is_stored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = BackupStore(str(tmp_path))
-    with (
-        pytest.raises(Refused),
-        failure_printed(store, "nightly", Level.VECTOR, as_json=True),
-    ):
-        raise Refused("no")
-    assert json.loads(capsys.readouterr().out) == {
-        "schema": 1,
-        "id": None,
-        "level": "vector",
-        "state": None,
-        "failure": "no",
-    }
+    assert "group bank lags" in fail(store, as_json=False)
+    nothing = json.loads(fail(BackupStore(str(tmp_path / "empty"))))
+    assert (nothing["schema"], nothing["id"], nothing["state"]) == (1, None, None)
+    assert (nothing["level"], bool(nothing["failure"])) == ("coordinated", True)
 
 
 def test_a_take_that_is_refused_before_anything_is_copied_prints_json(tmp_path: Path) -> None:

@@ -26,28 +26,20 @@ def test_everything_that_can_be_asked_of_a_take_is_read() -> None:
     assert found.groups == {"g1": GroupPolicy.AT_LEAST_ONCE, "g2": GroupPolicy.READER}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "--topics ''",
-        "--topics a b",
-        "--topics a --group b",
-        "--topics a --flow g1:a",
-        "--topics a --flow 'g1:>a'",
-        "--topics a --flow 'g1:a>?'",
-        "--topics a --flow 'g1:a>b' --flow 'g1:a>c'",
-        "--topics a --level strict",
-        "--topics a --max-rate fast",
-        "--topics a --drain 0",
-        "--topics a --drain soon",
-        "--topics 'a",
-        "--topics",
-        "--topics a --hold-retention",
-        "--topics a --help",
-        "--topics a -h",
-    ],
+TAKES = (
+    *("", "--topics ''", "--topics a b", "--topics 'a", "--topics"),
+    *(
+        f"--topics a {more}"
+        for more in (
+            *("--group b", "--flow g1:a", "--flow 'g1:>a'", "--flow 'g1:a>?'"),
+            *("--flow 'g1:a>b' --flow 'g1:a>c'", "--level strict", "--max-rate fast"),
+            *("--drain 0", "--drain soon", "--hold-retention", "--help", "-h"),
+        )
+    ),
 )
+
+
+@pytest.mark.parametrize("text", TAKES)
 def test_what_cannot_be_read_is_refused_and_nothing_is_printed(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

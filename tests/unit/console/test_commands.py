@@ -18,7 +18,6 @@ from tests.kit.program import breakglass
 
 @pytest.fixture
 def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module with a command of one function, and its line in the list."""
     module = ModuleType("light_module")
     app = new_app()
 
@@ -37,54 +36,42 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_the_version_is_printed() -> None:
-    assert breakglass("--version").out == f"breakglass {__version__}\n"
-
-
 @pytest.mark.usefixtures("light_module")
-def test_the_list_names_a_command_without_importing_it() -> None:
+def test_the_list_names_a_command_without_importing_it_and_a_mistyped_one_has_a_hint() -> None:
+    assert breakglass("--version").out == f"breakglass {__version__}\n"
     ended = breakglass("--help")
     assert ended.code == 0
     assert "light   Shine a light." in ended.out
     assert "broken  Cannot be imported." in ended.out
-
-
-@pytest.mark.usefixtures("light_module")
-def test_a_command_has_its_own_options_and_help() -> None:
     assert breakglass("light", "--colour", "red").out == "shining red\n"
     assert "Its colour (default: green)." in breakglass("light", "-h").out
-
-
-@pytest.mark.usefixtures("light_module")
-def test_a_mistyped_command_is_a_usage_error_that_names_the_nearest() -> None:
     ended = breakglass("lihgt")
     assert (ended.code, "'light'" in ended.err) == (2, True)
 
 
-@pytest.mark.parametrize("options", [(), ("--write", "--profile", "prod")])
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ((), "breakglass triage --json"),
+        (("--write", "--profile", "prod"), "breakglass triage --json"),
+        (("console", "--theme", "foo"), "'foo'"),
+    ],
+)
 def test_without_a_command_the_console_opens_which_needs_a_terminal(
-    options: tuple[str, ...],
+    words: tuple[str, ...], named: str
 ) -> None:
-    ended = breakglass(*options)
-    assert (ended.code, "breakglass triage --json" in ended.err) == (2, True)
+    ended = breakglass(*words)
+    assert (ended.code, named in ended.err) == (2, True)
 
 
-def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
-    ended = breakglass("console", "--theme", "foo")
-    assert (ended.code, "'foo'" in ended.err) == (2, True)
-
-
-def test_every_listed_command_is_there_with_the_settings_all_share() -> None:
+def test_every_listed_command_is_there_once_with_the_settings_all_share() -> None:
+    assert len({entry.name for entry in COMMANDS}) == len(COMMANDS)
     for entry in COMMANDS:
         command = Deferred(entry).load()
         options = {name for param in command.params for name in param.opts}
         assert getattr(command, "rich_markup_mode", "?") is None, f"{entry.name}: use new_app()"
         assert "--install-completion" not in options, f"{entry.name}: use new_app()"
         assert command.help, f"{entry.name}: give it a docstring"
-
-
-def test_names_in_the_list_are_unique() -> None:
-    assert len({entry.name for entry in COMMANDS}) == len(COMMANDS)
 
 
 OLDER = (

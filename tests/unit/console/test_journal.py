@@ -39,13 +39,12 @@ def state(user_folders: Path) -> Path:
     return folder
 
 
-def test_all_journals_are_listed_newest_first(state: Path, golden: Golden) -> None:
+def test_all_journals_are_listed_newest_first_and_what_is_none_is_named(
+    state: Path, golden: Golden, tmp_path: Path
+) -> None:
     golden(run("list"))
     (one,) = document("list", "--cluster", CLUSTER)["journals"]
     assert (one["unknown"], one["outcomes"]) == (1, {"elected": 3, "unknown": 1})
-
-
-def test_a_journal_that_cannot_be_read_is_named(state: Path) -> None:
     path = next((state / "journal").glob(f"*{CLUSTER}/*.jsonl"))
     path.write_text("{}\n")
     result = run("list")
@@ -53,6 +52,10 @@ def test_a_journal_that_cannot_be_read_is_named(state: Path) -> None:
     (other, broken) = document("list")["journals"]
     assert (other["cluster_id"], broken["journal"]) == ("other", str(path))
     assert "line 1" in broken["unreadable"]
+    run("show", "nothing", code=2)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("hello\n")
+    run("timeline", notes, code=2)
 
 
 def test_without_a_journal_the_list_is_empty_and_the_others_refuse(user_folders: Path) -> None:
@@ -61,25 +64,16 @@ def test_without_a_journal_the_list_is_empty_and_the_others_refuse(user_folders:
         run(*words, code=2)
 
 
-def test_the_newest_is_shown_unless_another_is_named(state: Path, golden: Golden) -> None:
+def test_the_newest_is_shown_unless_another_is_named_and_timelines_oldest_first(
+    state: Path, golden: Golden
+) -> None:
     assert run("show").out.splitlines()[1].split()[:2] == ["ledger-3", "moved"]
     (path,) = (state / "journal").glob(f"*{CLUSTER}/*.jsonl")
     assert run("show", path.stem) == run("show", path)
     golden(run("show", path.stem))
     assert len(document("show", path.stem)["partitions"]) == 4
-
-
-def test_what_is_no_journal_is_refused(state: Path, tmp_path: Path) -> None:
-    run("show", "nothing", code=2)
-    path = tmp_path / "notes.txt"
-    path.write_text("hello\n")
-    run("timeline", path, code=2)
-
-
-def test_timelines_of_several_are_printed_oldest_first(state: Path) -> None:
     names = sorted(path.stem for path in (state / "journal").glob("*/*.jsonl"))
-    text = run("timeline", *reversed(names)).out
-    assert text == run("timeline", *names).out
+    assert run("timeline", *reversed(names)).out == run("timeline", *names).out
     assert len(document("timeline", *names)["timelines"]) == 2
 
 
@@ -128,23 +122,22 @@ def triage(cluster: FakeCluster, *more: str) -> str:
     return ended.err
 
 
-@pytest.mark.parametrize("more", [(), ("--json",)])
-def test_triage_repeats_what_was_seen_until_somebody_takes_note(
-    cluster: FakeCluster, seen: Observations, more: tuple[str, ...]
+def test_triage_of_the_cluster_and_the_list_repeat_what_was_seen_until_somebody_takes_note(
+    cluster: FakeCluster, seen: Observations
 ) -> None:
-    assert f"{WORD}b4" in triage(cluster, *more)
-    run("observed", "--acknowledge")
-    assert WORD not in triage(cluster, *more)
-
-
-def test_triage_of_another_cluster_says_nothing(cluster: FakeCluster, seen: Observations) -> None:
-    cluster.story.cluster_id = "another"
-    assert WORD not in triage(cluster)
-
-
-def test_the_list_of_journals_has_what_was_seen_on_stderr(seen: Observations) -> None:
     ended = run("list")
     assert (WORD in ended.err, ended.out) == (True, "")
+    for more in ((), ("--json",)):
+        assert f"{WORD}b4" in triage(cluster, *more)
+    cluster.story.cluster_id = "another"
+    assert WORD not in triage(cluster)
+    cluster.story.cluster_id = CLUSTER_ID
+    run("observed", "--acknowledge")
+    for more in ((), ("--json",)):
+        assert WORD not in triage(cluster, *more)
+    seen.path.unlink()
+    seen.path.mkdir()
+    assert str(seen.path) in triage(cluster), "what cannot be read stops no triage"
 
 
 def test_what_was_seen_is_listed_with_who_took_note(seen: Observations, golden: Golden) -> None:
@@ -155,11 +148,3 @@ def test_what_was_seen_is_listed_with_who_took_note(seen: Observations, golden: 
     run("observed", "--acknowledge")
     (one,) = document("observed")["observations"]
     assert one["acknowledged_by"]
-
-
-def test_observations_that_cannot_be_read_stop_no_triage(
-    cluster: FakeCluster, seen: Observations
-) -> None:
-    seen.path.unlink()
-    seen.path.mkdir()
-    assert str(seen.path) in triage(cluster)

@@ -12,35 +12,22 @@ from tests.unit.console.fakes import NOBODY
 ALL = "--all-topic-partitions"
 TOPIC, PARTITION = ("--topic", "orders"), ("--partition", "0")
 FILE = ("--path-to-json-file", "some.json")
+NOT_ONE_WAY = ((), (ALL, *TOPIC, *PARTITION), (ALL, *FILE), (*FILE, *TOPIC, *PARTITION))
 
 
 def elect(kind: str, *options: object) -> Ended:
     return breakglass("leader-election", "--election-type", kind, *options, *NOBODY)
 
 
-@pytest.mark.parametrize("kind", ["preferred", "unclean"])
-@pytest.mark.parametrize(
-    "named", [(), (ALL, *TOPIC, *PARTITION), (ALL, *FILE), (*FILE, *TOPIC, *PARTITION)]
-)
-def test_partitions_are_named_in_exactly_one_way(kind: str, named: tuple[str, ...]) -> None:
-    assert elect(kind, *named, "--write")[:2] == (2, "")
-
-
 @pytest.mark.parametrize(
     ("kind", "named"),
     [
-        ("unclean", TOPIC),
-        ("unclean", (ALL, *PARTITION)),
-        ("designated", (ALL,)),
-        ("designated", (*TOPIC, *PARTITION)),
-        ("random", (ALL,)),
-    ],
-    ids=[
-        *("a topic without its partition", "a partition without its topic"),
-        *("all, without designees", "one, without a designee", "no type of Kafka's"),
+        *((kind, named) for kind in ("preferred", "unclean") for named in NOT_ONE_WAY),
+        *(("unclean", TOPIC), ("unclean", (ALL, *PARTITION)), ("random", (ALL,))),
+        *(("designated", (ALL,)), ("designated", (*TOPIC, *PARTITION))),
     ],
 )
-def test_what_names_no_election_is_a_usage_error(kind: str, named: tuple[str, ...]) -> None:
+def test_partitions_are_named_in_exactly_one_way(kind: str, named: tuple[str, ...]) -> None:
     assert elect(kind, *named, "--write")[:2] == (2, "")
 
 

@@ -57,18 +57,15 @@ def terminal_as_stdout(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         shown_there.append(read.decode("utf-8").removesuffix(END))
 
 
-def test_talk_goes_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_talk_goes_to_stderr_on_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(HOSTILE)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == inert(HOSTILE) + "\n"
-
-
-def test_talk_to_a_closed_stderr_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert capsys.readouterr() == ("", inert(HOSTILE) + "\n")
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)
-    say("nobody hears this")
+    say("into a closed stderr")
 
 
 @given(st.dictionaries(TEXT, TEXT))
@@ -80,7 +77,6 @@ def test_json_is_ascii_on_one_line_and_keeps_every_character(document: dict[str,
 
 
 def printed_json(document: object) -> str:
-    """Return what print_json writes into a pipe."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", io.StringIO())
         print_json(document)
@@ -90,35 +86,26 @@ def printed_json(document: object) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A value of ours, as commands report them."""
-
     partition: TopicPartition
     log_end: int | Unknown
     role: Role
 
 
-def test_json_has_a_form_for_every_value_of_ours() -> None:
+def test_json_has_a_form_for_every_value_of_ours_and_for_no_other() -> None:
     document = {
         "rows": [Row(TopicPartition("orders", 3), Unknown("b3 is silent"), Role.STALE)],
         "topic_id": UUID(int=7),
         "file": Path("plan.json"),
         "brokers": {3, 1, 2},
     }
+    partition = {"topic": "orders", "partition": 3}
+    row = {"partition": partition, "log_end": {"unknown": "b3 is silent"}, "role": "stale"}
     assert json.loads(printed_json(document)) == {
-        "rows": [
-            {
-                "partition": {"topic": "orders", "partition": 3},
-                "log_end": {"unknown": "b3 is silent"},
-                "role": "stale",
-            }
-        ],
+        "rows": [row],
         "topic_id": "00000000-0000-0000-0000-000000000007",
         "file": "plan.json",
         "brokers": [1, 2, 3],
     }
-
-
-def test_json_refuses_a_value_it_has_no_form_for() -> None:
     with pytest.raises(TypeError):
         printed_json({"key": b"\x00"})
 
@@ -132,14 +119,16 @@ def test_a_table_in_a_pipe_is_aligned_and_never_cut(capsys: pytest.CaptureFixtur
     assert second == f"{'a':<249}    ?"
 
 
-def test_a_table_on_a_terminal_shows_hostile_text_and_does_nothing_else(
+def test_a_terminal_shows_hostile_text_and_does_nothing_else_and_has_json_indented(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with terminal_as_stdout(monkeypatch) as screen:
         print_table([Column("[b]Topic[/b]")], [[HOSTILE], [":warning:"]])
+        print_json({"a": 1})
     for text in ("[b]Topic[/b]", inert(HOSTILE), ":warning:"):
         assert text in screen[0]
     assert ("\x1b[2J" in screen[0], "\u202e" in screen[0]) == (False, False)
+    assert screen[0].replace("\r", "").endswith('{\n  "a": 1\n}\n')
 
 
 def test_a_table_on_a_narrow_terminal_folds_and_loses_nothing(
@@ -153,12 +142,6 @@ def test_a_table_on_a_narrow_terminal_folds_and_loses_nothing(
     wide, _, _ = screen[0].partition("Journal")
     assert (wide.count("t"), "…" in screen[0]) == (200, False)
     assert name in screen[0], "what is to be whole is not folded"
-
-
-def test_json_on_a_terminal_is_indented(monkeypatch: pytest.MonkeyPatch) -> None:
-    with terminal_as_stdout(monkeypatch) as screen:
-        print_json({"a": 1})
-    assert screen[0].replace("\r", "") == '{\n  "a": 1\n}\n'
 
 
 @pytest.mark.parametrize("count", [0, 1, ENTRIES_AT_ONCE, ENTRIES_AT_ONCE + 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from breakglass.console.partition_names import leaders_named, partitions_named
@@ -28,30 +30,24 @@ def test_a_name_means_one_partition_or_all_of_a_topic_once(
     assert list(partitions_named(names, KNOWN)) == meant
 
 
-@pytest.mark.parametrize(
-    "name", ["orders", "orders-", "-3", "orders-x", "orders-+1", "", "carts-*"]
-)
-def test_what_is_no_partition_is_refused(name: str) -> None:
-    with pytest.raises(UsageError):
-        partitions_named([name], KNOWN)
-
-
 @pytest.mark.parametrize("texts", [["orders-*=2"], ["orders-*=b2"], ["orders-*=2", "orders-0=b2"]])
 def test_a_leader_is_written_by_its_id_or_as_it_is_shown(texts: list[str]) -> None:
     assert leaders_named(texts, KNOWN) == {KNOWN[0]: 2, KNOWN[1]: 2}
 
 
+NO_NAMES = ("orders", "orders-", "-3", "orders-x", "orders-+1", "", "carts-*")
+NO_LEADERS = ("orders-0", "orders-0=", "orders-0=x", "=2", "orders-0=-1", "orders-*=1 orders-0=2")
+
+
 @pytest.mark.parametrize(
-    "texts",
+    ("read", "text"),
     [
-        ["orders-0"],
-        ["orders-0="],
-        ["orders-0=x"],
-        ["=2"],
-        ["orders-0=-1"],
-        ["orders-*=1", "orders-0=2"],
+        *((partitions_named, name) for name in NO_NAMES),
+        *((leaders_named, name) for name in NO_LEADERS),
     ],
 )
-def test_no_leader_and_two_leaders_of_a_partition_are_refused(texts: list[str]) -> None:
+def test_what_is_no_partition_no_leader_or_two_leaders_is_refused(
+    read: Callable[..., object], text: str
+) -> None:
     with pytest.raises(UsageError):
-        leaders_named(texts, KNOWN)
+        read(text.split(" "), KNOWN)

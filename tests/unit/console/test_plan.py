@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from breakglass.services.recovery.plan.file import write_plan
 from breakglass.services.recovery.plan.notes import approve
-from tests.kit.plans import read_plan
 from tests.kit.program import Ended, breakglass
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import NOBODY
@@ -34,24 +32,15 @@ def test_a_bare_plan_is_shown_without_claims_about_losses(tmp_path: Path, golden
     assert document["partitions"] == [{"topic": "orders", "partition": 1, "designated_leader": 2}]
 
 
-def test_the_digest_is_shown_as_words_that_can_be_spoken_too(tmp_path: Path) -> None:
-    path = plan_file(tmp_path, SAFE)
-    plan = read_plan(path)
+def test_the_digest_its_approvals_and_what_a_hand_chose_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan = approve(planned(LOSS), "ada", 5)
+    write_plan(plan, path)
     printed = breakglass("plan", "show", path).out
     assert f"{plan.spoken_digest}  {plan.digest}" in printed
-
-
-def test_approvals_of_this_digest_are_named_and_those_of_another_are_void(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    write_plan(approve(planned(LOSS), "ada", 5), path)
-    assert "ada, 1970-01-01" in breakglass("plan", "show", path).out
-    breakglass("plan", "least-loss", path)
-    assert "ada, 1970-01-01" not in breakglass("plan", "show", path).out
-
-
-def test_a_leader_that_a_hand_chose_is_shown_over_the_one_that_ranks_first(tmp_path: Path) -> None:
-    path = plan_file(tmp_path, LOSS)
+    assert "ada, 1970-01-01" in printed
     breakglass("plan", "set", path, "orders-3=2")
+    assert "ada, 1970-01-01" not in breakglass("plan", "show", path).out
     (one,) = shown(path)["partitions"]
     assert (one["chosen_by"], one["why"].split(",")[0]) == ("hand", "over b1")
 
@@ -129,10 +118,14 @@ def test_every_command_refuses_malformed_json_by_line_and_column_and_a_future_sc
     tmp_path: Path, command: str
 ) -> None:
     path = plan_file(tmp_path, SAFE)
+    whole = path.read_bytes()
     rewrite(path, lambda document: document["breakglass"].update(schema=2))
     refused(path, command, "schema 2")
     path.write_text('{"partitions": [\n  {"topic": "orders" "partition": 1}\n]}')
     refused(path, command, "line 2, column 22")
+    path.write_bytes(whole)
+    rewrite(path, lambda document: document["partitions"][0].update(designatedLeader=9))
+    refused(path, command, "designatedLeader 9", "1, 2, 3")
 
 
 TWICE = BARE.replace("\n]}", ',{"topic":"orders","partition":1,"designatedLeader":1}]}')
@@ -160,40 +153,17 @@ def test_a_file_that_is_no_plan_is_refused_by_entry(tmp_path: Path, text: str, n
     refused(path, "recover", named)
 
 
-def test_a_leader_that_is_not_in_the_assignment_is_refused_with_the_assignment(
-    tmp_path: Path,
-) -> None:
-    path = plan_file(tmp_path, SAFE)
-
-    def elect_9(document: Any) -> None:
-        document["partitions"][0]["designatedLeader"] = 9
-
-    rewrite(path, elect_9)
-    refused(path, "recover", "designatedLeader 9", "1, 2, 3")
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    ended = breakglass("plan", "show", tmp_path / "none.json")
-    assert (ended.code, str(tmp_path / "none.json") in ended.said[0]) == (1, True)
-
-
-def test_recover_is_refused_before_any_broker_is_asked_without_write_or_a_plan(
-    tmp_path: Path,
-) -> None:
-    ended = breakglass("recover", "--plan", plan_file(tmp_path, SAFE), *NOBODY)
-    assert (ended.code, "--write" in ended.said[-1]) == (3, True)
-    ended = breakglass("recover", "--write", *NOBODY)
-    assert (ended.code, "--plan" in ended.said[-1]) == (2, True)
-
-
-@pytest.mark.parametrize("command", ["check", "recover"])
-def test_a_cluster_that_cannot_be_reached_is_named_and_nothing_is_changed(
-    tmp_path: Path, command: str
-) -> None:
-    path = plan_file(tmp_path, SAFE)
+def test_what_is_missing_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
+    path, none = plan_file(tmp_path, SAFE), tmp_path / "none.json"
     before = path.read_bytes()
-    ended = COMMANDS[command](path)
-    assert (ended.code, ended.out, "127.0.0.1:1" in ended.said[0]) == (1, "", True)
+    for code, named, ended in (
+        (1, str(none), COMMANDS["show"](none)),
+        (3, "--write", breakglass("recover", "--plan", path, *NOBODY)),
+        (2, "--plan", breakglass("recover", "--write", *NOBODY)),
+        (1, "127.0.0.1:1", COMMANDS["check"](path)),
+        (1, "127.0.0.1:1", COMMANDS["recover"](path)),
+    ):
+        assert (ended.code, ended.out, named in ended.said[0]) == (code, "", True), ended
     assert path.read_bytes() == before
 
 

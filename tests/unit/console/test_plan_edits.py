@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.console import plan_edits
+from breakglass.services.model import PartitionEvidence
 from tests.kit.plans import read_plan
 from tests.kit.program import breakglass
 from tests.unit.console.conftest import Golden
@@ -24,13 +25,6 @@ def test_set_designates_a_leader_and_shows_what_that_loses_before_and_after(
     plan = plan_file(tmp_path, SAFE, LOSS)
     golden(breakglass("plan", "set", plan, "orders-1=1"))
     assert leaders_in(plan) == {"orders-1": 1, "orders-3": 1}
-
-
-def test_set_takes_in_what_was_left_out(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, FORK)
-    assert leaders_in(plan) == {}
-    breakglass("plan", "set", plan, "orders-5=b1")
-    assert leaders_in(plan) == {"orders-5": 1}
 
 
 def test_set_works_on_all_partitions_of_a_topic_at_once_and_sums_many_changes_up(
@@ -81,45 +75,42 @@ def test_what_cannot_be_set_is_refused_with_the_reason_and_nothing_is_written(
     assert plan.read_bytes() == before
 
 
-def test_exclude_leaves_out_with_the_reason_given(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, SAFE, LOSS)
-    breakglass("plan", "exclude", plan, "orders-3", "--reason", "legal")
-    assert leaders_in(plan) == {"orders-1": 2}
-    assert [left["why"] for left in shown(plan)["left_out"]] == ["legal"]
+@pytest.mark.parametrize(
+    ("evidence", "words", "leaders"),
+    [
+        ((FORK,), "set orders-5=b1", {"orders-5": 1}),
+        ((SAFE, LOSS), "exclude orders-3 --reason legal", {"orders-1": 2}),
+        ((SAFE, AS_GOOD), "prefer --broker 2", {"orders-0": 2, "orders-1": 2}),
+        ((SAFE, LOSS), "never 1", {"orders-1": 2, "orders-3": 2}),
+        ((SAFE, LOSS), "never 1 2", {}),
+        ((LOSS,), "least-loss", {"orders-3": 2}),
+    ],
+)
+def test_an_edit_elects_as_it_says_and_voids_approvals(
+    tmp_path: Path, evidence: tuple[PartitionEvidence, ...], words: str, leaders: dict[str, int]
+) -> None:
+    plan = plan_file(tmp_path, *evidence)
+    breakglass("plan", "approve", plan, "--by", "ada")
+    name, *arguments = words.split()
+    assert breakglass("plan", name, plan, *arguments).code == 0
+    assert (leaders_in(plan), read_plan(plan).approvals) == (leaders, ())
+    left_out = shown(plan)["left_out"]
+    assert len(left_out) == len(evidence) - len(leaders)
+    if name == "exclude":
+        assert left_out[0]["why"] == "legal"
 
 
-def test_prefer_moves_leaders_only_where_it_costs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "code"), [("prefer --broker 2 --broker 1", 0), ("never 3", 0), ("prefer", 2)]
+)
+def test_an_edit_that_changes_nothing_leaves_the_file_alone(
+    tmp_path: Path, words: str, code: int
+) -> None:
     plan = plan_file(tmp_path, SAFE, AS_GOOD)
-    assert leaders_in(plan) == {"orders-0": 1, "orders-1": 2}
-    breakglass("plan", "prefer", plan, "--broker", 2, "--broker", 1)
-    assert leaders_in(plan) == {"orders-0": 1, "orders-1": 2}
-    breakglass("plan", "prefer", plan, "--broker", 2)
-    assert leaders_in(plan) == {"orders-0": 2, "orders-1": 2}
-    assert breakglass("plan", "prefer", plan).code == 2
-
-
-def test_never_elects_others_and_leaves_out_where_there_is_none(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, SAFE, LOSS)
-    breakglass("plan", "never", plan, 1)
-    assert leaders_in(plan) == {"orders-1": 2, "orders-3": 2}
-    breakglass("plan", "never", plan, 1, 2)
-    assert leaders_in(plan) == {}
-    assert len(shown(plan)["left_out"]) == 2
-
-
-def test_least_loss_may_choose_against_the_ranking(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, LOSS)
-    assert leaders_in(plan) == {"orders-3": 1}
-    breakglass("plan", "least-loss", plan)
-    assert leaders_in(plan) == {"orders-3": 2}
-
-
-def test_an_edit_voids_approvals(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, LOSS)
-    assert breakglass("plan", "approve", plan, "--by", "ada").code == 0
-    assert [approval.by for approval in read_plan(plan).approvals] == ["ada"]
-    breakglass("plan", "least-loss", plan)
-    assert read_plan(plan).approvals == ()
+    inode = plan.stat().st_ino
+    name, *arguments = words.split()
+    assert breakglass("plan", name, plan, *arguments).code == code
+    assert (plan.stat().st_ino, leaders_in(plan)) == (inode, {"orders-0": 1, "orders-1": 2})
 
 
 def test_approval_of_another_digest_is_refused_and_twice_is_once(tmp_path: Path) -> None:
@@ -148,36 +139,23 @@ def test_a_bare_plan_has_no_evidence_for_an_edit(tmp_path: Path, edit: tuple[str
     assert plan.read_text() == BARE
 
 
-def test_an_edit_that_changes_nothing_leaves_the_file_alone(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, SAFE)
-    inode = plan.stat().st_ino
-    assert breakglass("plan", "never", plan, 3).code == 0
-    assert plan.stat().st_ino == inode
-
-
-def test_an_edit_can_go_to_a_new_file_and_never_over_another(tmp_path: Path) -> None:
-    plan, new = plan_file(tmp_path, SAFE), tmp_path / "new.json"
-    before = plan.read_bytes()
-    assert breakglass("plan", "set", plan, "orders-1=1", "--out", new).code == 0
-    assert leaders_in(new) == {"orders-1": 1}
-    assert breakglass("plan", "set", plan, "orders-1=2", "--out", new).code == 2
-    assert leaders_in(new) == {"orders-1": 1}
-    assert plan.read_bytes() == before
-
-
-def test_an_edit_of_a_link_changes_what_it_leads_to_and_keeps_who_may_read_it(
+def test_an_edit_goes_to_a_new_file_or_to_what_a_link_leads_to_and_never_over_another(
     tmp_path: Path,
 ) -> None:
-    plan, link = plan_file(tmp_path, SAFE), tmp_path / "link.json"
+    plan, new, link = (tmp_path / name for name in ("plan.json", "new.json", "link.json"))
+    plan_file(tmp_path, SAFE)
+    before = plan.read_bytes()
+    assert breakglass("plan", "set", plan, "orders-1=1", "--out", new).code == 0
+    assert breakglass("plan", "set", plan, "orders-1=2", "--out", new).code == 2
+    assert (leaders_in(new), plan.read_bytes()) == ({"orders-1": 1}, before)
     plan.chmod(0o600)
     link.symlink_to(plan)
     breakglass("plan", "set", link, "orders-1=1")
-    assert link.is_symlink()
-    assert leaders_in(plan) == {"orders-1": 1}
+    assert (link.is_symlink(), leaders_in(plan)) == (True, {"orders-1": 1})
     assert plan.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_edit_never_runs_over_somebody_elses(
+def test_an_edit_never_runs_over_somebody_elses_which_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_file(tmp_path, SAFE, LOSS)
@@ -188,14 +166,9 @@ def test_an_edit_never_runs_over_somebody_elses(
         say_changes(*given)
 
     monkeypatch.setattr(plan_edits, "_say_changes", meanwhile)
+    assert not breakglass("plan", "show", plan).err.startswith(str(plan))
     assert breakglass("plan", "set", plan, "orders-1=1").code == 3
     assert leaders_in(plan) == {"orders-1": 2}
-
-
-def test_a_file_changed_by_hand_is_named(tmp_path: Path) -> None:
-    plan = plan_file(tmp_path, SAFE, LOSS)
-    assert not breakglass("plan", "show", plan).err.startswith(str(plan))
-    rewrite(plan, lambda document: document["partitions"].pop())
     assert breakglass("plan", "show", plan).err.startswith(str(plan))
 
 
@@ -203,18 +176,9 @@ def test_json_has_an_edit_as_a_difference(tmp_path: Path) -> None:
     plan = plan_file(tmp_path, LOSS)
     before = read_plan(plan)
     document = breakglass("plan", "set", plan, "orders-3=2", "--json").document
-    assert document["path"] == str(plan)
-    assert document["before"]["digest"] == before.digest
-    assert document["after"]["digest"] == read_plan(plan).digest
+    digests = [document[side]["digest"] for side in ("before", "after")]
+    assert (document["path"], digests) == (str(plan), [before.digest, read_plan(plan).digest])
     assert document["before"]["loses"] == {"records": 50, "approximate": False}
-    assert document["differences"] == [
-        {
-            "topic": "orders",
-            "partition": 3,
-            "leader_before": 1,
-            "leader_after": 2,
-            "loss_before": 50,
-            "loss_after": 25,
-            "evidence_changed": False,
-        }
-    ]
+    difference = {"topic": "orders", "partition": 3, "leader_before": 1, "leader_after": 2}
+    difference |= {"loss_before": 50, "loss_after": 25, "evidence_changed": False}
+    assert document["differences"] == [difference]

@@ -37,7 +37,6 @@ class Killed(BaseException):
 
 @pytest.fixture
 def plan(broken: Fakes, tmp_path: Path) -> Path:
-    """A plan over orders-0 to orders-2."""
     broken.offline("orders", 3)
     path = tmp_path / "plan.json"
     assert broken.run("plan", "make", "--gone", 3, "--out", path).code == 0
@@ -99,22 +98,24 @@ def test_make_prints_the_plan_as_json_and_talks_on_stderr(broken: Fakes, golden:
     golden(ended._replace(out=""))
 
 
-def test_make_leaves_out_what_a_start_would_spare_where_that_is_asked(broken: Fakes) -> None:
+def test_make_ends_with_1_when_it_recommends_a_leader_for_none(broken: Fakes) -> None:
     assert broken.run("plan", "make").code == 0, "nothing is offline"
-    broken.offline("orders", 2)
-    ended = broken.run("plan", "make", "--without-waiting")
-    assert (ended.code, ended.document["partitions"]) == (1, [])
-
-
-def test_make_ends_with_1_when_it_can_recommend_no_leader(broken: Fakes) -> None:
     (partition,) = broken.offline()
+    ended = broken.run("plan", "make", "--without-waiting")
+    assert (ended.code, ended.document["partitions"]) == (1, []), "a start would spare it"
     broken.cluster.hold(2, partition, (0, 60), (4, 5))
     broken.cluster.hold(1, partition, (0, 100))
     ended = broken.run("plan", "make", "--gone", 3)
-    assert (ended.code, ended.document["partitions"]) == (1, [])
+    assert (ended.code, ended.document["partitions"]) == (1, []), "the logs diverge"
 
 
-def test_recover_reports_the_whole_end_as_one_document(broken: Fakes, plan: Path) -> None:
+@pytest.mark.usefixtures("heeded_hangup")
+def test_recover_reports_the_whole_end_as_one_document_though_an_ignored_terminal_is_lost(
+    broken: Fakes, plan: Path
+) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    hung_up = after(lambda: os.kill(os.getpid(), signal.SIGHUP))
+    broken.controller.next(ElectLeadersRequest, hung_up)
     ended = recover(broken, plan, "--consent", CONSENT, "--json")
     assert ended.code == 0, ended.err
     document = ended.document
@@ -130,11 +131,13 @@ def test_recover_reports_the_whole_end_as_one_document(broken: Fakes, plan: Path
 def test_r19_groups_past_the_end_are_named_before_and_after(broken: Fakes, plan: Path) -> None:
     (first, *_) = broken.cluster.story.states
     broken.cluster.story.groups["billing"] = {first: 130}
-    assert broken.run("plan", "make", "--gone", 3, "--out", plan.with_name("new.json")).code == 0
-    before = recover(broken, plan.with_name("new.json"))
-    assert (before.code, "group billing: committed 130" in before.err) == (3, True)
-    ended = recover(broken, plan.with_name("new.json"), "--consent", CONSENT, "--json")
-    assert "group billing: committed 130" in ended.err
+    new = plan.with_name("new.json")
+    assert broken.run("plan", "make", "--gone", 3, "--out", new).code == 0
+    before = recover(broken, new)
+    ended = recover(broken, new, "--consent", CONSENT, "--json")
+    assert before.code == 3
+    for one in (before, ended):
+        assert "group billing: committed 130" in one.err
     (past,) = ended.document["groups_past_end"]
     assert (past["group"], past["committed"], past["log_end"]) == ("billing", 130, 100)
 
@@ -162,6 +165,12 @@ def test_two_operators_at_once_the_second_is_refused(broken: Fakes, plan: Path) 
     assert broken.controller.steps == []
 
 
+@pytest.mark.usefixtures("killed", "locked")
+def test_a_journal_that_another_process_works_on_is_not_taken(broken: Fakes) -> None:
+    assert resume(broken, "--write").code == 3
+    assert broken.controller.steps == ["reorder"]
+
+
 @pytest.mark.usefixtures("killed")
 def test_resume_shows_what_is_left_and_changes_nothing_without_write(
     broken: Fakes, golden: Golden
@@ -182,7 +191,6 @@ def test_resume_finishes_what_was_agreed_to_and_then_has_nothing_to_do(
     assert set(broken.leaders().values()) == {1}
     (journal,) = journals()
     assert journal.result == "succeeded"
-
     again = resume(broken, "--write", "--json")
     assert again.code == 0
     assert (again.document["journal"], again.document["succeeded"]) == (None, True)
@@ -190,11 +198,11 @@ def test_resume_finishes_what_was_agreed_to_and_then_has_nothing_to_do(
 
 @pytest.mark.usefixtures("killed")
 def test_resume_undoes_the_order_where_no_replica_leads(broken: Fakes) -> None:
-    changed = [state for state in broken.cluster.story.states.values() if state.assignment[0] == 1]
-    assert len(changed) == 1, "the canary"
+    states = broken.cluster.story.states
+    assert sum(state.assignment[0] == 1 for state in states.values()) == 1, "the canary"
     ended = resume(broken, "--undo", "--write")
     assert ended.code == 0, ended.err
-    assert {state.assignment for state in broken.cluster.story.states.values()} == {(3, 2, 1)}
+    assert {state.assignment for state in states.values()} == {(3, 2, 1)}
 
 
 @pytest.mark.usefixtures("killed")
@@ -232,28 +240,18 @@ def test_resume_takes_the_newest_journal_and_names_the_others(
     assert resume(broken, "--journal", older, "another", "--write").code == 2
 
 
-@pytest.mark.parametrize("cluster", [CLUSTER_ID, "another-cluster"])
-def test_a_journal_without_elections_or_of_another_cluster_is_not_resumed(
-    broken: Fakes, cluster: str
+def test_what_is_no_journal_of_elections_on_this_cluster_is_not_resumed(
+    broken: Fakes, tmp_path: Path
 ) -> None:
-    with Journal.open(cluster) as journal:
-        journal.request("reset offsets", {})
-    named = resume(broken, "--journal", journal.path, "--write")
-    assert named.code == (0 if cluster == CLUSTER_ID else 2)
-    assert broken.controller.steps == []
-
-
-def test_a_file_that_is_no_journal_is_refused_with_its_line(broken: Fakes, tmp_path: Path) -> None:
+    for cluster, code in ((CLUSTER_ID, 0), ("another-cluster", 2)):
+        with Journal.open(cluster) as journal:
+            journal.request("reset offsets", {})
+        assert resume(broken, "--journal", journal.path, "--write").code == code
     path = tmp_path / "journal.jsonl"
     path.write_text("{}\n")
     ended = resume(broken, "--journal", path, "--write")
     assert (ended.code, f"{path} line 1" in ended.said[0]) == (2, True)
-
-
-@pytest.mark.usefixtures("killed", "locked")
-def test_a_journal_that_another_process_works_on_is_not_taken(broken: Fakes) -> None:
-    assert resume(broken, "--write").code == 3
-    assert broken.controller.steps == ["reorder"]
+    assert broken.controller.steps == []
 
 
 def test_prefer_asks_the_cluster_for_the_brokers_of_a_rack(broken: Fakes, tmp_path: Path) -> None:
@@ -328,14 +326,6 @@ def test_a_run_that_a_signal_stops_ends_with_130_after_the_batch_under_way(
     assert (ended.code, left.result) == (130, None)
     assert f"resume --journal {left.path} --write" in ended.said[-1]
     assert sorted(map(str, broken.leaders().values())) == ["1", "None", "None"]
-
-
-@pytest.mark.usefixtures("heeded_hangup")
-def test_a_lost_terminal_that_nohup_has_ignored_stops_nothing(broken: Fakes, plan: Path) -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    hung_up = after(lambda: os.kill(os.getpid(), signal.SIGHUP))
-    broken.controller.next(ElectLeadersRequest, hung_up)
-    assert recover(broken, plan, "--consent", CONSENT).code == 0
 
 
 def test_an_order_that_is_not_put_back_is_named_with_its_command_and_can_be_resumed(

@@ -32,18 +32,14 @@ def journal(user_folders: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_the_newest_recovery_is_accounted_for_in_text_and_as_a_document(journal: Path) -> None:
+def test_the_newest_recovery_is_accounted_for_as_text_html_and_json(journal: Path) -> None:
     ended = run()
     assert (str(journal) in ended.err, ended.out.count("227") > 0) == (True, True)
     found = document(journal.stem)
     assert (found["schema"], found["adds_up"], found["held"]) == (1, True, 227)
     assert [one["topic"] for one in found["partitions"]] == ["ledger", "orders", "events"]
-
-
-def test_the_html_is_one_document(journal: Path) -> None:
     text = run(journal, "--html").out
-    assert text.startswith("<!doctype html>")
-    assert text.endswith("</body></html>\n")
+    assert (text[:15], text[-15:]) == ("<!doctype html>", "</body></html>\n")
 
 
 def test_sums_that_do_not_add_up_end_with_1(user_folders: Path, tmp_path: Path) -> None:
@@ -61,21 +57,17 @@ def test_a_restore_from_elsewhere_can_be_named(journal: Path, tmp_path: Path) ->
     assert document(journal, "--put-back", elsewhere)["sums"]["put back"]["records"] == 10
 
 
-def test_hostile_texts_are_inert(user_folders: Path, tmp_path: Path) -> None:
+def test_what_is_not_there_given_twice_or_of_another_plan_is_refused_and_hostile_text_inert(
+    user_folders: Path, tmp_path: Path
+) -> None:
+    for words in ((), ("nothing",), ("--html", "--json")):
+        run(*words, code=2)
     journals.hostile(state_folder())
     ended = run()
     assert all(line.isprintable() for line in (ended.out + ended.err).splitlines())
-
-
-def test_what_is_not_there_or_given_twice_is_refused(user_folders: Path) -> None:
-    for words in ((), ("nothing",), ("--html", "--json")):
-        run(*words, code=2)
-
-
-def test_another_plan_than_the_journals_is_refused(journal: Path, tmp_path: Path) -> None:
     other = tmp_path / "plan.json"
     other.write_text('{"partitions": [{"topic": "t", "partition": 0, "designatedLeader": 1}]}')
-    run(journal, "--plan", other, code=2)
+    run("--plan", other, code=2)
 
 
 def test_a_journal_under_way_can_be_looked_at(user_folders: Path) -> None:

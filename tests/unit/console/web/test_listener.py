@@ -51,15 +51,14 @@ def test_off_loopback_a_server_without_tls_is_refused(host: str) -> None:
         HttpListener.at(host, 9600)
 
 
-def test_with_a_certificate_it_listens_anywhere(server: tuple[Path, Path]) -> None:
+def test_with_a_certificate_or_behind_a_proxy_that_ends_tls_it_listens_anywhere(
+    server: tuple[Path, Path],
+) -> None:
     found = HttpListener.at("::", 9600, *server)
     assert found.tls is not None
     assert found.url(9600, BACKUPS) == "https://[::]:9600/actuator/backups"
-
-
-def test_behind_a_proxy_that_ends_tls_it_listens_anywhere_without() -> None:
-    found = HttpListener.at("192.0.2.7", 8417, behind_tls=True)
-    assert (found.host, found.tls) == ("192.0.2.7", None)
+    behind = HttpListener.at("192.0.2.7", 8417, behind_tls=True)
+    assert (behind.host, behind.tls) == ("192.0.2.7", None)
 
 
 @pytest.mark.parametrize("command", [("exporter",), ("serve",)])
@@ -87,27 +86,19 @@ async def test_over_tls_metrics_are_served_to_who_brings_the_token(
     await serving
 
 
-def test_half_of_what_tls_needs_is_refused(server: tuple[Path, Path]) -> None:
-    certificate, key = server
-    with pytest.raises(UsageError):
-        HttpListener.at("127.0.0.1", 9600, certificate)
-    with pytest.raises(UsageError):
-        HttpListener.at("127.0.0.1", 9600, None, key)
-
-
-def test_a_key_of_another_certificate_and_one_with_a_password_are_refused(
+def test_half_of_what_tls_needs_and_a_key_that_does_not_fit_are_refused(
     server: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    certificate, key = server
-    other = Identity.authority()
-    key.write_text(other.key_pem())
-    with pytest.raises(UsageError):
-        HttpListener.at("127.0.0.1", 9600, certificate, key)
-    key.write_text(other.key_pem("secret"))
-    with pytest.raises(UsageError):
-        HttpListener.at("127.0.0.1", 9600, certificate, key)
-    with pytest.raises(UsageError):
-        HttpListener.at("127.0.0.1", 9600, certificate, tmp_path / "none")
+    certificate, _ = server
+    other, secret = tmp_path / "other.key", tmp_path / "secret.key"
+    other.write_text(Identity.authority().key_pem())
+    secret.write_text(Identity.authority().key_pem("secret"))
+    for given in (
+        *((certificate, None), (None, server[1]), (certificate, tmp_path / "none")),
+        *((certificate, other), (certificate, secret)),
+    ):
+        with pytest.raises(UsageError):
+            HttpListener.at("127.0.0.1", 9600, *given)
 
 
 @pytest.fixture
@@ -116,13 +107,6 @@ def token_file(tmp_path: Path) -> Path:
     path.write_text(f"{SECRET}\n")
     path.chmod(0o600)
     return path
-
-
-def test_a_token_file_is_taken_and_its_token_never_printed(
-    token_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert token_of(TOKEN, token_file) == SECRET
-    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
@@ -144,16 +128,18 @@ def test_what_is_no_token_is_refused_and_not_shown(token_file: Path, content: by
     assert "two words" not in str(refusal.value)
 
 
-def test_two_tokens_are_refused(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN, SECRET)
-    with pytest.raises(UsageError):
-        token_of(TOKEN, token_file)
-
-
-def test_without_a_token_one_is_made_and_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_one_token_is_taken_unprinted_two_are_refused_and_without_one_it_is_made_and_printed(
+    token_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(TOKEN, raising=False)
     made = token_of(TOKEN)
     assert len(made) >= SHORTEST
     assert capsys.readouterr().err == f"token: {made}\n"
+    assert token_of(TOKEN, token_file) == SECRET
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv(TOKEN, SECRET)
+    with pytest.raises(UsageError):
+        token_of(TOKEN, token_file)
+    monkeypatch.setenv(TOKEN, "short")
+    with pytest.raises(UsageError, match=TOKEN):
+        token_of(TOKEN)
