@@ -17,7 +17,7 @@ from tests.screens.drawing import (  # noqa: E402 - after its asserts are known
 )
 from tests.screens.turns import keys_without_clocks  # noqa: E402
 
-__all__ = ["drawn_as_before", "keys_without_clocks", "kept", "sizes_as_before"]
+__all__ = ["drawn_as_before", "kept", "keys_without_clocks", "sizes_as_before"]
 
 
 @pytest.fixture(autouse=True)

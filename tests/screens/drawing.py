@@ -52,7 +52,7 @@ POOR_LOOKS = [
 """Of terminals with few colours, or none: one rich screen is to be seen in each."""
 
 Drawn = Callable[[App[Any]], None]
-DrawnInSizes = Callable[[Pilot[Any]], Awaitable[None]]
+DrawnInSizes = Callable[..., Awaitable[None]]
 
 
 def stopped_clock() -> float:
@@ -87,13 +87,14 @@ def drawn_as_before(kept: SnapshotAssertion) -> Drawn:
 
 @pytest.fixture
 def sizes_as_before(kept: SnapshotAssertion) -> DrawnInSizes:
-    """Compares what an app shows in each of `SIZES` with a snapshot of this test."""
+    """Compares what an app shows in each of `SIZES` with a snapshot, of one *view* if named."""
 
-    async def compare(pilot: Pilot[Any]) -> None:
+    async def compare(pilot: Pilot[Any], view: str = "") -> None:
         for size in SIZES:
             await pilot.resize_terminal(*size)
             await at_rest(pilot)
-            assert drawing(pilot.app) == kept(name=str(Look(pilot.app.theme, size)))
+            look = Look(pilot.app.theme, size)
+            assert drawing(pilot.app) == kept(name=f"{look}-{view}" if view else str(look))
 
     return compare
 
