@@ -24,7 +24,7 @@ class OneField(App[None]):
 
 
 BURSTS = {
-    ("a", "b", "enter"): "as it wasab",
+    ("a", "b", "enter"): "ab",
     ("ctrl+u", "a", "b", "enter"): "ab",
     ("escape", "c", "enter"): "c",
     ("ctrl+u", "a", "enter", "x", "y"): "a",

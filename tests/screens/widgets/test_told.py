@@ -23,9 +23,7 @@ def below(app: Telling, line: int) -> bool:
     return lines(app)[line].startswith("below")
 
 
-async def test_what_is_below_moves_with_the_lines_that_words_take_and_other_words_lay_out_none() -> (
-    None
-):
+async def test_what_is_below_moves_with_the_lines_that_words_take_and_with_nothing_else() -> None:
     app = Telling()
     async with app.run_test(size=(20, 10)) as pilot:
         first, second = app.query_one("#first", StyledLines), app.query_one("#second", StyledLines)
