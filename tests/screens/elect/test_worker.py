@@ -18,9 +18,7 @@ from tests.screens.consoles import CannedWatch
 from tests.screens.elect.conftest import Electing
 
 
-def attempt_on(
-    electing: Electing, messages: list[Message], gone_after: type | None
-) -> ElectionWorker:
+def attempt_on(electing: Electing, messages: list[Message], gone_after: type) -> ElectionWorker:
     """One whose app is gone once an election has told an event of that type."""
     session = electing.session
     context = Context(
@@ -41,7 +39,7 @@ def attempt_on(
         if gone:
             raise RuntimeError("Event loop is closed")
         messages.append(message)
-        if gone_after and isinstance(message, ActReported):
+        if isinstance(message, ActReported):
             gone.extend([True] * isinstance(message.event, gone_after))
 
     return ElectionWorker(1, context, act, post, post)
@@ -74,7 +72,7 @@ def test_what_is_asked_for_is_counted_before_it_is_shown_and_told_to_the_watch_w
 ) -> None:
     electing.session.offline(count=3)
     messages: list[Message] = []
-    attempt = attempt_on(electing, messages, None)
+    attempt = attempt_on(electing, messages, OutcomesReported)
     subject = carried_out(attempt, messages)
     (frozen,) = (message for message in messages if isinstance(message, SubjectFrozen))
     counted = vars(subject_in(frozen.frozen))
