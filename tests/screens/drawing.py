@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -52,6 +52,7 @@ POOR_LOOKS = [
 """Of terminals with few colours, or none: one rich screen is to be seen in each."""
 
 Drawn = Callable[[App[Any]], None]
+DrawnInSizes = Callable[..., Awaitable[None]]
 
 
 def stopped_clock() -> float:
@@ -67,14 +68,33 @@ class TextFile(SingleFileSnapshotExtension):
 
 
 @pytest.fixture
-def drawn_as_before(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    """Compares what an app shows with the snapshot of this test; call it when all is drawn."""
+def kept(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> SnapshotAssertion:
+    """The snapshots of this test; no cursor blinks."""
     for widget in (Input, TextArea):
         monkeypatch.setattr(widget.cursor_blink, "_default", False)
-    kept = snapshot.use_extension(TextFile)
+    return snapshot.use_extension(TextFile)
+
+
+@pytest.fixture
+def drawn_as_before(kept: SnapshotAssertion) -> Drawn:
+    """Compares what an app shows with the snapshot of this test; call it when all is drawn."""
 
     def compare(app: App[Any]) -> None:
         assert drawing(app) == kept
+
+    return compare
+
+
+@pytest.fixture
+def sizes_as_before(kept: SnapshotAssertion) -> DrawnInSizes:
+    """Compares what an app shows in each of `SIZES` with a snapshot, of one *view* if named."""
+
+    async def compare(pilot: Pilot[Any], view: str = "") -> None:
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await at_rest(pilot)
+            look = Look(pilot.app.theme, size)
+            assert drawing(pilot.app) == kept(name=f"{look}-{view}" if view else str(look))
 
     return compare
 

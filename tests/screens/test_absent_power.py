@@ -56,9 +56,5 @@ async def test_after_every_key_of_every_screen_nothing_that_can_change_a_cluster
         pressed = await press_every_key(pilot, mode)
         assert len(pressed) > 1
         assert powers(console) == []
-
-
-async def test_an_armed_console_is_seen_to_have_power() -> None:
-    console = console_on(every_verdict(), power=Power(cast("ReadAccess", None)))
-    async with console.run_test(size=(80, 24)):
-        assert powers(console)
+        armed = console_on(every_verdict(), power=Power(cast("ReadAccess", None)))
+        assert powers(armed), "a power would be seen"

@@ -99,19 +99,6 @@ async def says_what_to_do_instead(pilot: Pilot[Any]) -> None:
     pilot.app.screen.query_one(KeyBar).say(())
 
 
-async def test_the_list_is_that_of_the_capture_with_its_moment(tmp_path: Path) -> None:
-    live = every_verdict()
-    async with opened(live, tmp_path) as (_, console):
-        incident = console.context.known.incident
-        assert incident is not None
-        assert [row.judged for row in incident.rows] == [row.judged for row in live.rows]
-        assert "BUNDLE" in lines(console)[0]
-        moment = console.context.bundle and console.context.bundle.captured_at_ms
-        assert moment
-        assert "STALE" not in text(console)
-        assert " ago" not in text(console)
-
-
 @pytest.mark.parametrize("mode", others_slow(sorted(SHOWN), "offline"))
 async def test_after_every_key_nothing_was_asked_and_no_power_exists(
     tmp_path: Path, mode: str
@@ -122,7 +109,30 @@ async def test_after_every_key_nothing_was_asked_and_no_power_exists(
         assert console._exception is None
 
 
+async def test_the_list_is_that_of_the_capture_with_its_moment_and_brokers_can_be_declared_gone(
+    tmp_path: Path,
+) -> None:
+    live = every_verdict()
+    async with opened(live, tmp_path) as (pilot, console):
+        incident = console.context.known.incident
+        assert incident is not None
+        assert [row.judged for row in incident.rows] == [row.judged for row in live.rows]
+        assert "BUNDLE" in lines(console)[0]
+        assert console.context.bundle
+        assert console.context.bundle.captured_at_ms
+        assert "STALE" not in text(console)
+        assert " ago" not in text(console)
+        await pilot.press("b")
+        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for brokers")
+        await pilot.press("3", "enter")
+        await until(pilot, lambda: console.context.watch.gone == (3,), "the declaration")
+        known: Any = console.context.known
+        await until(pilot, lambda: 3 in known.incident.circumstances.ruled_out, "a new judgement")
+
+
 async def test_what_is_live_is_greyed_and_says_what_to_do_instead(tmp_path: Path) -> None:
+    """No message begins an act or opens an address, and what a bundle has nothing for is shut."""
+    address = SourceAddress(SourceKind.BACKUP, "s3://elsewhere/x", "orders", 0)
     async with opened(diverged_incident(), tmp_path) as (pilot, console):
         now = enabled(console)
         live = ("elect", "rescue", "hold", "forget", "ask_refresh", "show('browse')")
@@ -133,21 +143,6 @@ async def test_what_is_live_is_greyed_and_says_what_to_do_instead(tmp_path: Path
         for key in ("e", "r", "6"):
             await pilot.press(key)
             await says_what_to_do_instead(pilot)
-        assert len(console.screen_stack) == 1
-        assert console.current_mode == "offline"
-
-
-async def test_screens_that_a_bundle_has_nothing_for_do_not_open(tmp_path: Path) -> None:
-    async with opened(diverged_incident(), tmp_path) as (pilot, console):
-        for mode in MODES.keys() - SHOWN:
-            await console.run_action(f"show('{mode}')")
-            await says_what_to_do_instead(pilot)
-            assert console.current_mode == "offline"
-
-
-async def test_no_message_begins_an_act_or_opens_an_address(tmp_path: Path) -> None:
-    address = SourceAddress(SourceKind.BACKUP, "s3://elsewhere/x", "orders", 0)
-    async with opened(diverged_incident(), tmp_path) as (pilot, console):
         for message in (
             ElectionAsked((LEDGER_3,)),
             ResumeAsked(tmp_path / "journal"),
@@ -155,27 +150,18 @@ async def test_no_message_begins_an_act_or_opens_an_address(tmp_path: Path) -> N
         ):
             console.post_message(message)
             await says_what_to_do_instead(pilot)
+        for mode in MODES.keys() - SHOWN:
+            await console.run_action(f"show('{mode}')")
+            await says_what_to_do_instead(pilot)
         assert len(console.screen_stack) == 1
+        assert console.current_mode == "offline"
 
 
-async def test_a_plan_made_on_a_bundle_is_a_file(tmp_path: Path) -> None:
+async def test_captured_records_of_two_replicas_are_compared_and_a_plan_of_them_is_a_file(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "plan.json"
-    async with opened(diverged_incident(), tmp_path) as (pilot, console):
-        await pilot.press("p")
-        await shows(pilot, "ledger-3")
-        await until(pilot, lambda: console.current_mode == "plan", "the plan's screen")
-        await pilot.press("s")
-        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for a name")
-        await pilot.press("ctrl+u", *str(path), "enter")
-        await until(pilot, path.exists, "the plan's file")
-    plan = parse_plan(path.read_text(), str(path))
-    assert plan.cluster_id == CLUSTER
-    assert [record.evidence for record in plan.records.values()] == [LEDGER]
-
-
-async def test_the_captured_records_of_two_replicas_are_compared(tmp_path: Path) -> None:
-    held = records()
-    async with opened(diverged_incident(), tmp_path, records=held, size=(100, 30)) as (
+    async with opened(diverged_incident(), tmp_path, records=records(), size=(100, 30)) as (
         pilot,
         console,
     ):
@@ -188,20 +174,36 @@ async def test_the_captured_records_of_two_replicas_are_compared(tmp_path: Path)
         found = {pair.offset: str(pair.kind) for pair in pairs.window.pairs}
         assert {found[offset] for offset in range(100, 125)} == {"!"}
         assert {found[offset] for offset in range(125, 150)} == {">"}
+        await pilot.press("escape")
+        await until(pilot, lambda: len(console.screen_stack) == 1, "the list")
+        await pilot.press("p")
+        await until(pilot, lambda: console.current_mode == "plan", "the plan's screen")
+        await shows(pilot, "ledger-3")
+        await pilot.press("s")
+        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for a name")
+        await pilot.press("ctrl+u", *str(path), "enter")
+        await until(pilot, path.exists, "the plan's file")
+    plan = parse_plan(path.read_text(), str(path))
+    assert plan.cluster_id == CLUSTER
+    assert [record.evidence for record in plan.records.values()] == [LEDGER]
 
 
-async def test_the_overview_shows_brokers_and_backups_as_captured(tmp_path: Path) -> None:
+async def test_the_overview_and_journals_are_shown_as_captured_and_none_is_resumed(
+    tmp_path: Path,
+) -> None:
     unread = Unknown("the disk is gone")
-    places = BundledBackups(
-        (
-            BundledPlace("file:///b", None, 1),
-            BundledPlace("s3://hostile/b", unread, 1),
-        ),
-        {"topics": BackupGlance("1 of 2 verified", READ_AT_MS)},
-    )
+    hostile = BundledPlace("s3://hostile/b", unread, 1)
+    glances = {"topics": BackupGlance("1 of 2 verified", READ_AT_MS)}
+    places = BundledBackups((BundledPlace("file:///b", None, 1), hostile), glances)
     topics = (BundledBackup("file:///b", "orders", 1, True, None, "no manifest"),)
-    parts = {"backups": places, "backed_up": topics}
-    async with opened(diverged_incident(), tmp_path, "overview", **parts) as (pilot, console):  # type: ignore[arg-type]
+    with Journal.open(CLUSTER, tmp_path / "theirs") as journal:
+        journal.note("the night of the incident")
+    parts: dict[str, Any] = {
+        "backups": places,
+        "backed_up": topics,
+        "journal": journal.path.read_bytes(),
+    }
+    async with opened(diverged_incident(), tmp_path, "overview", **parts) as (pilot, console):
         await shows(pilot, "1 of 2 verified")
         assert "never: this is a bundle" in text(console)
         console.screen.query_one("#brokers").focus()
@@ -210,28 +212,13 @@ async def test_the_overview_shows_brokers_and_backups_as_captured(tmp_path: Path
         await pilot.press("escape", "5")
         await shows(pilot, "s3://hostile/b")
         assert "unreadable" in text(console)
-
-
-async def test_journals_of_the_bundle_are_read_and_none_is_resumed(tmp_path: Path) -> None:
-    with Journal.open(CLUSTER, tmp_path / "theirs") as journal:
-        journal.note("the night of the incident")
-    raw = journal.path.read_bytes()
-    async with opened(diverged_incident(), tmp_path, "journal", journal=raw) as (pilot, console):
+        await pilot.press("4")
+        await until(pilot, lambda: console.current_mode == "journal", "the journals")
         screen: Any = console.screen
         await until(pilot, lambda: screen.journals.rows, "the journal")
         assert len(console.screen_stack) == 1
         now = enabled(console)
         assert {now["resume"], now["check"], now["ledger"]} == {False}
-
-
-async def test_brokers_can_be_declared_gone_on_a_bundle(tmp_path: Path) -> None:
-    async with opened(every_verdict(), tmp_path) as (pilot, console):
-        await pilot.press("b")
-        await until(pilot, lambda: len(console.screen_stack) == 2, "the question for brokers")
-        await pilot.press("3", "enter")
-        await until(pilot, lambda: console.context.watch.gone == (3,), "the declaration")
-        live = console.context.known
-        await until(pilot, lambda: 3 in live.incident.circumstances.ruled_out, "a new judgement")  # type: ignore[union-attr]
 
 
 async def test_hostile_names_are_inert(tmp_path: Path) -> None:

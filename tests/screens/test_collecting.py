@@ -13,7 +13,7 @@ from tests.screens.consoles import console_on
 from tests.screens.drawing import at_rest
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def nothing_left_out() -> Iterator[None]:
     """Garbage is looked for everywhere, whatever consoles this process has had."""
     gc.unfreeze()
@@ -22,16 +22,11 @@ def nothing_left_out() -> Iterator[None]:
     gc.enable()
 
 
-@pytest.mark.usefixtures("nothing_left_out")
-async def test_garbage_is_collected_again_once_the_cluster_was_read() -> None:
+async def test_garbage_that_was_not_looked_for_is_once_the_cluster_was_read() -> None:
+    resume_collecting()
+    assert not gc.get_freeze_count(), "it was looked for all the time"
     put_off_collecting()
     async with console_on(every_verdict()).run_test() as pilot:
         await at_rest(pilot)
         assert gc.isenabled()
         assert gc.get_freeze_count()
-
-
-@pytest.mark.usefixtures("nothing_left_out")
-def test_nothing_is_left_out_where_garbage_was_looked_for_all_the_time() -> None:
-    resume_collecting()
-    assert not gc.get_freeze_count()

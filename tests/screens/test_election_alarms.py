@@ -37,10 +37,11 @@ def gone_off(incident: Incident) -> Incident:
     return replace(incident, observations=seen)
 
 
-async def test_r02_every_screen_says_that_an_empty_broker_was_elected(tmp_path: Path) -> None:
+async def test_r02_every_screen_says_until_it_is_noted_that_an_empty_broker_was_elected(
+    tmp_path: Path,
+) -> None:
     access = CannedAccess().as_access
-    told = gone_off(nothing_offline())
-    console = console_on(told, access=access, state_folder=tmp_path)
+    console = console_on(gone_off(nothing_offline()), access=access, state_folder=tmp_path)
     async with console.run_test(size=(80, 24)) as pilot:
         for mode in MODES:
             await console.switch_mode(mode)
@@ -48,30 +49,6 @@ async def test_r02_every_screen_says_that_an_empty_broker_was_elected(tmp_path: 
             assert lines(console)[1].startswith(" b1 was elected EMPTY, seen at 23:02:51Z"), mode
             assert "And 1 more: 4 shows all." in text(console), mode
             await until(pilot, lambda: "! acknowledge" in lines(console)[-1], "its key")
-
-
-async def test_it_stands_above_what_to_do_first_and_leaves_room_for_the_list() -> None:
-    console = console_on(gone_off(every_verdict()))
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shows(pilot, "FIRST stop b4 NOW")
-        shown = lines(console)
-        place = next(at for at, line in enumerate(shown) if "FIRST stop b4" in line)
-        assert 1 < place < 6
-        assert sum("carts-0..2" in line or "orders-0" in line for line in shown) >= 2
-
-
-async def test_a_small_terminal_shows_its_beginning_and_what_to_do_first() -> None:
-    console = console_on(gone_off(every_verdict()))
-    async with console.run_test(size=(40, 10)) as pilot:
-        await shows(pilot, "FIRST stop b4 NOW")
-        assert lines(console)[1] == " b1 was elected EMPTY, seen at"
-        assert any(line.replace(" ", "").startswith(">BOMB") for line in lines(console))
-
-
-async def test_it_stays_until_it_is_acknowledged() -> None:
-    console = console_on(gone_off(nothing_offline()))
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shows(pilot, ALARM)
         await pilot.press("ctrl+r", "2", "1")
         await shows(pilot, ALARM)
         await pilot.press("exclamation_mark")
@@ -79,11 +56,33 @@ async def test_it_stays_until_it_is_acknowledged() -> None:
         await until(pilot, lambda: "! acknowledge" not in lines(console)[-1], "its key to go")
 
 
-async def test_without_an_alarm_its_key_is_not_there() -> None:
-    console = console_on(every_verdict())
-    async with console.run_test(size=(120, 24)) as pilot:
+async def test_it_stands_above_what_to_do_first_in_every_size_and_is_not_there_without_alarm() -> (
+    None
+):
+    unwritten = replace(gone_off(nothing_offline()), unwritten="no space left in /state")
+    console = console_on(gone_off(every_verdict()), every_verdict(), unwritten)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await shows(pilot, "FIRST stop b4 NOW")
+        shown = lines(console)
+        place = next(at for at, line in enumerate(shown) if "FIRST stop b4" in line)
+        assert 1 < place < 6
+        listed = sum("carts-0..2" in line or "orders-0" in line for line in shown)
+        assert listed >= 2, "there is room for the list"
+
+        await pilot.resize_terminal(40, 10)
+        await until(
+            pilot, lambda: lines(console)[1] == " b1 was elected EMPTY, seen at", "its begin"
+        )
+        await shows(pilot, "FIRST stop b4 NOW")
+        assert any(line.replace(" ", "").startswith(">BOMB") for line in lines(console))
+
+        await pilot.resize_terminal(120, 24)
+        await pilot.press("ctrl+r")
+        await hides(pilot, "elected EMPTY")
         await shows(pilot, "13 offline")
         assert "! acknowledge" not in text(console)
+        await pilot.press("ctrl+r")
+        await shows(pilot, "not in the journal: no space left")
 
 
 async def test_the_journal_keeps_what_was_acknowledged(tmp_path: Path) -> None:
@@ -96,13 +95,6 @@ async def test_the_journal_keeps_what_was_acknowledged(tmp_path: Path) -> None:
         assert "acknowledged" in text(console)
         assert "orders-3 was elected by somebody else" in flat(console)
         await shows(pilot, "! acknowledges it")
-
-
-async def test_what_could_not_be_written_down_is_said(tmp_path: Path) -> None:
-    told = replace(gone_off(nothing_offline()), unwritten="no space left in /state")
-    console = console_on(told)
-    async with console.run_test(size=(120, 24)) as pilot:
-        await shows(pilot, "not in the journal: no space left")
 
 
 async def test_a_browser_shows_it_and_cannot_take_note(tmp_path: Path) -> None:

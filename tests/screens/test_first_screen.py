@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from breakglass.console.app import MODES
+from tests.kit.extent import others_slow
 from tests.kit.incidents import every_verdict
 from tests.screens.consoles import console_on
 from tests.screens.eager_tasks import begin_at_once
 from tests.screens.turns import lines, until
 
 
-@pytest.mark.parametrize("start", MODES)
+@pytest.mark.parametrize("start", others_slow(MODES, "offline"))
 async def test_every_first_screen_comes_up_where_tasks_begin_when_they_are_made(start: str) -> None:
     begin_at_once(asyncio.get_running_loop())
     console = console_on(every_verdict(), start=start)

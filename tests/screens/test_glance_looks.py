@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from breakglass.console.app import BreakglassApp
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.overview.broker_details import BrokerDetails
 from breakglass.services.incident.incident import Incident
@@ -21,8 +20,8 @@ from breakglass.services.recovery.ledger.page import ledger_page
 from tests.kit.incidents import READ_AT_MS, diverged_incident, every_verdict, nothing_offline
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import console_on
-from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
-from tests.screens.turns import lines, opens, shows, text, until
+from tests.screens.drawing import LOOKS, Drawn, DrawnInSizes, Look, at_rest, stopped_clock
+from tests.screens.turns import line_with, opens, shows, text, until
 from tests.unit.recovery.ledger import incidents
 from tests.unit.recovery.timeline import journals
 
@@ -40,103 +39,78 @@ class Clock:
 
 @asynccontextmanager
 async def glance(
-    look: Look, start: str, *readings: Incident, minutes: Clock | None = None, **options: Any
-) -> AsyncIterator[tuple[Pilot[Any], BreakglassApp]]:
-    """A console of that look on the screen *start*."""
+    start: str,
+    *readings: Incident,
+    minutes: Clock | None = None,
+    size: tuple[int, int] = (80, 24),
+    **options: Any,
+) -> AsyncIterator[Pilot[Any]]:
+    """A console on the screen *start*."""
     told = readings or (nothing_offline(),)
-    console = console_on(*told, theme=look.theme, start=start, clock=stopped_clock, **options)
+    console = console_on(*told, start=start, clock=stopped_clock, **options)
     console.context.health.now_ms = minutes or Clock()
-    async with console.run_test(size=look.size) as pilot:
-        yield pilot, console
+    async with console.run_test(size=size) as pilot:
+        yield pilot
 
 
 @pytest.mark.usefixtures("bare_pages")
 @pytest.mark.parametrize("look", LOOKS)
 async def test_a_page_and_its_help_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with glance(look, "offline", diverged_incident()) as (pilot, console):
+    async with glance("offline", diverged_incident(), size=look.size) as pilot:
         await shows(pilot, "1 offline")
         await pilot.press("?")
         await shows(pilot, "every page has")
         await at_rest(pilot)
-        drawn_as_before(console)
+        drawn_as_before(pilot.app)
 
 
-def counted(console: BreakglassApp, partitions: int) -> bool:
-    """Whether the last look is shown, which found so many *partitions*."""
-    return f"Of {partitions} partitions" in text(console)
-
-
-def told_now(console: BreakglassApp, fact: str) -> bool:
-    """Whether *fact* is as new as the clock."""
-    return any(fact in line and line.endswith("0 s ago") for line in lines(console))
-
-
-@pytest.mark.parametrize("look", LOOKS)
-async def test_the_overview_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+async def test_the_overview_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
     access = CannedAccess(
         broken_dirs={2: ("/mnt/b",)},
         silent={3: REFUSED},
         settings={"advertised.listeners": "PLAINTEXT://kafka-1:9092", "process.roles": "broker"},
     )
-    untold = replace(
-        every_verdict(),
-        snapshot=replace(every_verdict().snapshot, quorum=Unknown("the answer is late")),
-    )
+    late = replace(every_verdict().snapshot, quorum=Unknown("the answer is late"))
+    untold = replace(every_verdict(), snapshot=late)
     readings = [nothing_offline(), diverged_incident(), every_verdict(), untold]
     clock, brokers = Clock(), access.as_access
-    async with glance(look, "overview", *readings, minutes=clock, access=brokers) as (
-        pilot,
-        console,
-    ):
+    async with glance("overview", *readings, minutes=clock, access=brokers) as pilot:
         for total in (3, 1, 23):
-            await until(pilot, partial(counted, console, total), "a look")
+            await shows(pilot, f"Of {total} partitions")
             clock.now += MINUTE
             await pilot.press("ctrl+r")
         await shows(pilot, "since then: the answer")
         await shows(pilot, "FENCED, connection refused")
-        await until(pilot, lambda: told_now(console, "Brokers "), "the brokers' last word")
+        told = partial(line_with, pilot.app, "Brokers ")
+        await until(pilot, lambda: told().endswith("0 s ago"), "the brokers' last word")
         await pilot.press("tab")
-        await until(pilot, lambda: "\n>b" in text(console), "the cursor")
-        await at_rest(pilot)
-        drawn_as_before(console)
+        await until(pilot, lambda: "\n>b" in text(pilot.app), "the cursor")
+        await sizes_as_before(pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_a_broker_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+async def test_a_broker_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
     settings: dict[str, str | None] = {"advertised.listeners": "PLAINTEXT://kafka-2:9092"}
     access = CannedAccess(broken_dirs={2: ("/mnt/b",)}, silent={}, settings=settings)
-    async with glance(look, "overview", access=access.as_access) as (pilot, console):
+    async with glance("overview", access=access.as_access) as pilot:
         await shows(pilot, "LOG DIR OFFLINE")
         await pilot.press("tab", "home", "enter")
         await opens(pilot, BrokerDetails)
         await shows(pilot, "kafka-2:9092")
-        await at_rest(pilot)
-        drawn_as_before(console)
+        await sizes_as_before(pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_the_journal_looks_as_before(
-    look: Look, drawn_as_before: Drawn, tmp_path: Path, monkeypatch: Any
+async def test_the_journal_and_the_ledger_look_as_before(
+    sizes_as_before: DrawnInSizes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("breakglass.services.guard.journal.operator", lambda: "ops@bastion")
     made = (journals.group_reset, journals.hostile, journals.interrupted, journals.recovery)
     for number, make in enumerate(made):
         journals.timed(make(tmp_path), begin_ms=journals.BEGIN_MS + number * MINUTE)
-    async with glance(look, "journal", state_folder=tmp_path) as (pilot, console):
+    page = ledger_page(incidents.shown_ledger(tmp_path / "made"))
+    async with glance("journal", state_folder=tmp_path) as pilot:
         await shows(pilot, "ledger-3")
         await shows(pilot, "u asks the cluster again")
-        await at_rest(pilot)
-        drawn_as_before(console)
-
-
-@pytest.mark.parametrize("look", LOOKS)
-async def test_the_ledger_looks_as_before(
-    look: Look, drawn_as_before: Drawn, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("breakglass.services.guard.journal.operator", lambda: "ops@bastion")
-    page = ledger_page(incidents.shown_ledger(tmp_path / "made"))
-    async with glance(look, "journal", state_folder=tmp_path) as (pilot, console):
-        await console.push_screen(LedgerScreen(page, lambda: None))
+        await sizes_as_before(pilot, "journal")
+        await pilot.app.push_screen(LedgerScreen(page, lambda: None))
         await shows(pilot, "The sums add up")
-        await at_rest(pilot)
-        drawn_as_before(console)
+        await sizes_as_before(pilot, "ledger")

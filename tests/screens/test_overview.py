@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import pytest
 from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
@@ -17,7 +17,7 @@ from breakglass.screens.overview.broker_rows import ASK_EVERY_SECONDS
 from breakglass.screens.overview.screen import INTERVALS, OverviewScreen, TroubledScreen
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable
-from breakglass.services.errors import NotAuthorized, TimedOut
+from breakglass.services.errors import TimedOut
 from breakglass.services.health.backups import BackupGlance
 from breakglass.services.health.monitor import Monitor
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -70,47 +70,63 @@ def short_of(number: int, *isr: int, topic: str = "orders") -> PartitionState:
     return replace(online_partition(topic, number, isr[0]), isr=isr)
 
 
-async def test_everything_is_on_a_small_terminal_at_once() -> None:
-    access = CannedAccess(broken_dirs={2: ("/mnt/b",)}, silent={3: REFUSED})
+ROWS = ("offline ", "under min ISR", "under-replicated", "Quorum", "Reassigning")
+
+
+def has_every_broker_and_count(console: BreakglassApp) -> bool:
+    brokers = {line.lstrip("> ")[:2] for line in lines(console)}
+    return all(line_with(console, words) for words in ROWS) and brokers >= {"b1", "b2", "b3", "b4"}
+
+
+async def test_everything_is_on_a_small_terminal_at_once_and_enter_shows_all_of_a_broker() -> None:
+    settings: dict[str, str | None] = {"advertised.listeners": "PLAINTEXT://kafka-1:9092"}
+    access = CannedAccess({2: ("/mnt/b",)}, {3: REFUSED}, settings)
     async with overview(every_verdict(), access=access) as pilot:
-        assert line_with(pilot.app, "BOMB on 3")
-        assert line_with(pilot.app, "offline   ").split()[:3] == [">offline", "13", "13"]
-        assert line_with(pilot.app, "under min ISR").split()[3:5] == ["0", "0"]
-        for words in (
-            "Of 23 partitions",
-            "leader 101, epoch 4",
-            "102 lag 2",
-            "1 fenced, 1 silent, 1 with",
-        ):
+        line_of = partial(line_with, pilot.app)
+        assert line_of("BOMB on 3")
+        assert line_of("offline   ").split()[:3] == [">offline", "13", "13"]
+        assert line_of("under min ISR").split()[3:5] == ["0", "0"]
+        for words in ("Of 23 partitions", "leader 101, epoch 4", "102 lag 2"):
             assert words in text(pilot.app)
-        assert "stock 1" in line_with(pilot.app, "Reassigning")
+        assert "1 fenced, 1 silent, 1 with" in text(pilot.app)
+        assert "stock 1" in line_of("Reassigning")
         shown = [line.split() for line in lines(pilot.app)[-12:]]
         rows = [row for row in shown if row and row[0].lstrip(">").startswith("b")]
         assert [row[0].lstrip(">") for row in rows] == ["b2", "b3", "b1", "b4"]
         assert " ".join(rows[0][1:]).startswith("LOG DIR OFFLINE 1 of 2 off")
         assert " ".join(rows[1][1:]).startswith("FENCED, connection refused")
 
+        for key in ("escape", "enter", "q"):
+            await pilot.press("tab", "home", "enter")
+            await shows(pilot, "PLAINTEXT://kafka-1:9092")
+            assert "LOG DIR OFFLINE" in line_of("Broker 2")
+            assert "KAFKA_STORAGE_ERROR" in line_of("/mnt/b OFFLINE")
+            assert "120.0 GiB of 500.0 GiB" in line_of("/var/kafka")
+            await pilot.press(key)
+            await opens(pilot, OverviewScreen)
+            await pilot.press("tab")
+        await pilot.press("tab", "down", "enter")
+        await shows(pilot, "Broker 3")
+        await shows(pilot, "? b3 refuses connections")
+        assert "until it is unfenced" in line_of("Fenced")
+        await pilot.press("escape")
+        await pilot.resize_terminal(*WIDE)
+        await until(pilot, lambda: has_every_broker_and_count(pilot.app), "a wide terminal")  # type: ignore[arg-type]
+        assert not text(pilot.app).isascii()
+    how: dict[str, Any] = {"terminal": Terminal(ascii_only=True), "theme": "breakglass-monochrome"}
+    async with overview(every_verdict(), size=(60, 20), **how) as pilot:
+        assert has_every_broker_and_count(pilot.app)  # type: ignore[arg-type]
+        assert text(pilot.app).isascii()
 
-@pytest.mark.parametrize(
-    ("size", "terminal", "theme"),
-    [
-        ((60, 20), Terminal(ascii_only=True), "breakglass-monochrome"),
-        (WIDE, Terminal(), "breakglass-light"),
-    ],
-)
-async def test_narrow_and_wide_terminals_have_every_broker_and_every_count(
-    size: tuple[int, int], terminal: Terminal, theme: str
-) -> None:
-    async with overview(every_verdict(), size=size, terminal=terminal, theme=theme) as pilot:
-        for words in ("offline ", "under min ISR", "under-replicated", "Quorum", "Reassigning"):
-            assert line_with(pilot.app, words)
-        for broker in ("b1", "b2", "b3", "b4"):
-            assert any(line.lstrip("> ").startswith(broker) for line in lines(pilot.app))
-        assert text(pilot.app).isascii() == terminal.ascii_only
 
-
-async def test_the_course_since_the_start_is_drawn_whichever_screen_was_up() -> None:
-    async with overview(nothing_offline(), every_verdict(), diverged_incident()) as pilot:
+async def test_figures_are_unknown_at_first_then_drawn_over_time_and_marked_when_they_are_old() -> (
+    None
+):
+    looks = nothing_offline(), every_verdict(), diverged_incident()
+    async with overview(NO_ANSWER, *looks, NO_ANSWER) as pilot:
+        await shows(pilot, "not connected")
+        assert line_with(pilot.app, ">offline").split()[:3] == [">offline", "?", "?"]
+        await pilot.press("ctrl+r")
         await shows(pilot, "Of 3 partitions")
         await pilot.press("4", "ctrl+r", "1")
         await shows(pilot, "Of 23 partitions")
@@ -118,11 +134,7 @@ async def test_the_course_since_the_start_is_drawn_whichever_screen_was_up() -> 
         await shows(pilot, "Of 1 partitions")
         offline = line_with(pilot.app, ">offline").split()
         assert offline[:3] == [">offline", "1", "13"]
-        assert "█" in offline[3]
-
-
-async def test_what_cannot_be_read_again_stays_and_is_marked() -> None:
-    async with overview(diverged_incident(), NO_ANSWER) as pilot:
+        assert "█" in offline[3], "whichever screen was up"
         await pilot.press("ctrl+r")
         await shows(pilot, "STALE")
         assert "STALE" in line_with(pilot.app, "Quorum")
@@ -132,13 +144,9 @@ async def test_what_cannot_be_read_again_stays_and_is_marked() -> None:
         assert text(pilot.app).count("no broker answers") == 1
 
 
-async def test_before_the_first_look_every_figure_is_unknown() -> None:
-    async with overview(NO_ANSWER) as pilot:
-        await shows(pilot, "not connected")
-        assert line_with(pilot.app, ">offline").split()[:3] == [">offline", "?", "?"]
-
-
-async def test_a_quorum_in_trouble_says_which_and_what_silent_controllers_said_last() -> None:
+async def test_a_quorum_says_its_trouble_and_enter_on_a_count_lists_its_partitions_by_topic() -> (
+    None
+):
     slow = Quorum(101, 4, 9, (Voter(101, 9, 0, 0), Voter(102, 9, 0, 200_000)))
     told: dict[str, Quorum | Unknown] = {
         "? not allowed": Unknown("not allowed: needs DESCRIBE on CLUSTER"),
@@ -147,56 +155,35 @@ async def test_a_quorum_in_trouble_says_which_and_what_silent_controllers_said_l
         "leader 101": QUORUM,
         "NO QUORUM: the": NO_QUORUM,
     }
-    readings = [incident_of(LEDGER, quorum=quorum) for quorum in told.values()]
+    states = [short_of(number, 1) for number in range(5)] + [short_of(9, 1, 2, topic="[b]x[/]")]
+    readings = [incident_of(LEDGER, online=states, quorum=quorum) for quorum in told.values()]
     async with overview(*readings, size=WIDE) as pilot:
         for words in told:
             await shows(pilot, words)
             await pilot.press("ctrl+r")
         assert "before: leader 101" in line_with(pilot.app, "NO QUORUM: the")
+        await pilot.press("down", "down", "enter")
+        await opens(pilot, TroubledScreen)
+        await shows(pilot, "0-4")
+        rows = pilot.app.screen.query_one(LineTable).rows
+        assert [(row.topic, row.in_sync, row.partitions) for row in rows] == [
+            ("orders", 1, (0, 1, 2, 3, 4)),
+            ("[b]x[/]", 2, (9,)),
+        ]
+        await pilot.press("escape")
+        await opens(pilot, OverviewScreen)
 
 
-async def test_a_minimum_that_may_not_be_read_makes_a_lower_bound_with_the_reason() -> None:
+async def test_why_a_minimum_and_brokers_are_not_known_is_told_beside_a_lower_bound() -> None:
     why = "not allowed: needs it"
     incident = incident_of(LEDGER, online=[short_of(1, 1), short_of(2, 1, 2)])
     denied = replace(incident.snapshot.settings["ledger"], min_insync_replicas=Unknown(why))
     incident.snapshot.settings["orders"] = denied
-    access = CannedAccess(failure=NotAuthorized("no"))
-    async with overview(incident, access=access, size=WIDE) as pilot:
+    async with overview(incident, access=CannedAccess(failure=REFUSED), size=WIDE) as pilot:
         await shows(pilot, why)
         assert line_with(pilot.app, "under min ISR ").split()[3] == ">=0"
         await shows(pilot, "2 more are possible")
-
-
-async def test_why_brokers_cannot_be_asked_is_told() -> None:
-    async with overview(
-        diverged_incident(), access=CannedAccess(failure=REFUSED), size=WIDE
-    ) as pilot:
         await shows(pilot, "asked: b3 refuses")
-
-
-async def test_brokers_are_asked_now_and_then_and_at_once_on_ctrl_r() -> None:
-    access, clock = CannedAccess(), Clock()
-    async with overview(diverged_incident(), access=access, clock=clock) as pilot:
-        asked = len(access.asked)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: len(access.asked) == 2 * asked, "the second time")
-        screen = pilot.app.screen
-        assert isinstance(screen, OverviewScreen)
-        screen.tick()
-        assert len(access.asked) == 2 * asked
-        clock.advance(ASK_EVERY_SECONDS)
-        await until(pilot, lambda: len(access.asked) == 3 * asked, "the third time")
-
-
-async def test_nothing_is_asked_while_something_is_changed() -> None:
-    access = CannedAccess()
-    console = console_on(diverged_incident(), access=access.as_access, start="overview")
-    console.context.known.paused = True
-    console.context.health.seen(diverged_incident().snapshot)
-    async with console.run_test(size=(80, 24)) as pilot:
-        await shows(pilot, "not asked yet")
-        await pilot.pause()
-        assert not access.asked
 
 
 class Backups:
@@ -208,16 +195,60 @@ class Backups:
         return BackupGlance("12 of 12 topics", 1_700_000_000_000, "the last run failed")
 
 
-async def test_backups_are_shown_once_something_makes_them() -> None:
-    access = CannedAccess().as_access
-    console = console_on(diverged_incident(), access=access, start="overview")
-    plugged = replace(console.context, health=Monitor([Backups()]))
-    bare = BreakglassApp(plugged, theme="breakglass-dark", start="overview")
-    async with bare.run_test(size=WIDE) as pilot:
+async def test_brokers_and_backups_are_not_asked_while_something_is_changed() -> None:
+    access = CannedAccess()
+    canned = console_on(diverged_incident(), access=access.as_access, start="overview")
+    context = replace(canned.context, health=Monitor([Backups()]))
+    context.known.paused = True
+    context.health.seen(diverged_incident().snapshot)
+    console = BreakglassApp(context, theme="breakglass-dark", start="overview")
+    async with console.run_test(size=WIDE) as pilot:
+        await shows(pilot, "not asked yet")
+        await pilot.pause()
+        assert not access.asked
+        context.known.paused = False
+        await pilot.press("ctrl+r")
         await shows(pilot, "12 of 12 topics")
-        assert "22:13:20Z; the last run" in line_with(bare, "Topics")
-    async with overview(diverged_incident()) as pilot:
-        assert "ackup" not in text(pilot.app)
+        assert "22:13:20Z; the last run" in line_with(console, "Topics")
+
+
+async def test_keys_ask_brokers_anew_and_for_partitions_and_change_the_interval() -> None:
+    """By itself it asks brokers now and then."""
+    access, clock = CannedAccess(), Clock()
+    async with overview(diverged_incident(), access=access, clock=clock) as pilot:
+        assert "ackup" not in text(pilot.app), "nothing makes any"
+        count = len(access.asked)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: len(access.asked) == 2 * count, "the second time")
+        screen = pilot.app.screen
+        assert isinstance(screen, OverviewScreen)
+        screen.tick()
+        assert len(access.asked) == 2 * count
+        clock.advance(ASK_EVERY_SECONDS)
+        await until(pilot, lambda: len(access.asked) == 3 * count, "the third time")
+
+        asked = Asked(pilot.app, OfflineAsked)
+        await pilot.press("enter", "tab")
+        await until(pilot, lambda: line_with(pilot.app, ">b"), "the cursor of the other list")
+        assert sum(line.startswith(">") for line in lines(pilot.app)) == 1
+        await pilot.press("end", "enter")
+        await opens(pilot, BrokerDetails)
+        await pilot.press("o")
+        await until(pilot, lambda: len(asked.messages) == 2, "those of the broker")
+        assert [message.wanted for message in asked.messages] == ["", "broker:4"]
+        await pilot.press("escape")
+        await opens(pilot, OverviewScreen)
+
+        pilot.app.post_message(IntervalChanged(2.0))
+        await shows(pilot, "every 2 s")
+        for keys, seconds in (
+            (["plus"], 5),
+            (["equals_sign"], 10),
+            (["minus"] * 5, 1),
+            (["plus"] * len(INTERVALS), 300),
+        ):
+            await pilot.press(*keys)
+            await shows(pilot, f"every {seconds} s")
 
 
 async def test_hostile_names_and_paths_are_inert() -> None:
@@ -228,70 +259,6 @@ async def test_hostile_names_and_paths_are_inert() -> None:
         await shows(pilot, "log.dirs")
         assert is_inert(pilot.app)
         assert "[red]x[/]" in text(pilot.app)
-
-
-class TestKeys:
-    async def test_plus_and_minus_change_the_interval_within_bounds(self) -> None:
-        async with overview(diverged_incident()) as pilot:
-            pilot.app.post_message(IntervalChanged(2.0))
-            await shows(pilot, "every 2 s")
-            for keys, seconds in (
-                (["plus"], 5),
-                (["equals_sign"], 10),
-                (["minus"] * 5, 1),
-                (["plus"] * len(INTERVALS), 300),
-            ):
-                await pilot.press(*keys)
-                await shows(pilot, f"every {seconds} s")
-
-    async def test_tab_goes_between_the_lists_and_enter_asks_for_the_offline_partitions(
-        self,
-    ) -> None:
-        async with overview(diverged_incident()) as pilot:
-            asked = Asked(pilot.app, OfflineAsked)
-            await pilot.press("enter", "tab")
-            await until(pilot, lambda: line_with(pilot.app, ">b"), "the cursor of the other list")
-            assert sum(line.startswith(">") for line in lines(pilot.app)) == 1
-            await pilot.press("end", "enter")
-            await opens(pilot, BrokerDetails)
-            await pilot.press("o")
-            await until(pilot, lambda: len(asked.messages) == 2, "those of the broker")
-            assert [message.wanted for message in asked.messages] == ["", "broker:4"]
-
-    async def test_enter_on_the_other_counts_lists_their_partitions_by_topic(self) -> None:
-        states = [short_of(number, 1) for number in range(5)] + [short_of(9, 1, 2, topic="[b]x[/]")]
-        async with overview(incident_of(LEDGER, online=states)) as pilot:
-            await pilot.press("down", "down", "enter")
-            await opens(pilot, TroubledScreen)
-            await shows(pilot, "0-4")
-            rows = pilot.app.screen.query_one(LineTable).rows
-            assert [(row.topic, row.in_sync, row.partitions) for row in rows] == [
-                ("orders", 1, (0, 1, 2, 3, 4)),
-                ("[b]x[/]", 2, (9,)),
-            ]
-            await pilot.press("escape")
-            await opens(pilot, OverviewScreen)
-
-    async def test_enter_on_a_broker_shows_all_of_it_until_it_is_closed(self) -> None:
-        settings: dict[str, str | None] = {"advertised.listeners": "PLAINTEXT://kafka-1:9092"}
-        access = CannedAccess({1: ("/mnt/b",)}, {3: REFUSED}, settings)
-        async with overview(every_verdict(), access=access) as pilot:
-            for key in ("escape", "enter", "q"):
-                await pilot.press("tab", "home", "enter")
-                await shows(pilot, "PLAINTEXT://kafka-1:9092")
-                assert "LOG DIR OFFLINE" in line_with(pilot.app, "Broker 1")
-                assert "KAFKA_STORAGE_ERROR" in line_with(pilot.app, "/mnt/b OFFLINE")
-                assert "120.0 GiB of 500.0 GiB" in line_with(pilot.app, "/var/kafka")
-                await pilot.press(key)
-                await opens(pilot, OverviewScreen)
-                await pilot.press("tab")
-
-    async def test_a_broker_that_does_not_answer_says_so_in_its_details(self) -> None:
-        async with overview(every_verdict(), access=CannedAccess(silent={3: REFUSED})) as pilot:
-            await pilot.press("tab", "enter")
-            await shows(pilot, "Broker 3")
-            await shows(pilot, "? b3 refuses connections")
-            assert "until it is unfenced" in line_with(pilot.app, "Fenced")
 
 
 async def test_a_tick_of_the_screen_does_nothing_for_each_partition() -> None:

@@ -61,10 +61,11 @@ def asked_of(pilot: Pilot[Any]) -> list[bool]:
     return watch_of(pilot.app).asked  # type: ignore[arg-type]
 
 
-async def test_two_lines_name_cluster_power_quorum_brokers_offline_age_and_what_helps_most() -> (
-    None
-):
-    async with page(clock=stopped_clock) as pilot:
+async def test_the_status_copies_ctrl_c_digits_and_screenshots_are_those_of_every_screen(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "screenshots"
+    async with page(clock=stopped_clock, state_folder=tmp_path) as pilot:
         assert lines(pilot.app)[0].split("  ") == [
             " prod-eu-1",
             "READ-ONLY",
@@ -74,135 +75,9 @@ async def test_two_lines_name_cluster_power_quorum_brokers_offline_age_and_what_
             "0 s ago",
         ]
         await until(pilot, lambda: "Elect" in lines(pilot.app)[1], "the headline")
-        assert lines(pilot.app)[-1].endswith(" ^r refresh ? help")
-
-
-async def test_a_time_bomb_is_told_before_anything_else() -> None:
-    async with page(every_verdict(), NO_ANSWER, first="13 offline") as pilot:
-        await until(pilot, lambda: "FIRST stop b4 NOW" in lines(pilot.app)[1], "the alarm")
-
-
-async def test_a_refresh_that_fails_keeps_the_last_truth_and_says_why_there_is_no_newer() -> None:
-    readings = NO_ANSWER, diverged_incident(), NO_ANSWER, nothing_offline()
-    async with page(*readings, first="not connected") as pilot:
-        assert "no broker answers" in lines(pilot.app)[1]
-        await pilot.press("ctrl+r")
-        await shows(pilot, "1 offline")
-        await pilot.press("ctrl+r")
-        await shows(pilot, "no broker answers")
-        assert "1 offline" in lines(pilot.app)[0]
-        await pilot.press("ctrl+r")
-        await shows(pilot, "0 offline")
-        await hides(pilot, "no broker answers")
-        assert asked_of(pilot) == [True] * 4, "ctrl+r reads everything"
-
-
-async def test_what_is_too_old_is_called_stale_and_stays() -> None:
-    clock = Clock()
-    async with page(diverged_incident(), NO_ANSWER, clock=clock) as pilot:
-        known_of(pilot).interval = 2.0
-        clock.advance(14)
-        await until(pilot, lambda: "STALE 1" in lines(pilot.app)[0], "the mark")
-        assert "1 offline" in lines(pilot.app)[0]
-
-
-async def test_nothing_is_read_while_something_is_changed() -> None:
-    async with page() as pilot:
-        pilot.app.post_message(MutationBegan())
-        await shows(pilot, "refresh paused")
-        await pilot.press("ctrl+r")
-        await pilot.pause()
-        assert len(asked_of(pilot)) == 1
-        pilot.app.post_message(MutationEnded())
-        await until(pilot, lambda: len(asked_of(pilot)) == 2, "a refresh afterwards")
-
-
-async def test_quitting_during_a_change_waits_for_the_request_that_was_sent() -> None:
-    async with page() as pilot:
-        pilot.app.post_message(MutationBegan())
-        await until(pilot, lambda: known_of(pilot).paused, "the change")
-        await pilot.press("q")
-        await pilot.pause()
-        assert pilot.app.context.stopping.is_set()  # type: ignore[attr-defined]
-        assert pilot.app.is_running
-        pilot.app.post_message(MutationEnded())
-        await until(pilot, lambda: watch_of(pilot.app).closed, "the end")  # type: ignore[arg-type]
-    assert pilot.app.return_code == 0
-
-
-async def test_help_has_a_line_for_each_word_and_each_key_of_the_screen() -> None:
-    async with page(size=(80, 40)) as pilot:
-        await pilot.press("question_mark")
-        await opens(pilot, HelpScreen)
-        for words in ("Nothing but what every", "Read everything again", "Offline partitions"):
-            await shows(pilot, words)
-        shown = [line.strip("│ ").split(maxsplit=1) for line in lines(pilot.app)[2:]]
-        first = shown.index([LEGEND[0].word, LEGEND[0].meaning])
-        expected = [[term.word, term.meaning] for term in LEGEND]
-        assert shown[first : first + len(LEGEND)] == expected
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen), "no help")
-
-
-async def test_help_has_no_words_of_textuals() -> None:
-    class Scrolled(BarePage):
-        def body(self) -> Iterator[Widget]:
-            yield VerticalScroll(Static("much to read"))
-
-    async with page() as pilot:
-        told = {line.does: line.keys for line in help_lines(pilot.app.screen)}
-        await pilot.app.push_screen(Scrolled(pilot.app.context))  # type: ignore[attr-defined]
-        await pilot.press("tab")
-        assert isinstance(pilot.app.screen.focused, VerticalScroll)
-        scrolled = [line.does for line in help_lines(pilot.app.screen)]
-    textuals = {
-        words
-        for owner in (App, Screen)
-        for binding in owner.BINDINGS
-        if isinstance(binding, Binding)
-        for words in (binding.description, binding.tooltip)
-        if words
-    }
-    assert not told.keys() & textuals
-    assert {"^q q", "tab"} <= set(told.values())
-    assert scrolled
-    assert not [one for one in scrolled if "croll" in one]
-
-
-async def test_the_palette_finds_each_word_and_runs_what_is_found() -> None:
-    async with page() as pilot:
-        for term in (LEGEND[0], LEGEND[-1]):
-            await pilot.press("colon")
-            await opens(pilot, CommandPalette)
-            await pilot.press(*term.word.lower())
-            await until(pilot, lambda term=term: term.meaning[:40] in text(pilot.app), term.word)  # type: ignore[misc]
-            await pilot.press("enter", "enter")
-            await opens(pilot, LegendScreen)
-            shown = lines(pilot.app)
-            assert any(f"> {term.word}" in line and term.meaning in line for line in shown)
-            await pilot.press("escape")
-            await until(pilot, lambda: not isinstance(pilot.app.screen, LegendScreen), "no words")
-        await pilot.press("colon")
-        await opens(pilot, CommandPalette)
-        await pilot.press(*"journal")
-        await shows(pilot, "key 4")
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: pilot.app.current_mode == "journal", "the journal")
-
-
-async def test_a_digit_shows_a_screen_and_ctrl_c_says_what_quits() -> None:
-    async with page() as pilot:
-        await pilot.press("ctrl+c")
-        await shows(pilot, "q quits")
-        assert "Do you want to quit" not in text(pilot.app)
-        for key, mode in (("1", "overview"), ("2", "offline"), ("3", "plan"), ("4", "journal")):
-            await pilot.press(key)
-            await until(pilot, lambda mode=mode: pilot.app.current_mode == mode, mode)  # type: ignore[misc]
-
-
-async def test_a_copy_says_that_it_was_sent_in_place_of_the_keys_until_they_come_back() -> None:
-    async with page() as pilot:
         before = lines(pilot.app)
+        assert before[-1].endswith(" ^r refresh ? help")
+
         pilot.app.post_message(CopyAsked("one\ntwo", "the timeline"))
         await until(pilot, lambda: pilot.app.clipboard == "one\ntwo", "the copy")
         await until(pilot, lambda: "no receipt" in lines(pilot.app)[-1], "the sentence")
@@ -211,15 +86,15 @@ async def test_a_copy_says_that_it_was_sent_in_place_of_the_keys_until_they_come
         pilot.app.screen.query_one(KeyBar)._fall_silent()
         await until(pilot, lambda: lines(pilot.app)[-1] == before[-1], "the keys")
 
-
-async def test_a_screenshot_goes_into_a_file_of_its_owner_and_fetches_nothing(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "screenshots"
-    async with page(state_folder=tmp_path) as pilot:
         exported = pilot.app.export_screenshot()
         await pilot.press("ctrl+s")
         await until(pilot, lambda: folder.is_dir() and any(folder.iterdir()), "the file")
+        await pilot.press("ctrl+c")
+        await shows(pilot, "q quits")
+        assert "Do you want to quit" not in text(pilot.app)
+        for key, mode in (("1", "overview"), ("2", "offline"), ("3", "plan"), ("4", "journal")):
+            await pilot.press(key)
+            await until(pilot, lambda mode=mode: pilot.app.current_mode == mode, mode)  # type: ignore[misc]
     (file,) = folder.iterdir()
     assert "prod-eu-1" in file.read_text(encoding="utf-8")
     assert file.stat().st_mode & 0o077 == 0
@@ -233,9 +108,100 @@ async def test_a_screenshot_goes_into_a_file_of_its_owner_and_fetches_nothing(
     assert any((element.text or "").startswith("  quorum ok") for element in texts)
 
 
-async def test_it_draws_itself_in_every_size() -> None:
-    async with page(every_verdict(), first="") as pilot:
+async def test_a_time_bomb_is_told_before_anything_else_in_every_size() -> None:
+    async with page(every_verdict(), first="13 offline") as pilot:
+        await until(pilot, lambda: "FIRST stop b4 NOW" in lines(pilot.app)[1], "the alarm")
         for size in ((60, 20), (40, 10), (200, 60)):
             await pilot.resize_terminal(*size)
             await until(pilot, lambda: lines(pilot.app)[-1].endswith("? help"), "the keys")
             await shows(pilot, "BOMB")
+
+
+async def test_a_refresh_that_fails_keeps_the_last_truth_and_none_is_made_during_a_change() -> None:
+    """Who quits during a change waits for the request that was sent."""
+    clock = Clock()
+    readings = NO_ANSWER, diverged_incident(), NO_ANSWER, nothing_offline(), NO_ANSWER
+    async with page(*readings, first="not connected", clock=clock) as pilot:
+        assert "no broker answers" in lines(pilot.app)[1]
+        await pilot.press("ctrl+r")
+        await shows(pilot, "1 offline")
+        await pilot.press("ctrl+r")
+        await shows(pilot, "no broker answers")
+        assert "1 offline" in lines(pilot.app)[0]
+        await pilot.press("ctrl+r")
+        await shows(pilot, "0 offline")
+        await hides(pilot, "no broker answers")
+        asked = asked_of(pilot)
+        assert asked == [True] * 4, "ctrl+r reads everything"
+
+        pilot.app.post_message(MutationBegan())
+        await shows(pilot, "refresh paused")
+        await pilot.press("ctrl+r")
+        await pilot.pause()
+        assert len(asked) == 4
+        pilot.app.post_message(MutationEnded())
+        await until(pilot, lambda: len(asked) == 5, "a refresh afterwards")
+        known_of(pilot).interval = 2.0
+        clock.advance(14)
+        await until(pilot, lambda: "STALE 1" in lines(pilot.app)[0], "the mark")
+        assert "0 offline" in lines(pilot.app)[0]
+
+        pilot.app.post_message(MutationBegan())
+        await until(pilot, lambda: known_of(pilot).paused, "the change")
+        await pilot.press("q")
+        await pilot.pause()
+        assert pilot.app.context.stopping.is_set()  # type: ignore[attr-defined]
+        assert pilot.app.is_running
+        pilot.app.post_message(MutationEnded())
+        await until(pilot, lambda: watch_of(pilot.app).closed, "the end")  # type: ignore[arg-type]
+    assert pilot.app.return_code == 0
+
+
+async def test_help_and_the_palette_have_each_word_and_each_key_and_none_of_textuals() -> None:
+    class Scrolled(BarePage):
+        def body(self) -> Iterator[Widget]:
+            yield VerticalScroll(Static("much to read"))
+
+    async with page(size=(80, 40)) as pilot:
+        told = {line.does: line.keys for line in help_lines(pilot.app.screen)}
+        assert {"^q q", "tab"} <= set(told.values())
+        await pilot.press("question_mark")
+        await opens(pilot, HelpScreen)
+        for words in ("Nothing but what every", "Read everything again", "Offline partitions"):
+            await shows(pilot, words)
+        shown = [line.strip("│ ").split(maxsplit=1) for line in lines(pilot.app)[2:]]
+        first = shown.index([LEGEND[0].word, LEGEND[0].meaning])
+        expected = [[term.word, term.meaning] for term in LEGEND]
+        assert shown[first : first + len(LEGEND)] == expected
+        await pilot.press("escape")
+        await opens(pilot, BarePage)
+
+        for term in (LEGEND[0], LEGEND[-1]):
+            await pilot.press("colon")
+            await opens(pilot, CommandPalette)
+            await pilot.press(*term.word.lower())
+            await shows(pilot, term.meaning[:40])
+            await pilot.press("enter", "enter")
+            await opens(pilot, LegendScreen)
+            found = lines(pilot.app)
+            assert any(f"> {term.word}" in line and term.meaning in line for line in found)
+            await pilot.press("escape")
+            await opens(pilot, BarePage)
+        await pilot.press("colon")
+        await opens(pilot, CommandPalette)
+        await pilot.press(*"journal")
+        await shows(pilot, "key 4")
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: pilot.app.current_mode == "journal", "the journal")
+
+        await pilot.app.push_screen(Scrolled(pilot.app.context))  # type: ignore[attr-defined]
+        await pilot.press("tab")
+        assert isinstance(pilot.app.screen.focused, VerticalScroll)
+        scrolled = [line.does for line in help_lines(pilot.app.screen)]
+    bindings = [
+        one for owner in (App, Screen) for one in owner.BINDINGS if isinstance(one, Binding)
+    ]
+    textuals = {words for one in bindings for words in (one.description, one.tooltip) if words}
+    assert not told.keys() & textuals
+    assert scrolled
+    assert not [one for one in scrolled if "croll" in one]

@@ -17,39 +17,29 @@ from tests.screens.consoles import console_on
 DARK, LIGHT = "breakglass-dark", "breakglass-light"
 
 
-@pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources that were parsed."""
-    seen: list[str] = []
+async def test_a_theme_is_parsed_once_and_paints_as_before_when_it_was_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    painted: dict[str, Color] = {}
 
     def noted(scope: str, css: str, *given: Any, **options: Any) -> Any:
-        seen.append(css)
+        parsed.append(css)
         return parse(scope, css, *given, **options)
 
     monkeypatch.setattr("textual.css.stylesheet.parse", noted)
-    return seen
-
-
-async def test_what_was_parsed_for_a_theme_is_not_parsed_again(parsed: list[str]) -> None:
-    for theme in (DARK, LIGHT, DARK, LIGHT):
-        parsed.clear()
-        console = console_on(every_verdict(), theme=theme)
+    for again in (False, True):
+        console = console_on(every_verdict(), theme=DARK)
         async with console.run_test(size=(80, 24)) as pilot:
             await console.switch_mode("plan")
-            await pilot.pause()
-    assert parsed == []
-
-
-async def test_a_theme_that_is_tried_and_left_paints_as_before() -> None:
-    console = console_on(every_verdict(), theme=DARK)
-    async with console.run_test(size=(80, 24)) as pilot:
-        painted: dict[str, Color] = {}
-        for theme in (DARK, LIGHT, DARK):
-            console.theme = theme
-            await pilot.pause()
-            background = console.screen.styles.background
-            assert painted.setdefault(theme, background) == background
-        assert len(set(painted.values())) == 2
+            for theme in (DARK, LIGHT, DARK):
+                console.theme = theme
+                await pilot.pause()
+                background = console.screen.styles.background
+                assert painted.setdefault(theme, background) == background
+        assert not (again and parsed)
+        parsed.clear()
+    assert len(set(painted.values())) == 2
 
 
 def test_a_source_that_is_wrong_leaves_the_rules_that_were_there() -> None:

@@ -163,10 +163,8 @@ class Electing:
             incident = console.context.known.incident
             assert incident is not None
             wanted = partitions or [row.partition for row in incident.rows]
-            console.post_message(ElectionAsked([] if plan else wanted, plan))
             screen = Screen(console, pilot)
-            await until(pilot, lambda: isinstance(console.screen, ElectScreen), "the screen")
-            await screen.comes_to(Phase.REVIEW)
+            await screen.asks(*([] if plan else wanted), plan=plan)
             yield screen
 
     @asynccontextmanager
@@ -211,6 +209,15 @@ class Screen:
         asked = self.page.state.next_asked
         assert asked is not None, "nothing is asked for"
         return asked.phrase
+
+    async def asks(self, *partitions: TopicPartition, plan: Any = None) -> None:
+        """Ask for an election, from the list of what is offline, and wait for its screen."""
+        while self.phase is not None:
+            await self.press("escape")
+            await self.settles()
+        self.console.post_message(ElectionAsked(partitions, plan))
+        await self.until(lambda: isinstance(self.console.screen, ElectScreen), "the screen")
+        await self.comes_to(Phase.REVIEW)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -35,29 +35,34 @@ async def read_again_in_vain(electing: Electing, screen: Screen) -> None:
     await screen.comes_to(Phase.REREADING)
 
 
-async def test_quitting_does_not_wait_for_the_look_before_an_election(hung: Electing) -> None:
+@pytest.mark.parametrize("signal", [False, True], ids=["q", "a signal"])
+async def test_leaving_does_not_wait_for_the_look_before_an_election(
+    hung: Electing, signal: bool
+) -> None:
     async with hung.asked() as screen:
         await read_again_in_vain(hung, screen)
-        await screen.press("q")
+        if signal:
+            screen.console.post_message(Interrupted(INTERRUPTED))
+        else:
+            await screen.press("q")
         await screen.ends()
+    assert not signal or screen.console.return_code == INTERRUPTED
     assert hung.sent_nothing
 
 
-async def test_a_signal_does_not_wait_for_it_either(hung: Electing) -> None:
-    async with hung.asked() as screen:
-        await read_again_in_vain(hung, screen)
-        screen.console.post_message(Interrupted(INTERRUPTED))
-        await screen.ends()
-    assert screen.console.return_code == INTERRUPTED
-    assert hung.sent_nothing
-
-
-async def test_escape_gives_up_while_it_is_read_again(hung: Electing) -> None:
+async def test_escape_gives_up_while_it_is_read_again_and_who_leaves_then_hears_nothing(
+    hung: Electing,
+) -> None:
     async with hung.asked() as screen:
         await read_again_in_vain(hung, screen)
         await screen.press("escape")
         await screen.shows("nothing was sent")
         assert screen.phase is Phase.REVIEW
+        await screen.press("escape")
+        await screen.is_left()
+        await screen.press("q")
+        await screen.ends()
+    assert screen.console.parting == ""
     assert hung.sent_nothing
 
 
@@ -79,16 +84,6 @@ async def test_who_leaves_an_election_under_way_hears_where_its_outcome_is(
     assert (journal.unsettled, journal.result) == ((), None)
     led = [state.leader for state in electing.cluster.story.states.values()]
     assert sorted(led, key=str) == [1, None, None], "nothing new began"
-
-
-async def test_who_leaves_without_one_hears_nothing(electing: Electing) -> None:
-    electing.session.offline()
-    async with electing.asked() as screen:
-        await screen.press("escape")
-        await screen.is_left()
-        await screen.press("q")
-        await screen.ends()
-    assert screen.console.parting == ""
 
 
 async def test_a_console_that_fails_finishes_the_request_and_writes_it_down(

@@ -29,24 +29,20 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return let_go
 
 
-async def test_no_phrase_is_taken_while_something_is_being_left_out(
+async def test_quick_keys_leave_out_one_each_for_good_and_meanwhile_no_phrase_is_taken(
     electing: Electing, counted: threading.Event
 ) -> None:
-    electing.session.offline(count=3)
+    partitions = electing.session.offline(count=4)
     async with electing.asked() as screen:
-        await screen.press("down", "ctrl+x", *"3 partitions lose 0 and abandon b3", "enter")
+        await screen.press("down", "ctrl+x", *"4 partitions lose 0 and abandon b3", "enter")
         assert screen.phase is Phase.REVIEW
         counted.set()
-        await screen.shows("2 partitions lose 0")
+        await screen.shows("3 partitions lose 0")
         await screen.settles()
-    assert electing.sent_nothing
+        assert electing.sent_nothing
 
-
-async def test_quick_keys_leave_out_one_each_and_it_stays_out_when_all_is_read_anew(
-    electing: Electing, counted: threading.Event
-) -> None:
-    electing.session.offline(count=4)
-    async with electing.asked() as screen:
+        await screen.asks(*partitions)
+        counted.clear()
         await screen.press("down", "ctrl+x", "down", "ctrl+x")
         counted.set()
         await screen.shows("2 partitions lose 0", "orders-1 (and 1 more)")

@@ -26,19 +26,22 @@ from breakglass.services.recovery.timeline.stake import stake_of
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.incidents import diverged_incident, every_verdict
 from tests.screens.consoles import console_on
-from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
+from tests.screens.drawing import SIZES, DrawnInSizes, Look, stopped_clock
 from tests.screens.elect.conftest import Screen
 from tests.screens.turns import until
 
 pytestmark = pytest.mark.usefixtures("bare_pages")
 
+LOOK = Look("breakglass-dark", SIZES[0])
 NOWHERE = ReadAccess(ConnectionSettings((Endpoint("127.0.0.1", 1),)))
 STATE = Path("/var/lib/breakglass")
 JOURNAL = STATE / "journal" / "cluster-prod-eu-1" / "20231114T221320.000000Z.jsonl"
 
 
 @asynccontextmanager
-async def opened(incident: Incident, look: Look, *, write: bool = True) -> AsyncIterator[Screen]:
+async def opened(
+    incident: Incident, look: Look = LOOK, *, write: bool = True
+) -> AsyncIterator[Screen]:
     """The election of all of *incident*, before consent."""
     console = console_on(
         incident,
@@ -86,21 +89,17 @@ def outcomes(screen: Screen) -> Sequence[PartitionOutcome]:
     ]
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_what_is_asked_for_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(every_verdict(), look) as screen:
+async def test_what_is_asked_for_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with opened(every_verdict()) as screen:
         await screen.press("tab", *"__consumer_ofx")
         await screen.shows("not the phrase")
-        await screen.settles()
-        drawn_as_before(screen.console)
+        await sizes_as_before(screen.pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_a_read_only_session_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(diverged_incident(), look, write=False) as screen:
+async def test_a_read_only_session_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with opened(diverged_incident(), write=False) as screen:
         await screen.shows("start again with --write")
-        await screen.settles()
-        drawn_as_before(screen.console)
+        await sizes_as_before(screen.pilot)
 
 
 def run_half(screen: Screen) -> None:
@@ -113,18 +112,15 @@ def run_half(screen: Screen) -> None:
     screen.page._show()
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_what_runs_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(every_verdict(), look) as screen:
+async def test_what_runs_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with opened(every_verdict()) as screen:
         run_half(screen)
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of a run")
-        await screen.settles()
-        drawn_as_before(screen.console)
+        await sizes_as_before(screen.pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_what_is_left_to_do_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(every_verdict(), look) as screen:
+async def test_what_is_left_to_do_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with opened(every_verdict()) as screen:
         told = outcomes(screen)
         agreed(screen, Phase.DONE)
         state = screen.page.state
@@ -136,13 +132,11 @@ async def test_what_is_left_to_do_looks_as_before(look: Look, drawn_as_before: D
         screen.page._show()
         await screen.shows("Journal: /var/lib")
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of an end")
-        await screen.settles()
-        drawn_as_before(screen.console)
+        await sizes_as_before(screen.pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_what_changed_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with opened(diverged_incident(), look) as screen:
+async def test_what_changed_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with opened(diverged_incident()) as screen:
         page = screen.page
         subject = page.state.subject
         assert subject is not None
@@ -151,13 +145,11 @@ async def test_what_changed_looks_as_before(look: Look, drawn_as_before: Drawn) 
         page.state.review(replace(subject), page.state.every_row, page.state.asked)
         page._review("1 partition changed since you agreed.")
         await screen.shows("1 partition changed since you agreed.")
-        await screen.settles()
-        drawn_as_before(screen.console)
+        await sizes_as_before(screen.pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_what_was_left_unfinished_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    console = console_on(diverged_incident(), theme=look.theme, clock=stopped_clock)
+async def test_what_was_left_unfinished_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    console = console_on(diverged_incident(), clock=stopped_clock)
     brief = Brief(
         JOURNAL,
         "prod-eu-1",
@@ -174,10 +166,9 @@ async def test_what_was_left_unfinished_looks_as_before(look: Look, drawn_as_bef
         True,
         ExecutionState.INTERRUPTED,
     )
-    async with console.run_test(size=look.size) as pilot:
+    async with console.run_test(size=SIZES[0]) as pilot:
         screen = Screen(console, pilot)
         await until(pilot, lambda: console.context.known.incident, "the cluster")
         await console.push_screen(UnfinishedScreen((brief, brief)))
         await screen.shows("1 more are in the Journal")
-        await screen.settles()
-        drawn_as_before(console)
+        await sizes_as_before(screen.pilot)

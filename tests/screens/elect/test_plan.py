@@ -14,40 +14,31 @@ def plan_of(electing: Electing) -> Plan:
     return make_plan(electing.incident(3).assessments(), CLUSTER_ID, 1_700_000_000_000)
 
 
-async def test_its_leaders_are_elected_and_its_digest_is_journalled(electing: Electing) -> None:
-    electing.session.offline(count=3)
-    plan = approve(approve(plan_of(electing), "ada", 1), "bob", 2)
-    async with electing.asked(plan=plan) as screen:
-        await screen.shows("Elect 3 partitions", plan.spoken_digest, "by ada and bob.")
-        await screen.elect()
-    (journal,) = electing.session.journals()
-    assert journal.plan is not None
-    assert journal.plan.payload["digest"] == plan.digest
-    assert electing.session.leaders() == {1}
-
-
-async def test_a_plan_that_holds_in_part_is_elected_as_far_as_it_does(electing: Electing) -> None:
-    _, second = electing.session.offline(count=2)
+async def test_a_plan_is_elected_at_its_price_as_far_as_it_holds_here_and_is_journalled(
+    electing: Electing,
+) -> None:
+    first, second, _ = electing.session.offline(count=3)
     plan = plan_of(electing)
-    electing.cluster.hold(1, second, (0, 140))
-    async with electing.asked(plan=plan) as screen:
-        await screen.shows("Elect b1 for orders-0", "was 100 and is 140")
-
-
-async def test_a_leader_chosen_by_hand_is_elected_at_its_price(electing: Electing) -> None:
-    (partition,) = electing.session.offline()
-    plan = set_leader(plan_of(electing), partition, 2)
-    async with electing.asked(plan=plan) as screen:
-        assert screen.phrase == "orders-0 lose 30 and abandon b3"
-
-
-async def test_a_plan_of_another_cluster_is_refused(electing: Electing) -> None:
-    electing.session.offline()
-    evidence = plan_of(electing).breakglass
+    by_hand = set_leader(plan, first, 2)
+    evidence = plan.breakglass
     assert evidence is not None
     other = Plan(
         entries=(PlanEntry(topic="orders", number=0, leader=1),),
         breakglass=evidence.model_copy(update={"cluster_id": "another"}),
     )
-    async with electing.asked(plan=other) as screen:
+    agreed = approve(approve(plan, "ada", 1), "bob", 2)
+    async with electing.asked(plan=by_hand) as screen:
+        await screen.shows("orders-0 lose 30")
+        await screen.asks(plan=other)
         await screen.shows("for cluster another", "> [ Back ]")
+        electing.cluster.hold(1, second, (0, 140))
+        await screen.asks(plan=plan)
+        await screen.shows("Elect 2 partitions", "was 100 and is 140")
+        electing.cluster.hold(1, second, (0, 100))
+        await screen.asks(plan=agreed)
+        await screen.shows("Elect 3 partitions", plan.spoken_digest, "by ada and bob.")
+        await screen.elect()
+    (journal,) = [one for one in electing.session.journals() if one.result == "succeeded"]
+    assert journal.plan is not None
+    assert journal.plan.payload["digest"] == plan.digest
+    assert electing.session.leaders() == {1}

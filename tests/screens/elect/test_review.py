@@ -20,107 +20,37 @@ from tests.screens.elect.test_looks import opened
 from tests.screens.turns import lines
 
 
-async def test_price_and_evidence_are_shown_and_enter_at_once_leaves(electing: Electing) -> None:
-    (partition,) = electing.session.offline()
-    async with electing.asked(partition) as screen:
+async def test_price_evidence_and_rescue_of_one_partition_are_shown_and_it_is_left_without_harm(
+    electing: Electing,
+) -> None:
+    (orders,) = electing.session.offline()
+    (lettered,) = electing.session.offline("qxrou-1:?")
+    (hostile,) = electing.session.offline("x\x1b[31m[red]y\u202e")
+    diverged = electing.fork("parted")
+    fork = electing.fork("ledger", committed=True)
+    async with electing.asked(orders) as screen:
         await screen.shows("Elect b1 for orders-0", "0 to 100 HW 100", "0 to 70 HW 70")
         assert screen.phrase.startswith("orders-0 lose 0")
         assert isinstance(screen.console.focused, Cancel)
         assert "> [ Cancel ]" in screen.text
         await screen.press("enter")
         await screen.is_left()
-    async with electing.asked(partition) as screen:
+
+        await screen.asks(orders)
         await screen.press("tab")
         assert isinstance(screen.console.focused, ConsentField)
         await screen.press("escape")
         await screen.is_left()
-    assert electing.sent_nothing
 
-
-async def test_a_phrase_that_is_begun_without_tab_is_typed_and_means_nothing_else(
-    electing: Electing,
-) -> None:
-    """Its letters would quit, leave out, switch the rescue off or show another screen."""
-    electing.session.offline("qxrou-1:?")
-    async with electing.asked() as screen:
-        await screen.press("question_mark")
-        await screen.shows("Leave out the partition")
-        await screen.press("escape")
-        await screen.comes_to(Phase.REVIEW)
-        await screen.press(*"qxrou-1")
-        await screen.shows("> qxrou-1")
-        assert isinstance(screen.console.focused, ConsentField)
-        assert not screen.page.state.rescue.without
-
-
-async def test_what_stands_alone_asks_for_its_own_phrase_or_is_left_out(electing: Electing) -> None:
-    first, *_ = electing.session.offline(count=3)
-    electing.session.offline("__consumer_offsets")
-    electing.cluster.hold(2, first, (0, 100), (4, 0), (5, 0))
-    async with electing.asked() as screen:
-        await screen.shows("Elect 4 partitions", "1 of 2", "! own phrase")
-        assert screen.phrase.startswith("__consumer_offsets-0 lose 0")
-        await screen.type_phrase()
-        await screen.press("enter")
-        await screen.shows("2 of 2")
-        assert screen.phrase.startswith("3 partitions lose 0")
-    async with electing.asked() as screen:
-        await screen.shows("1 of 2")
-        await screen.press("ctrl+o")
-        await screen.until(lambda: screen.phrase.startswith("3 partitions lose 0"), "the others")
-    assert electing.steps == [], "not before the last one"
-
-
-async def test_what_is_not_elected_is_listed_and_without_the_rest_there_is_only_the_way_back(
-    electing: Electing,
-) -> None:
-    fork = electing.fork("ledger", committed=True)
-    electing.session.offline()
-    gone = TopicPartition("orders", 9)
-    async with electing.asked() as screen:
+        await screen.asks(orders, fork)
         await screen.shows("Elect b1 for orders-0", "ledger-0: FORK decide", "- left out")
-    for alone, words in ((fork, "Nothing is left to elect."), (gone, "orders-9: ")):
-        async with electing.asked(alone) as screen:
+        gone = TopicPartition("orders", 9)
+        for alone, words in ((fork, "Nothing is left to elect."), (gone, "orders-9: ")):
+            await screen.asks(alone)
             await screen.shows(words, "> [ Back ]")
             assert not screen.page.query_one(ConsentField).display
-    assert electing.steps == []
 
-
-async def test_a_start_that_would_spare_the_election_is_shown(electing: Electing) -> None:
-    electing.session.offline(count=2)
-    async with electing.asked(gone=()) as screen:
-        await screen.shows("if you reconnect b3", "or reconnect b3")
-
-
-async def test_read_only_shows_everything_and_takes_no_phrase(electing: Electing) -> None:
-    electing.session.offline(count=2)
-    async with electing.asked(write=False) as screen:
-        await screen.shows("Elect 2 partitions", "--write", "> [ Back ]")
-        assert not screen.page.query_one(ConsentField).display
-        await screen.press("tab", *"2 partitions lose 0 and abandon b3", "enter")
-        await screen.press("enter")
-    assert electing.sent_nothing
-
-
-async def test_arrows_show_other_partitions_and_ctrl_x_leaves_the_one_under_the_cursor_out(
-    electing: Electing,
-) -> None:
-    _, second, _ = electing.session.offline(count=3)
-    electing.cluster.hold(2, second, (0, 33))
-    async with electing.asked() as screen:
-        for keys, end in ((["down"], 33), (["tab", "up"], 70), (["down"], 33)):
-            await screen.press(*keys)
-            await screen.shows(f"b2 stale 0 to {end}")
-        await screen.press("ctrl+x")
-        await screen.shows("Left out: orders-1")
-        assert screen.phrase.startswith("2 partitions lose 0")
-
-
-async def test_ctrl_t_switches_the_rescue_off_and_on_and_its_size_and_place_are_shown(
-    electing: Electing,
-) -> None:
-    electing.fork()
-    async with electing.asked() as screen:
+        await screen.asks(diverged)
         await screen.shows("Rescue first: on: 50")
         assert str(electing.session.state / "rescue") in screen.text.replace(" ", "")
         await screen.press("ctrl+t")
@@ -128,65 +58,107 @@ async def test_ctrl_t_switches_the_rescue_off_and_on_and_its_size_and_place_are_
         await screen.press("ctrl+t")
         await screen.shows("Rescue first: on")
 
+        await screen.asks(lettered)
+        await screen.press("question_mark")
+        await screen.shows("Leave out the partition")
+        await screen.press("escape")
+        await screen.comes_to(Phase.REVIEW)
+        await screen.press(*"qxrou-1")
+        await screen.shows("> qxrou-1")
+        assert isinstance(screen.console.focused, ConsentField), "no letter means anything else"
+        assert not screen.page.state.rescue.without
+        await screen.press("escape")
+        assert electing.sent_nothing
 
-@pytest.mark.parametrize("size", [(60, 20), (120, 40)])
-async def test_cancel_and_the_phrase_are_seen_in_every_size(
-    electing: Electing, size: tuple[int, int]
-) -> None:
-    electing.session.offline(count=30)
-    electing.session.offline("__consumer_offsets")
-    async with electing.asked(size=size) as screen:
-        await screen.shows("> [ Cancel ]", "__consumer_offsets-0 lose 0")
-        await screen.press("tab", "_")
-        await screen.shows("> _")
-        assert lines(screen.console)[-1].endswith("? help")
-
-
-async def test_hostile_names_are_inert_and_can_be_typed(electing: Electing) -> None:
-    electing.session.offline("x\x1b[31m[red]y\u202e")
-    async with electing.asked() as screen:
+        await screen.asks(hostile)
         await screen.shows("x\\x1b[31m[red]y\\u202e-0 lose 0")
         assert "\x1b" not in screen.text
         await screen.press("tab", *"x\\x1b[31m[red]y\\u202e-0 lose 0 and abandon b3", "enter")
         await screen.comes_to(Phase.DONE)
-    assert electing.session.leaders() == {1}
+    assert electing.cluster.story.states[hostile].leader == 1
 
 
-async def test_what_was_not_read_yet_is_read_when_its_election_is_asked_for(
+async def test_what_stands_alone_asks_for_its_own_phrase_and_any_is_left_out_or_looked_at_by_keys(
     electing: Electing,
 ) -> None:
-    """The key is pressed as soon as the list comes up, before any broker has answered."""
+    first, second, _ = electing.session.offline(count=3)
+    electing.session.offline("__consumer_offsets")
+    electing.cluster.hold(2, first, (0, 100), (4, 0), (5, 0))
+    electing.cluster.hold(2, second, (0, 33))
+    async with electing.asked() as screen:
+        everything = [row.partition for row in screen.console.context.known.incident.rows]  # type: ignore[union-attr]
+        await screen.shows("Elect 4 partitions", "1 of 2", "! own phrase")
+        assert screen.phrase.startswith("__consumer_offsets-0 lose 0")
+        await screen.type_phrase()
+        await screen.press("enter")
+        await screen.shows("2 of 2")
+        assert screen.phrase.startswith("3 partitions lose 0")
+
+        await screen.asks(*everything)
+        await screen.shows("1 of 2")
+        await screen.press("ctrl+o")
+        await screen.until(lambda: screen.phrase.startswith("3 partitions lose 0"), "the others")
+
+        await screen.asks(*everything)
+        for keys, end in ((["down", "down"], 33), (["tab", "down"], 70), (["up"], 33)):
+            await screen.press(*keys)
+            await screen.shows(f"b2 stale 0 to {end}")
+        await screen.press("ctrl+x")
+        await screen.shows("Left out: orders-1")
+    assert electing.steps == [], "not before the last one"
+
+
+async def test_read_only_shows_everything_and_a_start_that_would_spare_it_and_takes_no_phrase(
+    electing: Electing,
+) -> None:
+    electing.session.offline(count=2)
+    async with electing.asked(write=False, gone=()) as screen:
+        await screen.shows("Elect 2 partitions", "--write", "> [ Back ]")
+        await screen.shows("if you reconnect b3", "or reconnect b3")
+        assert not screen.page.query_one(ConsentField).display
+        await screen.press("tab", *"2 partitions lose 0 and abandon b3", "enter")
+        await screen.press("enter")
+    assert electing.sent_nothing
+
+
+async def test_what_was_not_read_yet_is_read_when_its_election_is_asked_for_in_this_cluster_alone(
+    electing: Electing,
+) -> None:
+    """The key may come before any broker has answered, or after a tunnel leads elsewhere."""
     electing.session.offline(count=2)
     console, incident = electing.console(), electing.incident(3)
-    watch_of(console).readings = [unread(incident)]
+    rows = tuple(IncidentRow(row.state) for row in incident.rows)
+    unread = Incident(incident.snapshot, Circumstances(incident.snapshot.quorum), rows)
+    description = replace(incident.snapshot.description, cluster_id="prod-eu-1")
+    elsewhere = replace(unread, snapshot=replace(incident.snapshot, description=description))
+    watch_of(console).readings = [unread, elsewhere]
     async with electing.asked(console=console) as screen:
         await screen.shows("Elect 2 partitions")
-
-
-async def test_partitions_of_one_cluster_are_never_elected_in_another(electing: Electing) -> None:
-    """A tunnel leads elsewhere by now, where there are partitions of the same names."""
-    electing.session.offline(count=2)
-    console, incident = electing.console(), electing.incident(3)
-    elsewhere = replace(incident.snapshot.description, cluster_id="prod-eu-1")
-    snapshot = replace(incident.snapshot, description=elsewhere)
-    watch_of(console).readings = [unread(replace(incident, snapshot=snapshot))]
-    async with electing.asked(console=console) as screen:
+        await screen.press("escape")
+        await screen.is_left()
+        await screen.press("ctrl+r")
+        known = console.context.known
+        await screen.until(lambda: known.incident is elsewhere, "the other cluster")
+        await screen.asks(*[row.partition for row in rows])
         await screen.shows("cluster fake-cluster now")
         assert screen.page.state.next_asked is None
-
-
-def unread(incident: Incident) -> Incident:
-    """The same before any replica was read."""
-    rows = tuple(IncidentRow(row.state) for row in incident.rows)
-    return Incident(incident.snapshot, Circumstances(incident.snapshot.quorum), rows)
 
 
 async def test_a_terminal_too_small_to_show_what_is_elected_is_asked_for_no_phrase(
     electing: Electing,
 ) -> None:
-    electing.session.offline()
-    async with electing.asked(size=(40, 10)) as screen:
+    electing.session.offline(count=30)
+    electing.session.offline("__consumer_offsets")
+    async with electing.asked(size=(60, 20)) as screen:
         phrase = screen.phrase
+        for size in ((60, 20), (120, 40)):
+            await screen.pilot.resize_terminal(*size)
+            await screen.shows("> [ Cancel ]", "__consumer_offsets-0 lose 0")
+            await screen.press("tab", "_")
+            await screen.shows("> _")
+            assert lines(screen.console)[-1].endswith("? help")
+            await screen.press("backspace", "shift+tab")
+        await screen.pilot.resize_terminal(40, 10)
         await screen.shows("too small")
         assert phrase not in screen.text
         await screen.press(*"orders")

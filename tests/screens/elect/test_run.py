@@ -28,92 +28,51 @@ from tests.screens.turns import opens, until
 INVALID_REQUEST, STORAGE_ERROR = 42, 56
 
 
-async def test_the_typed_phrase_elects_and_the_ladder_is_shown(electing: Electing) -> None:
+async def test_r19_the_typed_phrase_elects_all_and_shows_the_ladder_and_groups_past_the_end(
+    electing: Electing,
+) -> None:
     """Three keys beside the phrase: the one on the list that asks for it, Tab, and Enter."""
-    electing.session.offline(count=3)
+    first, second, *others = electing.session.offline(count=100)
+    story = electing.cluster.story
+    story.groups["billing"] = {first: 130}
     async with electing.asked() as screen:
         await screen.type_phrase()
         await screen.press("enter")
         await screen.comes_to(Phase.DONE)
-        await screen.shows("Done: 3 writable.", "■■■■· writable", "in epoch 6", "Do not start b3")
+        await screen.shows("Done: 100 writable.", "■■■■· writable", "in epoch 6", "Do not start b3")
+        await screen.shows("Group billing committed 130")
         (journal,) = electing.session.journals()
         await screen.press("c")
         await screen.until(lambda: screen.console.clipboard == str(journal.path), "the copy")
+        for partitions, shown in (
+            ([second], "99 writable, 1 redundant"),
+            ([first, *others], "100 redundant"),
+        ):
+            for partition in partitions:
+                story.states[partition] = replace(story.states[partition], isr=(1, 2))
+            await screen.shows(f"Done: {shown}.")
+        await screen.shows("■■■■■ redundant")
     assert electing.session.leaders() == {1}
+    assert electing.session.controller.partitions[1::3] == [1, 10, 89]
     assert journal.result == "succeeded"
     assert journal.consent is not None
-    assert journal.consent.payload["phrase"] == "3 partitions lose 0 and abandon b3"
+    assert journal.consent.payload["phrase"] == "100 partitions lose 0 and abandon b3"
 
 
-async def test_enter_twice_is_one_election_and_asked_for_twice_it_is_shown_once(
+async def test_an_election_is_shown_and_run_once_and_other_screens_may_be_looked_at_meanwhile(
     electing: Electing,
 ) -> None:
     (partition,) = electing.session.offline()
     gate = electing.gate()
     async with electing.asked() as screen:
-        screen.console.post_message(ElectionAsked([partition]))
+        known, console = screen.console.context.known, screen.console
+        console.post_message(ElectionAsked([partition]))
         await screen.settles()
-        assert [type(one) for one in screen.console.screen_stack].count(ElectScreen) == 1
+        assert [type(one) for one in console.screen_stack].count(ElectScreen) == 1
         await screen.type_phrase()
         await screen.press("enter", "enter", "enter")
         await screen.until(gate.reached.is_set, "the election")
         await screen.press("enter", "tab", "enter")
-        gate.opened.set()
-        await screen.comes_to(Phase.DONE)
-        await screen.press("enter")
-    assert electing.steps.count("elect") == 1
-    assert len(electing.session.journals()) == 1
-
-
-async def test_another_text_never_runs_and_pasting_is_refused(electing: Electing) -> None:
-    electing.session.offline()
-    async with electing.asked() as screen:
-        await screen.press("tab", *"orders-0 lose 1", "enter")
-        await screen.shows("not the phrase")
-        await screen.press("escape", *"orders-0 lose ", "enter")
-        await screen.shows("That is not the phrase")
-        await screen.press("escape")
-        screen.console.post_message(Paste("orders-0 lose 0"))
-        await screen.shows("Pasting is refused here")
-        await screen.press("enter")
-        await screen.shows("That is not the phrase")
-        assert screen.phase is Phase.REVIEW
-    assert electing.sent_nothing
-
-
-async def test_evidence_that_changed_since_is_refused_and_asked_for_anew(
-    electing: Electing,
-) -> None:
-    _, second = electing.session.offline(count=2)
-    async with electing.asked() as screen:
-        electing.cluster.hold(2, second, (0, 100), (1, 30)).high_watermark = 100
-        electing.serve_records(2, second, 130)
-        await screen.agree()
-        await screen.shows("1 partition changed", "b2 was 70 and is 130", "> [ Cancel ]")
-        assert electing.sent_nothing
-        assert screen.phrase == "2 partitions lose 30 and abandon b3"
-        await screen.elect()
-    assert electing.session.leaders() == {1}
-
-
-async def test_a_deleted_topic_leaves_nothing_to_consent_to(electing: Electing) -> None:
-    (partition,) = electing.session.offline()
-    async with electing.asked() as screen:
-        del electing.cluster.story.states[partition]
-        await screen.agree()
-        await screen.shows("1 partition changed", "> [ Back ]")
-    assert electing.steps == []
-
-
-async def test_while_it_runs_refresh_is_paused_and_other_screens_may_be_looked_at(
-    electing: Electing,
-) -> None:
-    electing.session.offline()
-    gate = electing.gate()
-    async with electing.asked() as screen:
-        await screen.agree()
-        await screen.until(gate.reached.is_set, "the election")
-        known, console = screen.console.context.known, screen.console
         await screen.until(lambda: known.paused, "the pause")
         await screen.shows("refresh paused")
         assert console.check_action("suspend_process", ()) is None
@@ -127,8 +86,38 @@ async def test_while_it_runs_refresh_is_paused_and_other_screens_may_be_looked_a
         await screen.comes_to(Phase.DONE)
         await screen.until(lambda: not known.paused, "refreshing again")
         assert console.check_action("suspend_process", ()) is True
+        await screen.press("enter")
         await screen.press("escape")
         await screen.is_left()
+    assert electing.session.leaders() == {1}
+    assert electing.steps.count("elect") == 1
+    assert len(electing.session.journals()) == 1
+
+
+async def test_neither_another_text_nor_paste_nor_what_changed_is_elected_before_it_is_agreed_to(
+    electing: Electing,
+) -> None:
+    _, second = electing.session.offline(count=2)
+    async with electing.asked() as screen:
+        await screen.press("tab", *"2 partitions lose 1", "enter")
+        await screen.shows("not the phrase")
+        await screen.press("escape", *"2 partitions lose ", "enter")
+        await screen.shows("That is not the phrase")
+        await screen.press("escape")
+        screen.console.post_message(Paste("2 partitions lose 0"))
+        await screen.shows("Pasting is refused here")
+        await screen.press("enter")
+        await screen.shows("That is not the phrase")
+        assert screen.phase is Phase.REVIEW
+
+        await screen.press("shift+tab")
+        electing.cluster.hold(2, second, (0, 100), (1, 30)).high_watermark = 100
+        electing.serve_records(2, second, 130)
+        await screen.agree()
+        await screen.shows("1 partition changed", "b2 was 70 and is 130", "> [ Cancel ]")
+        assert electing.sent_nothing
+        assert screen.phrase == "2 partitions lose 30 and abandon b3"
+        await screen.elect()
     assert electing.session.leaders() == {1}
 
 
@@ -190,35 +179,31 @@ async def test_what_breaks_off_is_not_called_done(
         await opens(screen.pilot, ResumeScreen)
 
 
-async def test_another_session_at_work_or_no_cluster_keeps_it_from_beginning(
+async def test_a_deleted_topic_another_session_at_work_or_no_cluster_keeps_it_from_beginning(
     electing: Electing,
 ) -> None:
-    electing.session.offline()
+    (partition,) = electing.session.offline()
+    (deleted,) = electing.session.offline("deleted")
     lock = ClusterLock.acquire(CLUSTER_ID, electing.session.state / "locks")
-    async with electing.asked() as screen:
+    async with electing.asked(partition) as screen:
         await screen.agree()
         await screen.shows("has been changing")
         assert screen.phase is Phase.REVIEW
         assert not screen.console.context.known.paused
         lock.release()
-    async with electing.asked() as screen:
+
+        await screen.asks(deleted)
+        del electing.cluster.story.states[deleted]
+        await screen.agree()
+        await screen.shows("1 partition changed", "> [ Back ]")
+
+        await screen.asks(partition)
         for broker in electing.cluster.brokers.values():
             broker.stop()
         await screen.agree()
         await screen.until(lambda: screen.page.state.note, "why")
         assert screen.phase is Phase.REVIEW
     assert electing.steps == []
-
-
-async def test_partitions_climb_live(electing: Electing) -> None:
-    first, second = electing.session.offline(count=2)
-    story = electing.cluster.story
-    async with electing.asked() as screen:
-        await screen.elect()
-        for partition, shown in ((second, "1 writable, 1 redundant"), (first, "2 redundant")):
-            story.states[partition] = replace(story.states[partition], isr=(1, 2))
-            await screen.shows(f"Done: {shown}.")
-        await screen.shows("■■■■■ redundant")
 
 
 @pytest.mark.parametrize("heard", [True, False], ids=["elected", "not elected"])
@@ -280,31 +265,15 @@ async def test_what_is_cut_off_is_saved_first(electing: Electing) -> None:
 async def test_what_cannot_be_saved_is_not_elected_unless_it_is_given_up(
     electing: Electing,
 ) -> None:
-    held = electing.serve_records(2, electing.fork(), 150)
+    fork = electing.fork()
+    held = electing.serve_records(2, fork, 150)
     held.mishaps += [lambda: held.answer(STORAGE_ERROR)] * 20
     async with electing.asked() as screen:
         await screen.elect()
         await screen.shows("! refused", "not rescued")
-    assert electing.steps == []
-    async with electing.asked() as screen:
+        assert electing.steps == []
+        await screen.asks(fork)
         await screen.press("ctrl+t")
         await screen.shows("Rescue first: OFF")
         await screen.elect()
     assert electing.session.leaders() == {1}
-
-
-async def test_r19_groups_past_the_end_are_told_afterwards(electing: Electing) -> None:
-    (partition,) = electing.session.offline()
-    electing.cluster.story.groups["billing"] = {partition: 130}
-    async with electing.asked() as screen:
-        await screen.elect()
-        await screen.shows("Group billing committed 130")
-
-
-async def test_many_partitions_are_elected_by_one_phrase(electing: Electing) -> None:
-    electing.session.offline(count=100)
-    async with electing.asked() as screen:
-        await screen.elect()
-        await screen.shows("Done: 100 writable.")
-    assert electing.session.leaders() == {1}
-    assert electing.session.controller.partitions[1::3] == [1, 10, 89]

@@ -18,7 +18,7 @@ from tests.screens.elect.conftest import SIZE, Electing, Screen
 from tests.screens.turns import hides, opens, shows, until
 
 
-async def test_it_is_offered_and_enter_shows_what_is_left_and_sends_nothing(
+async def test_it_is_offered_once_and_enter_shows_what_is_left_and_sends_nothing(
     electing: Electing,
 ) -> None:
     electing.killed(after=1)
@@ -38,20 +38,9 @@ async def test_it_is_offered_and_enter_shows_what_is_left_and_sends_nothing(
 
 
 @pytest.mark.parametrize("key", ["escape", "q"])
-async def test_it_is_offered_once_and_can_wait(electing: Electing, key: str) -> None:
-    electing.killed(after=1)
-    console = electing.console()
-    async with console.run_test(size=SIZE) as pilot:
-        await opens(pilot, UnfinishedScreen)
-        await pilot.press(key)
-        await hides(pilot, "An election was")
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: not console.context.known.reading, "another refresh")
-        assert not isinstance(console.screen, UnfinishedScreen)
-        assert console.is_running
-
-
-async def test_what_ended_without_being_known_is_offered_too(electing: Electing) -> None:
+async def test_what_ended_without_being_known_is_offered_too_and_can_wait(
+    electing: Electing, key: str
+) -> None:
     def hang(request: Any, answer: Answer) -> Reply:
         electing.cluster.brokers[1].hung = True
         return unanswered(request, answer)
@@ -65,6 +54,12 @@ async def test_what_ended_without_being_known_is_offered_too(electing: Electing)
     console = electing.console()
     async with console.run_test(size=SIZE) as pilot:
         await shows(pilot, "outcomes are unknown")
+        await pilot.press(key)
+        await hides(pilot, "outcomes are unknown")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: not console.context.known.reading, "another refresh")
+        assert not isinstance(console.screen, UnfinishedScreen)
+        assert console.is_running
 
 
 async def test_what_runs_or_is_done_is_not_offered(electing: Electing) -> None:

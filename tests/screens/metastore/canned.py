@@ -136,7 +136,7 @@ async def at_view(
     look: Callable[[], ServiceLook],
     keys: Sequence[str],
     words: str,
-    size: tuple[int, int],
+    size: tuple[int, int] = (80, 24),
     theme: str = "breakglass-dark",
 ) -> AsyncIterator[Pilot[None]]:
     """The screen once these *keys* were pressed and *words* are there."""

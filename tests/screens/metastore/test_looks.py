@@ -14,51 +14,45 @@ from breakglass.services.metastore.restore.plan import (
 )
 from breakglass.services.metastore.restore.source import Offsets, RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
-from tests.screens.drawing import LOOKS, Drawn, Look, at_rest
+from tests.screens.drawing import DrawnInSizes
 from tests.screens.metastore.canned import FILE, TOPIC, accident, at_view, look_of, shop
-from tests.screens.turns import text, until
+from tests.screens.turns import shows
 
 VIEWS = {
-    "objects": ((), "old:clicks"),
-    "queries": (("v",), "CTAS_BY_REGION_7"),
-    "history": (("v", "v"), "PAUSE"),
-    "comparison": (("n",), "Line"),
+    "objects": ("old:clicks",),
+    "queries": ("CTAS_BY_REGION_7", "v"),
+    "history": ("PAUSE", "v"),
+    "comparison": ("Line", "n"),
 }
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("look", LOOKS)
-async def test_a_view_looks_as_before(look: Look, view: str, drawn_as_before: Drawn) -> None:
-    keys, words = VIEWS[view]
-    async with at_view(accident, keys, words, look.size, look.theme) as pilot:
-        drawn_as_before(pilot.app)
+async def test_a_view_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with at_view(accident, (), "old:clicks") as pilot:
+        for view, (words, *keys) in VIEWS.items():
+            await pilot.press(*keys)
+            await shows(pilot, words)
+            await sizes_as_before(pilot, view)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_a_quiet_service_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with at_view(lambda: look_of(shop()), (), "the same", look.size, look.theme) as pilot:
-        drawn_as_before(pilot.app)
+async def test_a_quiet_service_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with at_view(lambda: look_of(shop()), (), "the same") as pilot:
+        await sizes_as_before(pilot)
 
 
-def plan() -> MetastoreRestorePlan:
-    """A restore that gives something up while a server runs."""
+async def test_a_restore_looks_as_before(
+    sizes_as_before: DrawnInSizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives something up while a server runs."""
     source = RestoreSource(FILE, (), (), (), Offsets.ORIGINAL, ())
     present = PresentTopic("id", 8, 16, 3, 1, same=False)
     servers = LiveServers(
         transaction="Ongoing", answering=("http://ksql1:8088 answers: ksqlDB 0.29.0, RUNNING",)
     )
-    return MetastoreRestorePlan("cluster", TOPIC, MetastoreSettings(), source, present, servers)
-
-
-@pytest.mark.parametrize("look", LOOKS)
-async def test_a_restore_looks_as_before(
-    look: Look, drawn_as_before: Drawn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RestoreCommandTopic, "freeze", lambda *_: frozen_plan(plan()))
-    async with at_view(accident, (), "old:clicks", look.size, look.theme) as pilot:
+    plan = MetastoreRestorePlan("cluster", TOPIC, MetastoreSettings(), source, present, servers)
+    monkeypatch.setattr(RestoreCommandTopic, "freeze", lambda *_: frozen_plan(plan))
+    async with at_view(accident, (), "old:clicks") as pilot:
         console = pilot.app
         assert isinstance(console, BreakglassApp)
         await console.push_screen(RestoreScreen(console.context, "default_", FILE))
-        await until(pilot, lambda: "while servers run" in text(console), "the phrase")
-        await at_rest(pilot)
-        drawn_as_before(console)
+        await shows(pilot, "while servers run")
+        await sizes_as_before(pilot)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,6 @@ from tests.screens.offline.offline_console import opened
 LOOK_SECONDS = 0.01
 
 
-def stopped(one: AtRisk) -> RescuedPartition:
-    return RescuedPartition(one.partition, one.designee, reason="stopped on request")
-
-
 @dataclass
 class HeldRescuer:
     """Tells its progress, and ends when the test lets it, or when it is stopped."""
@@ -36,15 +33,15 @@ class HeldRescuer:
         self.progress(RescueProgress(folder, len(at_risk), 20, 50))
         while not self.release.wait(LOOK_SECONDS):
             if self.stop():
-                reason = "stopped on request"
-                return tuple(
-                    [
-                        RescuedPartition(one.partition, one.designee, reason=reason)
-                        for one in at_risk
-                    ]
-                )
+                return self._of(at_risk, (), "stopped on request")
         saved = Saved(2, (Span(100, 150),), 50, 4_000, folder / "b2" / "ledger" / "3")
-        return tuple([RescuedPartition(one.partition, one.designee, (saved,)) for one in at_risk])
+        return self._of(at_risk, (saved,))
+
+    def _of(
+        self, at_risk: Sequence[AtRisk], saved: tuple[Saved, ...], reason: str = ""
+    ) -> tuple[RescuedPartition, ...]:
+        risks = [(one.partition, one.designee) for one in at_risk]
+        return tuple([RescuedPartition(*risk, saved, reason=reason) for risk in risks])
 
 
 @pytest.fixture
@@ -70,12 +67,24 @@ def test_what_is_saved_is_what_the_recommended_replicas_lack(tmp_path: Path) -> 
     assert (prepared.brokers, prepared.offsets >= 490) == ((2,), True)
 
 
-async def test_r_shows_what_would_be_saved_and_enter_saves_it(
+async def test_r_shows_what_would_be_saved_enter_saves_it_and_escape_stops_before_it_goes_back(
     rescuer: HeldRescuer, tmp_path: Path
 ) -> None:
-    async with opened(incident_of(LEDGER), state_folder=tmp_path, size=(120, 40)) as page:
+    nothing = incident_of(lossless(1), waiting(2))
+    how: dict[str, Any] = {"state_folder": tmp_path, "size": (120, 40)}
+    async with opened(incident_of(LEDGER), nothing, **how) as page:
         await page.press("r")
         await page.shows("Enter begins", "50 offsets at most", str(tmp_path / "rescue")[:40])
+        await page.press("enter")
+        await page.shows("Copying: 20 of 50")
+        await page.press("escape")
+        assert isinstance(page.console.screen, RescueScreen)
+        await page.shows("stopped on request")
+        await page.press("escape")
+        assert page.table.has_focus
+
+        await page.press("r")
+        await page.shows("Enter begins")
         await page.press("enter")
         await page.shows("Copying: 20 of 50")
         rescuer.release.set()
@@ -87,25 +96,8 @@ async def test_r_shows_what_would_be_saved_and_enter_saves_it(
         await page.press("escape")
         assert page.table.has_focus
 
-
-@pytest.mark.usefixtures("rescuer")
-async def test_escape_stops_first_and_then_goes_back(tmp_path: Path) -> None:
-    async with opened(incident_of(LEDGER), state_folder=tmp_path) as page:
-        await page.press("r")
-        await page.shows("Enter begins")
-        await page.press("enter")
-        await page.shows("Copying")
-        await page.press("escape")
-        assert isinstance(page.console.screen, RescueScreen)
-        await page.shows("stopped on request")
-        await page.press("escape")
-        assert page.table.has_focus
-
-
-@pytest.mark.usefixtures("rescuer")
-async def test_where_nothing_is_cut_off_there_is_nothing_to_begin(tmp_path: Path) -> None:
-    incident = incident_of(lossless(1), waiting(2))
-    async with opened(incident, state_folder=tmp_path) as page:
+        await page.press("ctrl+r")
+        await page.until(lambda: "payments-1" in page.names, "others")
         await page.press("asterisk", "r")
         await page.shows("cuts off no records")
         await page.press("enter")

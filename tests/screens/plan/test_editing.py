@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from breakglass.screens.messages import DiffAsked, PlanAsked
 from breakglass.screens.plan import PlanScreen, acts
 from breakglass.screens.plan.dialogs import LeaderDialog
@@ -14,54 +12,33 @@ from breakglass.services.recovery.plan.document import ChosenBy
 from breakglass.themes.roles import Role, role_style
 from tests.kit.incidents import (
     diverged_incident,
+    every_verdict,
     hostile_names,
     incident_of,
     many_offline,
     nothing_offline,
     unread,
 )
-from tests.screens.consoles import Asked
+from tests.screens.consoles import Asked, watch_of
 from tests.screens.plan.plan_consoles import FORK, LEDGER_3, OFFSETS, PlanPage, planned, planning
-from tests.screens.turns import line_with, lines, text, until
+from tests.screens.turns import is_inert, line_with, opens, strips, text, until
 from tests.unit.recovery.replicas import log, offline, silent
 
+EDITS = ("l", "x", "X", "b", "u", "ctrl+y", "a", "s", "e", "v", "n", "f", "d", "space", "enter")
 
-async def test_without_a_plan_every_edit_is_off_and_p_makes_one_of_all_that_is_offline() -> None:
+
+async def test_a_plan_is_made_of_all_that_is_offline_and_leaders_are_chosen_at_their_loss() -> None:
     async with planning() as page:
         await page.shows("No plan yet: p makes one")
-        for key in ("l", "x", "X", "b", "u", "ctrl+y", "a", "s", "e", "v", "n", "f", "d", "space"):
+        for key in (*EDITS, "slash"):
             await page.press(key)
-        await page.press("enter", "slash")
         assert isinstance(page.console.screen, PlanScreen)
         assert page.screen.view is None
         await page.make()
-        await page.shows("loses ~490", page.view.spoken)
+        before = page.view.spoken
+        await page.shows("loses ~490", before)
         assert (len(page.view.rows), len(page.leaders)) == (13, 7)
 
-
-async def test_a_plan_of_the_marked_rows_is_made_when_another_screen_asks() -> None:
-    async with planning() as page:
-        page.console.post_message(PlanAsked([LEDGER_3, FORK]))
-        await until(page.pilot, lambda: page.screen.view is not None, "a plan")
-        assert [row.partition for row in page.view.rows] == [FORK, LEDGER_3]
-
-
-async def test_what_is_not_offline_or_not_read_yet_is_in_no_plan() -> None:
-    async with planning(nothing_offline()) as page:
-        await page.press("p", says="No partition is offline")
-    async with planned(unread(3)) as page:
-        assert page.said.startswith("3 partitions")
-        assert page.leaders == {}
-
-
-def test_a_plan_made_here_has_every_partition_however_many_there_are() -> None:
-    draft, said_of_it = acts.make(many_offline(1_001), ())
-    assert (len(draft.plan.records), said_of_it) == (1_001, "")
-
-
-async def test_a_leader_is_chosen_from_the_candidates_with_the_loss_of_each() -> None:
-    async with planned() as page:
-        before = page.view.spoken
         await page.at(LEDGER_3)
         await page.choose("l", LeaderDialog, "enter", says="Nothing to change.")
         assert page.view.draft.history.last is None, "who is elected already was chosen"
@@ -79,27 +56,6 @@ async def test_a_leader_is_chosen_from_the_candidates_with_the_loss_of_each() ->
         assert page.view.spoken != before
         await page.shows("≠b2")
 
-
-async def test_a_choice_that_wipes_the_others_is_called_that_in_the_colour_of_losses() -> None:
-    emptied = offline(log(1, (0, 125)), log(2), silent(3), topic="ledger", number=3)
-    async with planned(incident_of(emptied)) as page:
-        await page.ask("l", LeaderDialog)
-        assert "DESTROYS 125" in line_with(page.console, " b2 ")
-        await page.press("down")
-        await page.shows("b2 is EMPTY")
-        drawn = [
-            segment.style
-            for strip in page.console.screen._compositor.render_strips()
-            for segment in strip
-            if "DESTROYS" in segment.text
-        ]
-        lost = role_style(page.console, Role.LOST).color
-        assert len(drawn) == 2
-        assert all(style is not None and style.color == lost for style in drawn)
-
-
-async def test_what_has_no_recommendation_is_decided_by_hand() -> None:
-    async with planned() as page:
         await page.at(FORK)
         await page.press("x", says="choose a leader (l)")
         await page.ask("l", LeaderDialog)
@@ -107,7 +63,56 @@ async def test_what_has_no_recommendation_is_decided_by_hand() -> None:
         await page.press("enter", says="audit-5: left out -> b2")
 
 
-async def test_x_u_and_ctrl_y_lead_back_and_forth_through_the_same_digests() -> None:
+async def test_a_plan_asked_for_by_another_screen_has_its_rows_and_one_without_edits_is_left() -> (
+    None
+):
+    """What is not offline is in no plan, and what is not read yet is elected by none."""
+    emptied = offline(log(1, (0, 125)), log(2), silent(3), topic="ledger", number=3)
+    async with planning(
+        nothing_offline(), unread(3), incident_of(emptied), every_verdict()
+    ) as page:
+        await page.press("p", says="No partition is offline")
+        await page.press("ctrl+r")
+        await page.shows("3 offline")
+        await page.make()
+        assert page.said.startswith("3 partitions")
+        assert page.leaders == {}
+
+        page.console._refresher.ask()
+        await page.shows("1 offline")
+        await page.press("p")
+        await until(page.pilot, lambda: page.view.rows[0].partition == LEDGER_3, "its plan")
+        await page.ask("l", LeaderDialog)
+        assert "DESTROYS 125" in line_with(page.console, " b2 ")
+        await page.press("down")
+        await page.shows("b2 is EMPTY")
+        segments = [segment for strip in strips(page.console) for segment in strip]
+        drawn = [segment.style for segment in segments if "DESTROYS" in segment.text]
+        lost = role_style(page.console, Role.LOST).color
+        assert [style and style.color for style in drawn] == [lost] * 2
+        await page.press("escape")
+        await page.closes()
+
+        page.console._refresher.ask()
+        await page.shows("13 offline")
+        page.console.post_message(PlanAsked([LEDGER_3, FORK]))
+        await until(page.pilot, lambda: len(page.view.rows) == 2, "a plan")
+        assert [row.partition for row in page.view.rows] == [FORK, LEDGER_3]
+        asked = Asked(page.console, DiffAsked)
+        await page.at(LEDGER_3)
+        await page.press("d")
+        await until(page.pilot, lambda: asked.messages, "the question")
+        assert [message.partition for message in asked.messages] == [LEDGER_3]
+        await page.press("q")
+        await until(page.pilot, lambda: watch_of(page.console).closed, "the end")
+
+
+def test_a_plan_made_here_has_every_partition_however_many_there_are() -> None:
+    draft, said_of_it = acts.make(many_offline(1_001), ())
+    assert (len(draft.plan.records), said_of_it) == (1_001, "")
+
+
+async def test_edits_are_taken_back_and_made_again_one_by_one_or_for_all_marked_rows() -> None:
     async with planned() as page:
         first = page.view.spoken
         assert page.screen.check_action("undo", ()) is None
@@ -126,23 +131,6 @@ async def test_x_u_and_ctrl_y_lead_back_and_forth_through_the_same_digests() -> 
         await page.press("ctrl+y", says="taken in")
         assert page.screen.check_action("redo", ()) is None
 
-
-async def test_keys_faster_than_the_edits_are_all_done_and_a_reason_is_kept() -> None:
-    async with planned() as page:
-        await page.at(LEDGER_3)
-        await page.press(*["x"] * 6)
-        await page.idle()
-        assert len(page.view.draft.history.edits) == 6
-        await page.write("X", Prompt, "ask [b]ada")
-        assert page.view.draft.plan.records[LEDGER_3].left_out == "ask [b]ada"
-        await page.shows("left out: ask [b]ada")
-        row = page.screen.current
-        assert row is not None
-        assert (row.partition, "ledger-3" in page.leaders) == (LEDGER_3, False)
-
-
-async def test_marked_rows_are_left_out_together() -> None:
-    async with planned() as page:
         await page.at(LEDGER_3)
         await page.press("space", "space", "space")
         await page.shows("3 marked")
@@ -151,21 +139,37 @@ async def test_marked_rows_are_left_out_together() -> None:
         await page.press("escape")
         await page.hides("marked")
 
+        await page.at(LEDGER_3)
+        done = len(page.view.draft.history.edits)
+        await page.press(*["x"] * 6)
+        await page.idle()
+        assert len(page.view.draft.history.edits) == done + 6
+        await page.write("X", Prompt, "ask [b]ada")
+        assert page.view.draft.plan.records[LEDGER_3].left_out == "ask [b]ada"
+        await page.shows("left out: ask [b]ada")
+        row = page.screen.current
+        assert row is not None
+        assert (row.partition, "ledger-3" in page.leaders) == (LEDGER_3, False)
+
+        edited = page.view.spoken
+        await page.choose("p", Question, "enter")
+        assert page.view.spoken == edited, "edits in no file are not thrown away unasked"
+        await page.choose("p", Question, "ctrl+d")
+        await until(page.pilot, lambda: page.view.spoken == first, "another plan")
+
 
 async def rule(page: PlanPage, downs: int, *keys: str, says: str = "") -> None:
     """Choose the rule so many rows down the list; *keys* are for the brokers it asks for."""
     await page.ask("b", RulesDialog)
     await page.press(*["down"] * downs, "enter")
     if keys:
-        await until(
-            page.pilot, lambda: isinstance(page.console.screen, BrokersDialog), "the brokers"
-        )
+        await opens(page.pilot, BrokersDialog)
         await page.press(*keys)
     await page.closes()
     await page.press(says=says)
 
 
-async def test_a_rule_is_for_all_rows_or_for_the_marked_ones() -> None:
+async def test_a_rule_is_for_all_rows_or_for_the_marked_ones_and_filters_show_what_it_did() -> None:
     async with planned() as page:
         before = page.view.spoken
         await page.choose("b", RulesDialog, "escape")
@@ -186,39 +190,16 @@ async def test_a_rule_is_for_all_rows_or_for_the_marked_ones() -> None:
         await rule(page, 3, "enter", says="never b1: ledger-3")
         assert page.leaders["orders-0"] == 1
 
-
-async def test_rows_are_filtered_by_what_departs_what_is_left_out_and_by_name() -> None:
-    async with planned() as page:
-        await page.at(LEDGER_3)
-        await page.press("x", "f")
+        await page.press("escape", "f")
         await page.idle()
         await page.shows("(1 of 13)", "1 ≠ best")
         await page.press("f")
-        await page.shows("(7 of 13)")
+        await page.shows("(6 of 13)")
         await page.press("escape")
         await page.shows("orders-0")
         await page.write("slash", Prompt, "orders")
         await page.shows("(4 of 13)")
         await page.hides("audit-5")
-
-
-async def test_a_plan_with_edits_in_no_file_is_not_thrown_away_unasked() -> None:
-    async with planned() as page:
-        await page.press("x", says="left out")
-        edited = page.view.spoken
-        await page.choose("p", Question, "enter")
-        assert page.view.spoken == edited
-        await page.choose("p", Question, "ctrl+d")
-        await until(page.pilot, lambda: page.view.spoken != edited, "another plan")
-
-
-async def test_the_difference_of_two_replicas_is_asked_for_the_row() -> None:
-    async with planned() as page:
-        asked = Asked(page.console, DiffAsked)
-        await page.at(LEDGER_3)
-        await page.press("d")
-        await until(page.pilot, lambda: asked.messages, "the question")
-        assert [message.partition for message in asked.messages] == [LEDGER_3]
 
 
 async def test_hostile_names_and_reasons_are_inert() -> None:
@@ -227,21 +208,20 @@ async def test_hostile_names_and_reasons_are_inert() -> None:
         await page.idle()
         await page.press("u")
         await page.ask("l", LeaderDialog)
-        assert all(line.isprintable() and "\u202e" not in line for line in lines(page.console))
+        assert is_inert(page.console)
         await page.press("escape")
         await page.closes()
         await page.shows("[link=x]")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (40, 10)])
-async def test_every_dialog_draws_itself_in_every_size_in_ascii(size: tuple[int, int]) -> None:
-    async with planned(diverged_incident(), size=size, terminal=Terminal(ascii_only=True)) as page:
-        for key in ("l", "b", "a", "n", "s", "X", "slash"):
-            await page.press(key)
-            await until(
-                page.pilot, lambda: not isinstance(page.console.screen, PlanScreen), "a dialog"
-            )
-            await page.pilot.pause()
-            assert text(page.console).isascii()
-            await page.press("escape", "escape")
-            await page.closes()
+async def test_every_dialog_draws_itself_in_every_size_in_ascii() -> None:
+    async with planned(diverged_incident(), terminal=Terminal(ascii_only=True)) as page:
+        for size in ((80, 24), (40, 10)):
+            await page.pilot.resize_terminal(*size)
+            for key in ("l", "b", "a", "n", "s", "X", "slash"):
+                await page.press(key)
+                await until(page.pilot, lambda: len(page.console.screen_stack) > 1, "a dialog")
+                await page.pilot.pause()
+                assert text(page.console).isascii()
+                await page.press("escape", "escape")
+                await page.closes()

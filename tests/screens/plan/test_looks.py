@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
-
 from breakglass.screens.plan.dialogs import LeaderDialog
-from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
+from tests.screens.drawing import DrawnInSizes, stopped_clock
 from tests.screens.plan.plan_consoles import LEDGER_3, planned
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_an_edited_plan_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with planned(size=look.size, theme=look.theme, clock=stopped_clock) as page:
+async def test_an_edited_plan_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with planned(clock=stopped_clock) as page:
         await page.press("ctrl+r", says="read again and checked")
         await page.at(LEDGER_3)
         await page.choose("l", LeaderDialog, "down", "enter")
         await page.press("space", "x", says="ledger-3: left out")
         await page.shows("1 marked", "elects 7 -> 6")
-        drawn_as_before(page.console)
+        await sizes_as_before(page.pilot)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_choosing_a_leader_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
-    async with planned(size=look.size, theme=look.theme, clock=stopped_clock) as page:
+async def test_choosing_a_leader_looks_as_before(sizes_as_before: DrawnInSizes) -> None:
+    async with planned(clock=stopped_clock) as page:
         await page.at(LEDGER_3)
         await page.ask("l", LeaderDialog)
         await page.shows("Electing b1 loses 50.")
-        drawn_as_before(page.console)
+        await sizes_as_before(page.pilot)

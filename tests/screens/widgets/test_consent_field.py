@@ -65,11 +65,15 @@ async def typing(*keys: str, wanted: str = PHRASE) -> AsyncIterator[tuple[Pilot[
         yield pilot, form
 
 
-async def test_every_printable_key_is_typed_and_others_take_it_back() -> None:
+async def test_every_printable_key_is_typed_others_take_it_back_and_pasting_takes_nothing() -> None:
     keys = ("q", "1", "question_mark", "colon", "space", "left_square_bracket", "ä")
     async with typing(*keys) as (pilot, form):
         assert form.field.typed == "q1?: [ä"
         await pilot.press("backspace")
+        assert form.field.typed == "q1?: ["
+        form.post_message(Paste(PHRASE[1:]))
+        await until(pilot, lambda: form.refused == 1, "the refusal")
+        await pilot.press("ctrl+v")
         assert form.field.typed == "q1?: ["
         await pilot.press("ctrl+u", *"orders", "escape")
         assert (form.field.typed, form.noted) == ("", [])
@@ -77,35 +81,20 @@ async def test_every_printable_key_is_typed_and_others_take_it_back() -> None:
         await until(pilot, lambda: form.noted == ["escape"], "the page's own")
 
 
-async def test_enter_gives_what_was_typed_and_says_if_it_is_the_phrase() -> None:
+async def test_enter_gives_what_was_typed_and_words_say_at_once_if_it_is_not_the_phrase() -> None:
+    """An arrow that a slow link split gives no consent."""
     async with typing(*PHRASE, "enter", "x", "enter") as (pilot, form):
-        await until(pilot, lambda: len(form.given) == 2, "both")
-    given = [(given.typed, given.exact) for given in form.given]
-    assert given == [(PHRASE, True), (f"{PHRASE}x", False)]
-
-
-async def test_pasting_is_refused_and_takes_nothing() -> None:
-    async with typing("o") as (pilot, form):
-        form.post_message(Paste(PHRASE[1:]))
-        await until(pilot, lambda: form.refused == 1, "the refusal")
-        await pilot.press("ctrl+v")
-        assert form.field.typed == "o"
-
-
-async def test_an_arrow_that_a_slow_link_split_gives_no_consent() -> None:
-    async with typing() as (pilot, form):
         for letter in "ABCD":
-            await pilot.press(*PHRASE, "escape", "left_square_bracket", letter, "enter", "ctrl+u")
-        await until(pilot, lambda: len(form.given) == 4, "what was given")
-    assert [given.typed for given in form.given] == ["[A", "[B", "[C", "[D"]
-    assert not any(given.exact for given in form.given)
-
-
-async def test_what_is_not_the_phrase_is_said_in_words_while_it_is_typed() -> None:
-    async with typing(*"orders-3 lose 5") as (pilot, form):
+            split = ("escape", "left_square_bracket", letter)
+            await pilot.press("ctrl+u", *PHRASE, *split, "enter")
+        await until(pilot, lambda: len(form.given) == 6, "what was given")
+        given = [(given.typed, given.exact) for given in form.given]
+        assert given[:2] == [(PHRASE, True), (f"{PHRASE}x", False)]
+        assert given[2:] == [(f"[{letter}", False) for letter in "ABCD"]
+        await pilot.press("ctrl+u", *PHRASE[:-1])
         assert "not the phrase" not in text(form)
         await pilot.press("1")
-        assert form.field.wrong_from == len("orders-3 lose 5")
+        assert form.field.wrong_from == len(PHRASE) - 1
         await shows(pilot, "not the phrase")
 
 
