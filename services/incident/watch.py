@@ -186,7 +186,10 @@ class IncidentWatch:
             Circumstances(
                 snapshot.quorum,
                 deadline_passed=not awaited,
-                ruled_out=dict.fromkeys(self._gone, "declared gone"),
+                ruled_out={
+                    **self._recollection(snapshot.cluster_id).kept_down(snapshot, whole=True),
+                    **dict.fromkeys(self._gone, "declared gone"),
+                },
                 copy_first=self._copy_first,
             ),
             rows,

@@ -137,12 +137,13 @@ def judge(
     deadline = Deadline.after(duration)
     known = Recollection(snapshot.cluster_id, journals=journals)
     passed = known.all_passed_over(client, snapshot, whole=whole)
+    kept_down = known.kept_down(snapshot, whole=whole)
 
     def circumstances(evidence: Evidence) -> Circumstances:
         return Circumstances(
             snapshot.quorum,
             deadline_passed=not evidence.awaited,
-            ruled_out=dict.fromkeys(gone, "declared gone"),
+            ruled_out={**kept_down, **dict.fromkeys(gone, "declared gone")},
             copy_first={broker: one.sentence for broker, one in passed.items()},
         )
 

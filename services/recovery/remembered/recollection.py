@@ -20,6 +20,7 @@ from breakglass.services.model import (
     PartitionEvidence,
     PartitionState,
     ReplicaLog,
+    Role,
     TopicPartition,
 )
 from breakglass.services.recovery.evidence.few_logs import FewLogs
@@ -37,6 +38,7 @@ from breakglass.services.recovery.remembered.passed_over import (
 from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.snapshot import ClusterSnapshot
 from breakglass.services.state_folder import state_folder
+from breakglass.services.words.moments import time_text
 
 SHARED = "BREAKGLASS_JOURNALS"
 """The environment variable that names journals of colleagues, written like PATH."""
@@ -92,6 +94,25 @@ class Recollection:
             state.partition: state for state in snapshot.partitions if state.partition in wanted
         }
         return standing(abandonments, states, self._ran_at, whole=whole)
+
+    def kept_down(self, snapshot: ClusterSnapshot, *, whole: bool) -> dict[int, str]:
+        """The brokers that are down and were EMPTY in an offline partition they may lead, and why.
+
+        One partition is enough: a start is of the whole broker (R2). *whole* if *snapshot* has all
+        topics, so that a partition it lacks was deleted.
+        """
+        states = {key_of(state): state for state in snapshot.partitions}
+        running = {broker.id for broker in snapshot.brokers if broker.fenced is False}
+        found: dict[int, list[tuple[TopicPartition, int]]] = {}
+        for key, brokers in self.memory.emptied().items():
+            state = states.get(key)
+            if (state is None and whole) or (state is not None and not state.offline):
+                continue
+            for broker, at_ms in brokers.items():
+                may_lead = state is None or state.role(broker) is not Role.STALE
+                if broker not in running and may_lead:
+                    found.setdefault(broker, []).append((key[1], at_ms))
+        return {broker: _emptied(sorted(held)) for broker, held in found.items()}
 
     def cut_by_leaders(
         self, client: ReadClient, snapshot: ClusterSnapshot
@@ -183,6 +204,15 @@ class Recollection:
             }
         newest = sorted(found.values(), key=lambda path: path.name, reverse=True)
         return newest[:MOST_JOURNALS]
+
+
+def _emptied(held: Sequence[tuple[TopicPartition, int]]) -> str:
+    more = f" and {len(held) - 1:,} more" if held[1:] else ""
+    at = time_text(max(at_ms for _, at_ms in held))
+    return (
+        f"keep it down: it was EMPTY in {held[0][0]}{more}, where others hold records, at {at}; "
+        "started, it leads there, and they follow it to 0"
+    )
 
 
 def _shared() -> list[Path]:

@@ -19,6 +19,7 @@ from breakglass.services.errors import StorageError
 from breakglass.services.guard.lock import file_name, operator
 from breakglass.services.guard.shared_lines import append_lines, shorten
 from breakglass.services.model import PartitionEvidence, Role, TopicPartition, Unknown
+from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.ledger.holdings import valid_offset
 from breakglass.services.recovery.remembered.heard import (
     Heard,
@@ -64,6 +65,7 @@ class ReplicaMemory:
         self._last_heard: dict[int, int] = {}
         self._checked: dict[int, int] = {}
         self._compared: dict[Key, int] = {}
+        self._emptied: dict[Key, dict[int, int]] = {}
         self._file, self._read = 0, 0
         """The file that was read, and how far."""
         self._unread_lines = 0
@@ -90,6 +92,11 @@ class ReplicaMemory:
         """The partitions that something is remembered of."""
         self._read_on()
         return tuple(self._entries)
+
+    def emptied(self) -> Mapping[Key, Mapping[int, int]]:
+        """Whose logs were EMPTY when they were heard last, and when, beside logs with records."""
+        self._read_on()
+        return self._emptied
 
     def last_heard(self, broker: int) -> int:
         """When any replica of *broker* was read last, in milliseconds of the epoch; 0: never."""
@@ -246,6 +253,10 @@ class ReplicaMemory:
 
     def _remember(self, key: Key, line: bytes, at_ms: int, heard: dict[int, HeardLog]) -> None:
         self._entries[key] = _Entry(line, at_ms)
+        empty = {broker: one.at_ms for broker, one in heard.items() if not holds_records(one.log)}
+        self._emptied.pop(key, None)
+        if empty and len(empty) < len(heard):
+            self._emptied[key] = empty
         for broker, one in heard.items():
             if one.at_ms > self._last_heard.get(broker, 0):
                 self._last_heard[broker] = one.at_ms

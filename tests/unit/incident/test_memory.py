@@ -9,10 +9,12 @@ from uuid import uuid4
 import pytest
 
 from breakglass.services.model import Forfeited, TopicPartition
+from breakglass.services.recovery.judgement.assessment import Verb
 from tests.kit.fake_cluster import FakeCluster
 from tests.unit.incident.conftest import Session, Watched
 
 CARTS = TopicPartition("carts", 0)
+NEVER_READ = TopicPartition("never-read", 0)
 
 
 @pytest.fixture
@@ -55,6 +57,24 @@ def test_a_topic_created_again_is_another_one(watched: Watched, cluster: FakeClu
     state = cluster.story.states[CARTS]
     cluster.story.states[CARTS] = replace(state, topic_id=uuid4())
     assert watched.words() == "WAIT start b3"
+
+
+def test_r02_a_broker_that_was_empty_in_one_partition_is_started_for_no_other_one(
+    cluster: FakeCluster, session: Session, watched: Watched
+) -> None:
+    """A start is of the whole broker: it would lead the one, too, and empty it."""
+    assert watched.words() == "BOMB stop b3 NOW"
+    cluster.story.offline(NEVER_READ, (3, 1, 2), last=(3,))
+    for broker in (1, 2):
+        cluster.hold(broker, NEVER_READ, (0, 10))
+    watched.stop(3)
+    for one in (session(), watched):
+        found = one.read()
+        assert "start b3" not in found.summary.headline.lower()
+        assert {row.action.verb for row in found.rows} == {Verb.ELECT}
+        assessment = found.assessment(NEVER_READ)
+        assert assessment is not None
+        assert any("keep it down" in reason for reason in assessment.reasons)
 
 
 def test_r02_a_console_that_is_opened_later_does_not_propose_its_start_either(
