@@ -47,7 +47,7 @@ def test_a_stalled_terminal_shows_in_the_end_what_is_so(
 
 def wait_for_rows(terminal: PtyTerminal, cursor: int) -> None:
     """Wait for all rows in their places; a bar at the right says how far they are scrolled."""
-    rows = [f"{'>' if number == cursor else ' '}row-{number}" for number in range(18)]
+    rows = [f"{'>' if number == cursor else ' '}row-{number}" for number in range(17)]
     terminal.until(
-        lambda: [line.partition("  ")[0] for line in terminal.lines[3:21]] == rows, "the rows"
+        lambda: [line.partition("  ")[0] for line in terminal.lines[4:21]] == rows, "the rows"
     )

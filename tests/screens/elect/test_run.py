@@ -206,7 +206,14 @@ async def test_a_deleted_topic_another_session_at_work_or_no_cluster_keeps_it_fr
     assert electing.steps == []
 
 
-@pytest.mark.parametrize("heard", [True, False], ids=["elected", "not elected"])
+@pytest.mark.parametrize(
+    "heard",
+    [
+        pytest.param(True, id="elected"),
+        # The run waits a minute for the election whose answer was lost.
+        pytest.param(False, id="not elected", marks=pytest.mark.slow),
+    ],
+)
 async def test_u_asks_again_about_the_unknown_and_elects_nothing(
     electing: Electing, heard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
