@@ -14,6 +14,7 @@ from breakglass.services.model import TopicPartition
 from tests.kit.incidents import every_verdict, nothing_offline
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
+from tests.screens.drawing import at_rest
 from tests.screens.turns import flat, hides, lines, shows, text, until
 
 EMPTY = ElectionSeen(
@@ -74,6 +75,7 @@ async def test_it_stands_above_what_to_do_first_in_every_size_and_is_not_there_w
             pilot, lambda: lines(console)[1] == " b1 was elected EMPTY, seen at", "its begin"
         )
         await shows(pilot, "FIRST stop b4 NOW")
+        await at_rest(pilot)
         assert any(line.replace(" ", "").startswith(">BOMB") for line in lines(console))
 
         await pilot.resize_terminal(120, 24)

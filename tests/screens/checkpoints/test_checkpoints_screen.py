@@ -91,6 +91,7 @@ async def test_each_line_says_what_has_become_of_it_opens_to_partitions_and_a_ne
         for size in (SIZE, (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.press("home")
+            await at_rest(pilot)
             now = {line.split()[0]: line for line in lines(pilot.app) if line.lstrip()[:1] == "▸"}
             assert " 5 min" in now["▸1"]
             assert "damaged" in now["▸3"]

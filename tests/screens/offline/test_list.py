@@ -28,6 +28,7 @@ from tests.kit.incidents import (
     waiting,
 )
 from tests.screens.consoles import console_on, watch_of
+from tests.screens.drawing import at_rest
 from tests.screens.offline.offline_console import opened
 from tests.screens.turns import is_inert, shows
 
@@ -49,6 +50,7 @@ async def test_time_bombs_are_first_and_every_size_shows_verdict_action_name_and
         for size in ((60, 20), (80, 24), (120, 40)):
             await page.pilot.resize_terminal(*size)
             await page.press("home")
+            await at_rest(page.pilot)
             assert page.names == GROUPS or size[0] < 120
             assert page.under_cursor.split()[:5] == [">", "BOMB", "stop", "b4", "NOW"]
             if size[0] >= 80:
@@ -56,6 +58,7 @@ async def test_time_bombs_are_first_and_every_size_shows_verdict_action_name_and
                 heard = [line for line in page.lines if line.endswith((" 2 of 3", " 1 of 2"))]
                 assert len(heard) == len(GROUPS)
             await page.press(*["down"] * 5)
+            await at_rest(page.pilot)
             assert page.under_cursor.startswith("> LOSS  elect b1")
             assert "ledger-3" in page.under_cursor
             assert " 50" in page.under_cursor

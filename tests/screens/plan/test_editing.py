@@ -81,7 +81,9 @@ async def test_a_plan_asked_for_by_another_screen_has_its_rows_and_one_without_e
         page.console._refresher.ask()
         await page.shows("1 offline")
         await page.press("p")
-        await until(page.pilot, lambda: page.view.rows[0].partition == LEDGER_3, "its plan")
+        await until(
+            page.pilot, lambda: [row.partition for row in page.view.rows] == [LEDGER_3], "its plan"
+        )
         await page.ask("l", LeaderDialog)
         assert "DESTROYS 125" in line_with(page.console, " b2 ")
         await page.press("down")
