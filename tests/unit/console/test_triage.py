@@ -28,6 +28,7 @@ from breakglass.services import patience
 from breakglass.services.lab.proxy.rewriting import refusal
 from breakglass.services.model import TopicPartition
 from tests.kit.deadlines import MOMENT
+from tests.kit.program import breakglass
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.unit.console.conftest import Golden
 from tests.unit.console.fakes import Fakes
@@ -63,7 +64,7 @@ def test_into_a_pipe_goes_one_table_though_a_broker_is_waited_for(
     broken.offline("orders")
     broken.cluster.brokers[2].serve(ListOffsetsRequest, lambda _: None)
     monkeypatch.setattr(patience, "SETTLE", MOMENT)
-    ended = broken.run("triage", "--recovery-duration-ms", "3000")
+    ended = breakglass("triage", *broken.named, "--recovery-duration-ms", 1_000)
     assert "(waiting)" in ended.err
     assert ended.out.count("Verdict") == 1
 
