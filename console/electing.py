@@ -18,7 +18,7 @@ from breakglass.console.wiring import Connection
 from breakglass.services.guard.act import ActEvent, JournalOpened
 from breakglass.services.guard.consent import ConsentGroup
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import PartitionState, TopicPartition, Unknown
 from breakglass.services.recovery.acts.elect import Elect
 from breakglass.services.recovery.acts.events import OutcomesReported, RescueEnded
 from breakglass.services.recovery.execution.batches import ExecutionLimits
@@ -26,6 +26,7 @@ from breakglass.services.recovery.execution.routes import RouteChoice
 from breakglass.services.recovery.execution.target import (
     PartitionOutcome,
     RecoveryResult,
+    Skipped,
     exit_code,
 )
 from breakglass.services.recovery.guarded.aftermath import (
@@ -64,6 +65,16 @@ def report_aside(outcomes: Iterable[PartitionOutcome]) -> list[PartitionOutcome]
     for outcome in reported:
         say(told_of(outcome))
     return reported
+
+
+def report_online(state: PartitionState, *, as_json: bool) -> Skipped:
+    """Say that a partition has a leader already, on stderr where stdout is kept for a document."""
+    line = f"{state.partition}  already online: led by b{state.leader}"
+    if as_json:
+        say(line)
+    else:
+        print(inert(line), flush=True)
+    return Skipped(state.partition, None, RecoveryResult.ALREADY_ONLINE, "", state.leader)
 
 
 def tell_or_stop(

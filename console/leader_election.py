@@ -37,7 +37,6 @@ from breakglass.services.errors import UsageError
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import RecoveryResult, Skipped
 from breakglass.services.session import Effort
-from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
@@ -327,18 +326,13 @@ class _Call:
         return done
 
     def _report_online(self, states: Sequence[PartitionState]) -> None:
+        from breakglass.console.electing import report_online
+
         if self.elections is None:
             return
         for state in states:
-            if state.offline:
-                continue
-            online = RecoveryResult.ALREADY_ONLINE
-            self.unheld.append(Skipped(state.partition, None, online, "", state.leader))
-            line = f"{state.partition}  already online: led by b{state.leader}"
-            if self.wanted.as_json:
-                say(line)
-            else:
-                print(inert(line))
+            if not state.offline:
+                self.unheld.append(report_online(state, as_json=self.wanted.as_json))
 
     def _priced(self, found: Triage) -> Iterator[Priced]:
         """A target for each offline partition whose leader can be chosen."""

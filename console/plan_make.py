@@ -128,7 +128,7 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
 
 def _say_waiting(made: Plan) -> None:
     """Elections that are not needed, or lose less, if a broker can be started."""
-    from breakglass.services.recovery.judgement.starting import IF_AS_IT_WAS
+    from breakglass.services.recovery.judgement.starting import AS_IT_WAS
 
     waiting = [
         made.records[partition]
@@ -138,9 +138,8 @@ def _say_waiting(made: Plan) -> None:
     whole = [record for record in waiting if record.comes_back_whole]
     more = [record for record in waiting if not record.comes_back_whole]
     if whole:
-        condition = IF_AS_IT_WAS.replace("if", "and", 1)
         actions = ", ".join(sorted({record.action for record in whole}))
-        say(f"{len(whole):,} of these need no election if you {actions} {condition}.")
+        say(f"{len(whole):,} of these need no election if you {actions} and {AS_IT_WAS}.")
     if more:
         actions = ", ".join(sorted({record.action for record in more}))
         say(f"Before {len(more):,} of these are elected {actions} (down, may hold more).")

@@ -35,7 +35,6 @@ from breakglass.services.errors import UsageError
 from breakglass.services.recovery.execution.target import RecoveryResult, Skipped
 from breakglass.services.session import Effort
 from breakglass.services.words.figures import partitions_text
-from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
     from breakglass.console.electing import Electing
@@ -330,13 +329,9 @@ class _Call:
             self._leave(partition, RecoveryResult.FAILED, "the cluster has no such partition")
 
     def _report_online(self, state: PartitionState) -> None:
-        online = RecoveryResult.ALREADY_ONLINE
-        self.unheld.append(Skipped(state.partition, None, online, "", state.leader))
-        line = f"{state.partition}  already online: led by b{state.leader}"
-        if self.wanted.as_json:
-            say(line)
-        else:
-            print(inert(line), flush=True)
+        from breakglass.console.electing import report_online
+
+        self.unheld.append(report_online(state, as_json=self.wanted.as_json))
 
     def _elect_complete(
         self, look: PatientLook, electing: Electing, dealt_with: set[TopicPartition]

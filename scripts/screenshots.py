@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,8 @@ from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import Seen
 from breakglass.screens.plan.dialogs import LeaderDialog
 from breakglass.screens.screenshot import self_contained
-from breakglass.services.divergence.address import parse_address
 from breakglass.services.incident.incident import Incident
 from breakglass.services.recovery.ledger.page import ledger_page
-from breakglass.services.topic_backup.layout import segment_prefix
 from tests.kit.incidents import (
     LEDGER,
     READ_AT_MS,
@@ -220,55 +218,16 @@ async def backups() -> AsyncIterator[BreakglassApp]:
 
 
 @asynccontextmanager
-async def _browsing() -> AsyncIterator[Pilot[Any]]:
-    """The tree of a place that is always called so."""
+async def _browsing(to: Callable[[Pilot[Any]], Awaitable[None]]) -> AsyncIterator[BreakglassApp]:
+    """The tree of a place that is always called so, and where *to* leads from there."""
     with tempfile.TemporaryDirectory() as folder, browsing.within(folder):
         browsing.a_place(Path("backups"))
+        browsing.edited(Path("copies"))
         console = browsing.browser("backups", clock=stopped_clock)
         async with console.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: "orders" in text(console), "the topics")
-            yield pilot
-
-
-async def _drawn(pilot: Pilot[Any]) -> BreakglassApp:
-    await at_rest(pilot)
-    assert isinstance(pilot.app, BreakglassApp)
-    return pilot.app
-
-
-@asynccontextmanager
-async def browse() -> AsyncIterator[BreakglassApp]:
-    """The segments of a partition."""
-    async with _browsing() as pilot:
-        await browsing.under(pilot, "backups", "old", "0")
-        await browsing.under(pilot, "backups", "orders", "0", segment_prefix(0, 0))
-        await pilot.press("down")
-        yield await _drawn(pilot)
-
-
-@asynccontextmanager
-async def records() -> AsyncIterator[BreakglassApp]:
-    """Some records are marked, a search has found one."""
-    async with _browsing() as pilot:
-        await browsing.shown(pilot, parse_address("backup:backups/orders/0"))
-        await browsing.fill(pilot, "g", "90")
-        await browsing.idle(pilot)
-        await pilot.press("space", "space", "v")
-        await browsing.fill(pilot, "slash", "json:id=99")
-        await browsing.to(pilot, 99)
-        yield await _drawn(pilot)
-
-
-@asynccontextmanager
-async def sides() -> AsyncIterator[BreakglassApp]:
-    """Two backups, the cursor on where they differ."""
-    async with _browsing() as pilot:
-        browsing.edited(Path("copies"))
-        left, right = (parse_address(f"backup:copies/{one}/orders/0") for one in "ab")
-        await browsing.shown(pilot, left, right)
-        await pilot.press("n")
-        await browsing.to(pilot, 100)
-        yield await _drawn(pilot)
+            await to(pilot)
+            yield console
 
 
 @asynccontextmanager
@@ -322,9 +281,9 @@ SCENES: dict[str, Scene] = {
     "journal": journal,
     "ledger": ledger,
     "backups": backups,
-    "browse": browse,
-    "records": records,
-    "sides": sides,
+    "browse": partial(_browsing, browsing.to_segments),
+    "records": partial(_browsing, browsing.to_records),
+    "sides": partial(_browsing, browsing.to_sides),
     "metastore": metastore,
     "checkpoints": checkpoints,
     "checkpoint-take": checkpoint_take,

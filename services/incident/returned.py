@@ -50,21 +50,15 @@ def compare_with_memory(client: ReadClient, snapshot: ClusterSnapshot, known: Re
     if not came_back:
         return
     logs, compared, found = FewLogs(client), dict[Key, int](), list[ElectionSeen]()
-    by_leader: dict[int, list[_CameBack]] = {}
+    leaders = logs.of_leaders([one.state for one in came_back])
     for one in came_back:
-        if one.state.leader is not None:
-            by_leader.setdefault(one.state.leader, []).append(one)
-    for leader, led in by_leader.items():
-        ids = {one.state.partition: one.state.topic_id for one in led}
-        read = logs.read(leader, ids, ())
-        for one in led:
-            log = read.get(one.state.partition)
-            if log is None:
-                continue
-            compared[one.key] = one.state.leader_epoch
-            seen = election_seen(one.was, one.state, log, snapshot.observed_at_ms)
-            if seen is not None:
-                found.append(_followed(logs, seen, one.state, snapshot))
+        log = leaders.get(one.state.partition)
+        if log is None:
+            continue
+        compared[one.key] = one.state.leader_epoch
+        seen = election_seen(one.was, one.state, log, snapshot.observed_at_ms)
+        if seen is not None:
+            found.append(_followed(logs, seen, one.state, snapshot))
     if found:
         Observations(snapshot.cluster_id, known.folder).add(found)
     known.memory.note_compared(compared)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
-from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex
+from breakglass.services.topic_backup.index_proof import OFFSET_BYTES, FalseIndex, require_true
 from breakglass.services.topic_backup.layout import records_name, segment_index_name
 from breakglass.services.topic_backup.salvage.finding import FoundRecord
 from breakglass.services.topic_backup.salvage.salvage import salvaged
@@ -289,12 +289,10 @@ class FetchedSegment:
 
     def _require(self, entry: IndexedRecord, position: int) -> None:
         """Check that the record of *entry* begins at *position*."""
-        if position < FIRST_POSITION:
+        size = self._segment.records_bytes
+        if not FIRST_POSITION <= position <= size - OFFSET_BYTES:
             raise FalseIndex
-        one = np.array([entry], np.int64)
-        require_adjacent(one, position, self._segment.records_bytes)
-        begins = self._read(position, position + OFFSET_BYTES)
-        require_offsets(one, np.frombuffer(begins, np.uint8), position)
+        require_true([entry], self._read(position, position + OFFSET_BYTES), position, size)
 
     def _fetched(self, entries: Longs, count: int) -> Iterator[RecordRun]:
         """The records of the first *count* of adjacent *entries*.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
 from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import by_leader
 from breakglass.services.kafka.replicas.replica_reader import ReplicaReading
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import ReplicaLog, Role, TopicPartition, Unknown
+from breakglass.services.model import PartitionState, ReplicaLog, Role, TopicPartition, Unknown
 
 MOST_AT_ONCE = 1000
 """Partitions of a broker that are read in one request."""
@@ -41,6 +42,16 @@ class FewLogs:
             except BreakglassError:
                 self._rests[broker] = time.monotonic() + REST_SECONDS
         return {partition: _log(broker, readings.get(partition)) for partition in asked}
+
+    def of_leaders(self, states: Sequence[PartitionState]) -> dict[TopicPartition, ReplicaLog]:
+        """The logs of the leaders of *states*, those that could be read."""
+        ids = {state.partition: state.topic_id for state in states}
+        return {
+            name: log
+            for leader, names in by_leader(states).items()
+            for name, log in self.read(leader, {name: ids[name] for name in names}, ()).items()
+            if log is not None
+        }
 
 
 def _log(broker: int, reading: ReplicaReading | None) -> ReplicaLog | None:

@@ -6,7 +6,8 @@ Being last in sync proves nothing about a disk: brokers acknowledge records befo
 
 from __future__ import annotations
 
-IF_AS_IT_WAS = "if its unread disk lost nothing"
+AS_IT_WAS = "its unread disk lost nothing"
+IF_AS_IT_WAS = f"if {AS_IT_WAS}"
 """The condition of every sentence that says what an unread log brings back."""
 IF_AS_THEY_WERE = "if their unread disks lost nothing"
 

@@ -15,14 +15,7 @@ from breakglass.services.errors import MalformedInput, StorageError, Unsupported
 from breakglass.services.guard.journal import read
 from breakglass.services.guard.lock import file_name
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import by_leader
-from breakglass.services.model import (
-    PartitionEvidence,
-    PartitionState,
-    ReplicaLog,
-    Role,
-    TopicPartition,
-)
+from breakglass.services.model import PartitionEvidence, Role, TopicPartition
 from breakglass.services.recovery.evidence.few_logs import FewLogs
 from breakglass.services.recovery.remembered.heard import HeardLog, key_of
 from breakglass.services.recovery.remembered.passed_over import (
@@ -101,10 +94,16 @@ class Recollection:
         One partition is enough: a start is of the whole broker (R2). *whole* if *snapshot* has all
         topics, so that a partition it lacks was deleted.
         """
-        states = {key_of(state): state for state in snapshot.partitions}
+        emptied = self.memory.emptied()
+        if not emptied:
+            return {}
+        wanted = {partition for _, partition in emptied}
+        states = {
+            key_of(state): state for state in snapshot.partitions if state.partition in wanted
+        }
         running = {broker.id for broker in snapshot.brokers if broker.fenced is False}
         found: dict[int, list[tuple[TopicPartition, int]]] = {}
-        for key, brokers in self.memory.emptied().items():
+        for key, brokers in emptied.items():
             state = states.get(key)
             if (state is None and whole) or (state is not None and not state.offline):
                 continue
@@ -119,6 +118,8 @@ class Recollection:
     ) -> dict[int, PassedOver]:
         """The brokers that are down, of whose logs present leaders lack what was heard of them."""
         remembered = set(self.memory.partitions())
+        if not remembered:
+            return {}
         down = [broker.id for broker in snapshot.brokers if broker.fenced is True]
         wanted = [
             state
@@ -127,7 +128,7 @@ class Recollection:
             and key_of(state) in remembered
             and any(broker in state.assignment and broker not in state.isr for broker in down)
         ]
-        logs = _leaders(client, wanted) if wanted else {}
+        logs = FewLogs(client).of_leaders(wanted)
         found: dict[int, list[tuple[TopicPartition, HeardLog]]] = {}
         for state in wanted:
             leader = logs.get(state.partition)
@@ -226,16 +227,3 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_size, found.st_mtime_ns
-
-
-def _leaders(
-    client: ReadClient, states: Sequence[PartitionState]
-) -> dict[TopicPartition, ReplicaLog]:
-    """The logs of the leaders of *states*, those that could be read."""
-    ids = {state.partition: state.topic_id for state in states}
-    logs, found = FewLogs(client), {}
-    for leader, names in by_leader(states).items():
-        for name, log in logs.read(leader, {name: ids[name] for name in names}, ()).items():
-            if log is not None:
-                found[name] = log
-    return found

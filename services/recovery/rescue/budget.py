@@ -6,11 +6,11 @@ begins with is left out, and named (R26).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.rescue.results import MARGIN, at_least_bytes
+from breakglass.services.recovery.rescue.results import needed_bytes
 from breakglass.services.recovery.rescue.spans import Share, Span
 
 Shares = Mapping[TopicPartition, tuple[Share, ...]]
@@ -38,7 +38,7 @@ def newest_within(
     No partition is left out for the sake of a larger one: each gets as many bytes as any other,
     or all that it needs.
     """
-    sizes = {partition: _bytes(held) for partition, held in shares.items()}
+    sizes = {partition: needed_bytes(held) for partition, held in shares.items()}
     most = _each(list(sizes.values()), max(0, budget))
     kept: dict[TopicPartition, tuple[Share, ...]] = {}
     left: dict[TopicPartition, tuple[UnsavedOffsets, ...]] = {}
@@ -52,10 +52,6 @@ def newest_within(
         if taken:
             kept[partition] = taken
     return kept, left
-
-
-def _bytes(shares: Sequence[Share]) -> int:
-    return int(sum(at_least_bytes(share) for share in shares) * MARGIN)
 
 
 def _each(sizes: list[int], budget: int) -> float:

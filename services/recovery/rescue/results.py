@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def without_room(
     left = free(folder) - RESERVE_BYTES
     refused: dict[TopicPartition, str] = {}
     for partition, held in shares.items():
-        needed = int(sum(at_least_bytes(share) for share in held) * MARGIN)
+        needed = needed_bytes(held)
         if needed > left or left < 0:
             refused[partition] = (
                 f"it needs about {_megabytes(needed)} and {_megabytes(max(0, left))} may be used "
@@ -137,10 +137,16 @@ def require_reserve(folder: Path, free: FreeBytes = free_bytes) -> None:
         )
 
 
-def at_least_bytes(share: Share) -> int:
-    """About how many bytes *share* takes; what the format adds, where its size is unknown."""
-    found = estimate(share)
-    return share.offsets * BYTES_A_RECORD if isinstance(found, Unknown) else found
+def needed_bytes(shares: Iterable[Share]) -> int:
+    """About how many bytes *shares* take; what the format adds, where a size is unknown."""
+    sizes = ((share, estimate(share)) for share in shares)
+    return int(
+        sum(
+            share.offsets * BYTES_A_RECORD if isinstance(size, Unknown) else size
+            for share, size in sizes
+        )
+        * MARGIN
+    )
 
 
 def room(folder: Path, free: FreeBytes = free_bytes) -> int:

@@ -26,10 +26,12 @@ from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.divergence.address import SourceAddress, parse_address
 from breakglass.services.topic_backup import verified
 from breakglass.services.topic_backup.folder import LocalFolder
+from breakglass.services.topic_backup.layout import segment_prefix
 from breakglass.services.topic_backup.manifest import TopicIdentity
 from breakglass.services.topic_backup.record import Record, TimestampType
 from tests.kit.incidents import nothing_offline
 from tests.screens.consoles import console_on
+from tests.screens.drawing import at_rest
 from tests.screens.turns import until
 from tests.unit.topic_backup.backups import as_the_originals, back_up
 
@@ -149,6 +151,34 @@ async def to(pilot: Pilot[Any], offset: int) -> None:
     """Wait until the cursor is on *offset* and nothing is read any more."""
     await until(pilot, lambda: at_offset(pilot.app) == offset, f"offset {offset}")
     await idle(pilot)
+
+
+async def to_segments(pilot: Pilot[Any]) -> None:
+    """The cursor on the second segment of orders, in a place called backups."""
+    await under(pilot, "backups", "old", "0")
+    await under(pilot, "backups", "orders", "0", segment_prefix(0, 0))
+    await pilot.press("down")
+    await at_rest(pilot)
+
+
+async def to_records(pilot: Pilot[Any]) -> None:
+    """Two records are marked, one was found."""
+    await shown(pilot, parse_address("backup:backups/orders/0"))
+    await fill(pilot, "g", "90")
+    await idle(pilot)
+    await pilot.press("space", "space", "v")
+    await fill(pilot, "slash", "json:id=99")
+    await to(pilot, 99)
+    await at_rest(pilot)
+
+
+async def to_sides(pilot: Pilot[Any]) -> None:
+    """The cursor on the first difference of the two in copies."""
+    left, right = (parse_address(f"backup:copies/{one}/orders/0") for one in "ab")
+    await shown(pilot, left, right)
+    await pilot.press("n")
+    await to(pilot, 100)
+    await at_rest(pilot)
 
 
 @contextmanager

@@ -6,20 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from breakglass.services.divergence.address import parse_address
-from breakglass.services.topic_backup.layout import segment_prefix
 from tests.screens.browse.opened import (
     a_place,
     browser,
     edited,
-    fill,
-    idle,
-    shown,
-    to,
-    under,
+    to_records,
+    to_segments,
+    to_sides,
     within,
 )
-from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
+from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
 from tests.screens.turns import shows
 
 
@@ -33,25 +29,12 @@ async def test_the_tree_records_and_two_sides_look_as_before(
         console = browser("backups", theme=look.theme, clock=stopped_clock)
         async with console.run_test(size=look.size) as pilot:
             await shows(pilot, "orders")
-            await under(pilot, "backups", "old", "0")
-            await under(pilot, "backups", "orders", "0", segment_prefix(0, 0))
-            await pilot.press("down")
-            await at_rest(pilot)
+            await to_segments(pilot)
             drawn_as_before(console)
 
-            await shown(pilot, parse_address("backup:backups/orders/0"))
-            await fill(pilot, "g", "90")
-            await idle(pilot)
-            await pilot.press("space", "space", "v")
-            await fill(pilot, "slash", "json:id=99")
-            await to(pilot, 99)
-            await at_rest(pilot)
+            await to_records(pilot)
             drawn_as_before(console)
 
             await pilot.press("escape", "escape")
-            left, right = (parse_address(f"backup:copies/{one}/orders/0") for one in "ab")
-            await shown(pilot, left, right)
-            await pilot.press("n")
-            await to(pilot, 100)
-            await at_rest(pilot)
+            await to_sides(pilot)
             drawn_as_before(console)
