@@ -45,7 +45,7 @@ def test_on_a_machine_that_has_seen_nothing_a_start_has_its_condition(
     assert {tuple(each["unproved"]) for each in partitions} == {(4,)}
     shown = on(replaced.cluster, "triage")
     (headline,) = [line for line in shown.said if "start b4" in line.lower()]
-    assert "not read" in headline
+    assert "whole if its unread disk lost nothing" in headline
     saved = on(replaced.cluster, "rescue", "--before-return", 4, "--to", tmp_path, "--json")
     assert saved.code == 0, saved.err
     places = [place for each in saved.document["partitions"] for place in each["saved"]]
