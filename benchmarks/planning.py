@@ -116,7 +116,7 @@ def _plan(clock: _Clock, cluster: LargeCluster) -> None:
     circumstances = Circumstances(snapshot.quorum)
     judged = clock.step("verdicts", lambda: assess_all(evidence, circumstances))
     rows = clock.step("conclusions as rows", lambda: bare_rows(judged))
-    clock.step("headline", lambda: tally_of(rows, snapshot.quorum))
+    clock.step("headline", lambda: tally_of(rows, snapshot))
     clock.step("forecast, brokers to start", lambda: forecast_of(rows))
 
 

@@ -28,9 +28,7 @@ PARTITIONS = "partitions"
 
 def triage_head(found: Triage) -> dict[str, Any]:
     """What a triage says of the cluster as a whole."""
-    from breakglass.services.recovery.judgement.summary import summarize
-
-    snapshot, summary = found.snapshot, summarize(found.assessments, found.snapshot.quorum)
+    snapshot, summary = found.snapshot, found.summary
     return {
         "schema": SCHEMA,
         "cluster_id": snapshot.cluster_id,

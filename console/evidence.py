@@ -58,18 +58,18 @@ def say_remembered(found: Triage) -> None:
         say(f"? {trouble}")
 
 
-def say_follows(snapshot: ClusterSnapshot, broker: int) -> None:
-    """Say what the start of *broker* cuts of its own, where others lead by now (R27)."""
+def say_follows(snapshot: ClusterSnapshot, broker: int) -> bool:
+    """Say what the start of *broker* cuts of its own, if others lead by now (R27)."""
     from breakglass.services.recovery.judgement.starting import SAFE_WHEN
-    from breakglass.services.recovery.rescue.spans import led_without
     from breakglass.services.words.figures import partitions_text
 
-    follows = led_without(snapshot, broker)
+    follows = snapshot.led_without(broker)
     if follows:
         say(
             f"b{broker} is out of sync in {partitions_text(follows)} that others lead: what it "
             f"alone has there is cut when it starts; {SAFE_WHEN} says what"
         )
+    return follows > 0
 
 
 def say_acls(missing: Iterable[str]) -> None:

@@ -109,10 +109,9 @@ def make(
 
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
-    from breakglass.services.recovery.judgement.summary import summarize
     from breakglass.services.recovery.plan.make import totals_of
 
-    summary = summarize(found.assessments, found.snapshot.quorum)
+    summary = found.summary
     for line in (summary.alarm, summary.headline):
         if line:
             say(line)

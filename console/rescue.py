@@ -181,7 +181,7 @@ class RescueFindings:
     harmful: str = ""
     """Why the broker that returns is not to be started at all."""
     unsaved: bool = False
-    """A replica could not be read, so what it alone holds is not saved."""
+    """What a log alone holds that could not be read is truncated, and not saved."""
     most_bytes: int | None = None
 
 
@@ -205,9 +205,11 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
     """Save what *broker* cuts when it returns and leads; returns the exit code."""
     from breakglass.console.evidence import final, say_follows
     from breakglass.console.partition_names import require_topics
+    from breakglass.services.recovery.judgement.assessment import Action, Verb
     from breakglass.services.recovery.judgement.starting import do_not_start
     from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of
     from breakglass.services.recovery.triage import triage
+    from breakglass.services.words.figures import partitions_text
 
     def look(client: ReadClient) -> RescueFindings:
         native = wanted.connection.native_rpc
@@ -238,9 +240,13 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
         passed = tuple([one for one in found.passed_over if one.broker == broker])
         for one in passed:
             say(f"{do_not_start(broker)}; {one.sentence}")
-        if not passed:
-            say_follows(found.snapshot, broker)
-        harm = harm_of(found.evidence.partitions, broker)
+        follows = not passed and say_follows(found.snapshot, broker)
+        bombs = [one for one in found.assessments if one.action == Action(Verb.STOP, broker)]
+        harm = (
+            f"it is EMPTY, and about to lead {partitions_text(len(bombs))}"
+            if bombs
+            else harm_of(found.evidence.partitions, broker)
+        )
         if harm:
             say(f"keep b{broker} down: {harm}")
         for trouble in found.troubles:
@@ -251,7 +257,7 @@ def _rescue_before_return(wanted: RescueOptions, broker: int, topics: tuple[str,
             [],
             passed,
             harm,
-            unsaved=bool(unread),
+            unsaved=bool(unread) or follows,
             most_bytes=wanted.most_bytes,
         )
 

@@ -109,9 +109,7 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
 
     Who reads a pipe gets one table, the last; a terminal shows what is known so far.
     """
-    from breakglass.services.recovery.judgement.summary import summarize
-
-    summary = summarize(found.assessments, found.snapshot.quorum)
+    summary = found.summary
     say(_header(found))
     if summary.alarm:
         say(summary.alarm)

@@ -103,6 +103,15 @@ class ClusterSnapshot:
     def offline(self) -> tuple[PartitionState, ...]:
         return tuple([state for state in self.partitions if state.leader is None])
 
+    def led_without(self, broker: int) -> int:
+        """How many partitions have a leader, and *broker* assigned and out of sync."""
+        return sum(
+            [
+                state.leader is not None and broker in state.assignment and broker not in state.isr
+                for state in self.partitions
+            ]
+        )
+
     def broker(self, broker_id: int) -> Broker | None:
         """The broker of that id, if it is listed."""
         return next((broker for broker in self.brokers if broker.id == broker_id), None)

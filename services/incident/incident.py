@@ -13,14 +13,14 @@ from functools import cached_property
 from breakglass.services.incident.observations import Observation
 from breakglass.services.incident.row import IncidentRow, judged_rows
 from breakglass.services.kafka.wire.native_rpc import STOCK, NativeRpc
-from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.succession import Circumstances
 from breakglass.services.recovery.judgement.summary import Summary, sum_up
 from breakglass.services.recovery.judgement.verdict import assess
 from breakglass.services.recovery.triage import Triage
 from breakglass.services.same_ends import differing
-from breakglass.services.snapshot import ClusterSnapshot, Quorum
+from breakglass.services.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class IncidentTally:
     """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
 
 
-def tally_of(rows: Sequence[IncidentRow], quorum: Quorum | Unknown) -> IncidentTally:
-    """The figures of *rows*, judged while *quorum* was what brokers reported of the controllers."""
+def tally_of(rows: Sequence[IncidentRow], snapshot: ClusterSnapshot) -> IncidentTally:
+    """The figures of *rows*, judged while the cluster was as *snapshot* has it."""
     judged = [row.judged for row in rows if row.judged is not None]
-    summary = replace(sum_up(judged, quorum), total=len(rows))
+    summary = replace(sum_up(judged, snapshot.quorum, snapshot.led_without), total=len(rows))
     if rows and not judged:
         doing = f"Reading the replicas of {len(rows):,} offline partitions."
         summary = replace(summary, headline=doing)
@@ -109,7 +109,7 @@ class Incident:
     @cached_property
     def tally(self) -> IncidentTally:
         """Figures over all rows."""
-        return self.carried or tally_of(self.rows, self.snapshot.quorum)
+        return self.carried or tally_of(self.rows, self.snapshot)
 
     @property
     def summary(self) -> Summary:

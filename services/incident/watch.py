@@ -237,7 +237,11 @@ class IncidentWatch:
     def _known(self, incident: Incident) -> Incident:
         """*incident* is the last from now on; its figures are worked out here, in this thread."""
         last = self._last
-        if last is not None and last.circumstances.words == incident.circumstances.words:
+        if (
+            last is not None
+            and last.circumstances.words == incident.circumstances.words
+            and last.snapshot.partitions is incident.snapshot.partitions
+        ):
             incident = replace(incident, carried=tally_again(last.tally, last.rows, incident.rows))
         self._last = incident
         _ = incident.tally

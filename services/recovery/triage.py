@@ -30,6 +30,7 @@ from breakglass.services.recovery.evidence.group_bounds import GroupBounds
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.judgement.assessment import Assessment
 from breakglass.services.recovery.judgement.succession import Circumstances
+from breakglass.services.recovery.judgement.summary import Summary, summarize
 from breakglass.services.recovery.judgement.verdict import assess_all
 from breakglass.services.recovery.remembered.passed_over import PassedOver
 from breakglass.services.recovery.remembered.recollection import Recollection
@@ -57,6 +58,11 @@ class Triage:
     def assessments(self) -> tuple[Assessment, ...]:
         """An assessment for each partition of the evidence; judged when first asked for."""
         return tuple(assess_all(self.evidence.partitions, self.circumstances))
+
+    @property
+    def summary(self) -> Summary:
+        """What to do first, over all assessments."""
+        return summarize(self.assessments, self.snapshot.quorum, self.snapshot.led_without)
 
     @property
     def snapshot(self) -> ClusterSnapshot:

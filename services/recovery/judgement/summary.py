@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from breakglass.services.model import Denied, Silent, Unknown
@@ -107,22 +107,36 @@ class Summary:
     """What must be stopped at once, before the headline; empty if nothing."""
 
 
-def summarize(assessments: Iterable[Assessment], quorum: Quorum | Unknown | None = None) -> Summary:
+LedWithout = Callable[[int], int]
+"""In how many partitions that have a leader a broker is assigned and out of sync."""
+
+
+def summarize(
+    assessments: Iterable[Assessment],
+    quorum: Quorum | Unknown | None = None,
+    led_without: LedWithout = lambda _: 0,
+) -> Summary:
     """Sum up *assessments*, made while *quorum* was what brokers reported of the controllers."""
-    return sum_up((Judged.of(assessment) for assessment in assessments), quorum)
+    return sum_up((Judged.of(assessment) for assessment in assessments), quorum, led_without)
 
 
-def sum_up(judged: Iterable[Judged], quorum: Quorum | Unknown | None = None) -> Summary:
+def sum_up(
+    judged: Iterable[Judged],
+    quorum: Quorum | Unknown | None = None,
+    led_without: LedWithout = lambda _: 0,
+) -> Summary:
     """The same of conclusions alone."""
     found = tuple(judged)
     counts = Counter(conclusion.verdict for conclusion in found)
     by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
     alarm = _alarm(found)
-    headline = _headline(found, quorum)
+    headline = _headline(found, quorum, led_without)
     return Summary(len(found), by_urgency, _then(headline) if alarm else headline, alarm)
 
 
-def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str:
+def _headline(
+    found: tuple[Judged, ...], quorum: Quorum | Unknown | None, led_without: LedWithout
+) -> str:
     if not found:
         doubt = _doubt(quorum)
         so_far = f" as far as this broker knows; {doubt}" if doubt else ""
@@ -130,7 +144,7 @@ def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str
     if any(conclusion.action.verb is Verb.NO_QUORUM for conclusion in found):
         return "No controller quorum: restore it first, no election can work without it."
     return (
-        _restoring(found)
+        _restoring(found, led_without)
         or _returning(found)
         or _unheard(found)
         or _electing(found)
@@ -147,7 +161,7 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
     return quorum_lost(quorum) if quorum is not None else ""
 
 
-def _restoring(found: tuple[Judged, ...]) -> str:
+def _restoring(found: tuple[Judged, ...], led_without: LedWithout) -> str:
     """The broker whose start brings back most."""
     verbs = (Verb.START, Verb.COPY, Verb.RECONNECT)
     waiting = [
@@ -164,7 +178,15 @@ def _restoring(found: tuple[Judged, ...]) -> str:
     verb = "Reconnect" if reconnect else "Start"
     unread = any(broker in conclusion.unread for conclusion in of_broker)
     condition = f" {IF_AS_IT_WAS}" if unread else ""
-    back = f"b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole{condition}."
+    # A start is of the whole broker: where others lead by now, it follows them (R27).
+    led = led_without(broker)
+    follows = (
+        f"; in {led:,} led partition{'' if led == 1 else 's'} its own tail is truncated"
+        if led
+        else ""
+    )
+    whole_of = f"{whole:,} of {len(found):,} {_verb(whole, 'come')} back whole{condition}"
+    back = f"b{broker}: {whole_of}{follows}."
     # What another restorer than that of the action cuts was not judged.
     cut = any(conclusion.cut_from or conclusion.action.broker != broker for conclusion in of_broker)
     if any(conclusion.action == Action(Verb.COPY, broker) for conclusion in found):

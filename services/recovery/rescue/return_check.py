@@ -16,7 +16,10 @@ from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, Refused, UsageError, WrongCluster
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionState, TopicPartition
+from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
+from breakglass.services.recovery.evidence.gather import gather
+from breakglass.services.recovery.judgement.starting import rescue_before
+from breakglass.services.recovery.judgement.succession import inheritors
 from breakglass.services.recovery.rescue.broker_folder import LOG, BrokerFolder, ReplicaFolder
 from breakglass.services.recovery.rescue.from_log import log_end
 from breakglass.services.recovery.rescue.past_leader import LeaderReach, kept_by_leaders
@@ -72,29 +75,40 @@ class ReturnCheck:
             yield f"and {len(self.unsafe) - SAID:,} more: breakglass return --json names them all"
         yield from self._safe() if self.safe else self._unsafe()
 
+    @cached_property
+    def leads(self) -> tuple[ReturningReplica, ...]:
+        """The replicas to whose logs the others are truncated."""
+        return tuple(replica for replica in self.replicas if replica.leads)
+
     def _safe(self) -> Iterator[str]:
         rescued = sum(replica.rescued for replica in self.replicas)
-        yield (
-            f"b{self.broker} is safe to start: {partitions_text(len(self.replicas))}, "
-            f"{rescued:,} records that it drops are rescued"
+        unread = sorted({broker for replica in self.leads for broker in replica.unread})
+        condition = (
+            f", if {' and '.join(f'b{broker}' for broker in unread)}, unread, hold no more than it"
+            if unread
+            else ""
         )
-        leads = sum(replica.leads for replica in self.replicas)
-        if leads:
-            yield (
-                f"it leads {partitions_text(leads)} as soon as it starts, and the others are cut "
-                f"to its log: first run breakglass rescue --before-return {self.broker}"
-            )
+        yield (
+            f"b{self.broker} is safe to start{condition}: {partitions_text(len(self.replicas))}, "
+            f"{rescued:,} records that its start truncates are rescued"
+        )
+        if self.leads:
+            yield f"it leads {partitions_text(len(self.leads))} as soon as it starts"
 
     def _unsafe(self) -> Iterator[str]:
         yield (
             f"do not start b{self.broker}: {lost_text(self.lost, self.lost_markers)} would be "
             f"lost, {partitions_text(len(self.unsafe))} not safe"
         )
-        if self.lost or self.lost_markers:
+        if any(replica.lost for replica in self.leads):
+            yield f"save what the others hold: {rescue_before(self.broker)}"
+        if any(
+            (replica.lost or replica.lost_markers) and not replica.leads for replica in self.unsafe
+        ):
             sources = " ".join(
                 f"--source {quote(f'{LOG}{folder.path}')}" for folder in self.folders
             )
-            yield f"save them: breakglass rescue {sources} --bootstrap-server HOST:PORT"
+            yield f"save what it holds: breakglass rescue {sources} --bootstrap-server HOST:PORT"
 
 
 def check_return(
@@ -124,6 +138,7 @@ def check_return(
     reaches = _reaches(client, replicas, states)
     held = rescues_in(rescues, states)
     hidden = _hidden(client, {replica.partition.topic for replica in replicas}, states)
+    beside = _beside(client, snapshot, broker, {replica.partition for replica in replicas})
     found = [
         returning(
             broker,
@@ -133,6 +148,7 @@ def check_return(
             held,
             go_on,
             hidden.get(replica.partition.topic, ""),
+            beside.get(replica.partition),
         )
         for replica in replicas
     ]
@@ -187,6 +203,21 @@ def _reaches(
     ]
     kept = kept_by_leaders(client, led, ends, Deadline.after(patience.SNAPSHOT))
     return {reach.partition: reach for reach in kept}
+
+
+def _beside(
+    client: ReadClient, snapshot: ClusterSnapshot, broker: int, names: Collection[TopicPartition]
+) -> dict[TopicPartition, PartitionEvidence]:
+    """The replicas of the partitions of *names* that *broker* leads as soon as it starts."""
+    leading = [
+        state
+        for state in snapshot.offline
+        if state.partition in names and broker in inheritors(state)
+    ]
+    found: dict[TopicPartition, PartitionEvidence] = {}
+    for evidence in gather(client, snapshot, leading, Deadline.after(patience.SNAPSHOT)):
+        found |= {one.partition: one for one in evidence.partitions}
+    return found
 
 
 def _hidden(

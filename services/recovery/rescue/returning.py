@@ -1,9 +1,11 @@
 """Finds the records that a dead broker would lose by starting under the present leaders.
 
 A follower truncates each log where it diverges from the leader's, and drops records before the
-leader's log start. The broker is safe to start if every dropped record, and every dropped marker
-of a transaction, is in a rescue, byte for byte. A log whose loss is unknown is never safe. Folders
-and rescues are only read.
+leader's log start. Where a partition has no leader and the broker leads it as soon as it starts,
+the other replicas are truncated to its log instead (R26). The broker is safe to start if every
+dropped record, and every dropped marker of a transaction, is in a rescue: byte for byte where this
+log is truncated, by offset and leader epoch where the others are. A log whose loss is unknown is
+never safe. Folders and rescues are only read.
 """
 
 from __future__ import annotations
@@ -17,11 +19,24 @@ from breakglass.services.divergence.entry import UnreadableRange
 from breakglass.services.divergence.log_source import LogSource, open_log
 from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import BreakglassError
-from breakglass.services.model import PartitionState, Role, TopicPartition
+from breakglass.services.model import (
+    PartitionEvidence,
+    PartitionState,
+    Role,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.judgement.succession import inheritors
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
-from breakglass.services.recovery.rescue.past_leader import LeaderReach
+from breakglass.services.recovery.rescue.past_leader import LeaderReach, written_epochs
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
-from breakglass.services.recovery.rescue.spans import Span
+from breakglass.services.recovery.rescue.spans import (
+    Share,
+    Span,
+    at_risk_of_return,
+    shares_of,
+    unread_beside,
+)
 from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.record import Record
 
@@ -58,9 +73,10 @@ class ReturningReplica:
     end: int = 0
     """The offsets of the log are ``[start, end)``."""
     dropped: tuple[Span, ...] = ()
-    """The offsets that the broker would drop."""
+    """The offsets that are truncated: of this log, or of the other replicas' where it *leads*."""
     records: int = 0
-    """Number of readable records among the dropped offsets, without transaction markers."""
+    """Number of readable records among the dropped offsets, without transaction markers; where it
+    *leads*, the number of those offsets."""
     rescued: int = 0
     """Number of these records that are in a rescue."""
     markers: int = 0
@@ -72,8 +88,10 @@ class ReturningReplica:
     first_lost: int | None = None
     """The lowest offset that would be lost."""
     leads: bool = False
-    """Nobody leads the partition, and the broker leads it as soon as it starts: the other replicas
-    are cut to its log."""
+    """The partition has no leader, and the broker leads it as soon as it starts: the other replicas
+    are truncated to its log."""
+    unread: tuple[int, ...] = ()
+    """Brokers whose replicas would be truncated to this log, and could not be read."""
     torn: bool = False
     """A torn batch follows, which nobody can read: the broker truncates it when it starts."""
 
@@ -91,10 +109,12 @@ def returning(
     rescues: Rescues,
     go_on: Callable[[], None] = lambda: None,
     hidden: str = "",
+    evidence: PartitionEvidence | None = None,
 ) -> ReturningReplica:
     """What happens to *replica* when *broker* starts; *reach* is how far the leader has its log.
 
-    *hidden* is why the cluster does not show the topic, though it may exist. *go_on* is called now
+    *hidden* is why the cluster does not show the topic, though it may exist. *evidence* has the
+    other replicas of a partition that the broker leads as soon as it starts. *go_on* is called now
     and then; an exception that it raises ends the reading. An error of a folder or a rescue makes
     the fate UNKNOWN.
     """
@@ -111,7 +131,7 @@ def returning(
             return _set_aside(broker, described, replica, state)
         described = replace(described, leader=state.leader)
         if state.leader is None:
-            return _leaderless(broker, described, state)
+            return _leaderless(broker, described, state, evidence, rescues)
         if state.leader == broker:
             return replace(described, why=f"the cluster says that b{broker} leads it now")
         if reach is None or reach.parts is None or reach.begins is None:
@@ -154,18 +174,105 @@ def _set_aside(
 
 
 def _leaderless(
-    broker: int, described: ReturningReplica, state: PartitionState
+    broker: int,
+    described: ReturningReplica,
+    state: PartitionState,
+    evidence: PartitionEvidence | None,
+    rescues: Rescues,
 ) -> ReturningReplica:
-    """A replica without leader: the start truncates nothing, and a later election rescues first."""
-    leads = state.role(broker) is not Role.STALE
-    if not leads:
-        why = "nobody leads it, so nothing is cut by a start"
-    elif described.end > described.start:
-        why = f"nobody leads it: b{broker} would lead it again with its log to {described.end:,}"
-    else:
+    """A replica without leader: it stays as it is, or leads and the others are truncated to it."""
+    if broker not in inheritors(state):
+        why = "no broker leads it, so a start truncates nothing"
+        return replace(described, fate=ReturnFate.KEPT, why=why)
+    if described.end <= described.start:
         why = f"its log is EMPTY here, and b{broker} would be elected with it: do not start it"
         return replace(described, why=why)
-    return replace(described, fate=ReturnFate.KEPT, why=why, leads=leads)
+    leads = f"b{broker} leads it again with its log to {described.end:,}"
+    described = replace(described, leads=True)
+    if evidence is None:
+        return replace(described, why=f"{leads}, and the other replicas could not be read")
+    beside = _beside(described, evidence, broker)
+    described = replace(described, unread=unread_beside(beside, broker))
+    at_risk = at_risk_of_return(beside, broker)
+    shares = () if at_risk is None else shares_of(at_risk)
+    if isinstance(shares, Unknown):
+        return replace(described, why=f"{leads}; what that truncates is unknown: {shares.reason}")
+    if not shares:
+        unread = " and ".join(f"b{one}" for one in described.unread)
+        why = f"{leads}; no replica that was read holds more{unread and f', {unread} unread'}"
+        return replace(described, fate=ReturnFate.KEPT, why=why)
+    spans = tuple(sorted({span for share in shares for span in share.spans}))
+    cut = sum(share.offsets for share in shares)
+    missing = [
+        span
+        for share in shares
+        for span in _in_no_rescue(share, rescues.get(described.partition, ()))
+    ]
+    lost = sum(span.offsets for span in missing)
+    held = replace(described, dropped=spans, records=cut, rescued=cut - lost)
+    holders = " and ".join(f"b{share.replica.broker}" for share in shares)
+    if not missing:
+        why = f"{leads}; all that it truncates of {holders} is rescued: {lost_text(cut, 0)}"
+        return replace(held, fate=ReturnFate.RESCUED, why=why)
+    why = (
+        f"{leads}, which truncates {lost_text(cut, 0)} of {holders}; {lost:,} are in no rescue, "
+        f"the first at offset {min(missing).start:,}"
+    )
+    return replace(held, fate=ReturnFate.LOST, first_lost=min(missing).start, why=why)
+
+
+def _beside(
+    described: ReturningReplica, evidence: PartitionEvidence, broker: int
+) -> PartitionEvidence:
+    """*evidence* with the log of *broker* as its folder has it."""
+    assert described.log is not None
+    return replace(
+        evidence,
+        replicas=tuple(
+            replace(
+                replica,
+                log_start=described.start,
+                log_end=described.end,
+                epochs=written_epochs(described.log, described.end),
+            )
+            if replica.broker == broker
+            else replica
+            for replica in evidence.replicas
+        ),
+    )
+
+
+def _in_no_rescue(share: Share, rescues: Sequence[RescuedPartitionFolder]) -> Iterator[Span]:
+    """The offsets of *share* that no rescue has with the leader epoch of its replica.
+
+    Two batches with the same offset and leader epoch are the same batch. A compacted log has gaps
+    between its batches: a rescue that has those on both sides has all.
+    """
+    history = share.replica.epochs
+    epochs = () if isinstance(history, Unknown) else history.ranges
+    gaps = share.evidence.settings.compacted is not False
+    for span in share.spans:
+        parts: list[Span] = []
+        for rescue in rescues:
+            states = [
+                state
+                for state in rescue.states(span.start)
+                if state.base_offset < span.end
+                and any(
+                    one.start <= state.base_offset < one.end and one.epoch == state.leader_epoch
+                    for one in epochs
+                )
+            ]
+            parts += (Span(state.base_offset, state.last_offset + 1) for state in states)
+            if gaps and states:
+                parts.append(Span(states[0].base_offset, states[-1].last_offset + 1))
+        reached = span.start
+        for part in sorted(parts):
+            if part.start > reached:
+                yield Span(reached, min(part.start, span.end))
+            reached = max(reached, part.end)
+        if reached < span.end:
+            yield Span(reached, span.end)
 
 
 def _follower(

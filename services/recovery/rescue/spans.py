@@ -23,7 +23,6 @@ from breakglass.services.recovery.judgement.loss import Drop, drops_from
 from breakglass.services.recovery.judgement.ranking import holds_records
 from breakglass.services.recovery.judgement.records import LogStretch, Parting, shared_with, without
 from breakglass.services.recovery.judgement.succession import inheritors
-from breakglass.services.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +104,6 @@ def harm_of(partitions: Iterable[PartitionEvidence], broker: int) -> str:
         if replica is not None and isinstance(replica.log_end, Forfeited):
             return replica.log_end.reason
     return ""
-
-
-def led_without(snapshot: ClusterSnapshot, broker: int) -> int:
-    """How many partitions have a leader, and *broker* assigned and out of sync."""
-    return sum(
-        [
-            state.leader is not None and broker in state.assignment and broker not in state.isr
-            for state in snapshot.partitions
-        ]
-    )
 
 
 def shares_of(at_risk: AtRisk) -> tuple[Share, ...] | Unknown:

@@ -124,11 +124,11 @@ def with_row(number: int, **fields: object) -> tuple[IncidentRow, ...]:
 
 
 def test_figures_of_all_stand_while_the_same_is_concluded_of_the_same_partitions() -> None:
-    tally = tally_of(INCIDENT.rows, BEFORE.quorum)
+    tally = tally_of(INCIDENT.rows, BEFORE)
     for number in range(len(INCIDENT.rows)):
         rows = with_row(number, chunk=EvidenceChunk((), 5))
-        assert tally_again(tally, INCIDENT.rows, rows) == tally_of(rows, BEFORE.quorum)
-    assert tally_of(rows, BEFORE.quorum).evidence_at_ms == 5
+        assert tally_again(tally, INCIDENT.rows, rows) == tally_of(rows, BEFORE)
+    assert tally_of(rows, BEFORE).evidence_at_ms == 5
     other = next(row for row in INCIDENT.rows if row.judged != INCIDENT.rows[4].judged)
     assert tally_again(tally, INCIDENT.rows, with_row(4, judged=other.judged)) is None
     assert tally_again(tally, INCIDENT.rows, INCIDENT.rows[1:]) is None

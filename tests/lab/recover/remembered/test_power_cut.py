@@ -76,6 +76,18 @@ def judged(ended: Ended, topic: str) -> dict[str, Any]:
     return dict(found)
 
 
+def return_of(cluster: Cluster, broker: int, partition: TopicPartition) -> tuple[int, str, int]:
+    """Exit code of `return`, and the fate of *partition* with its records that would be lost."""
+    source = [
+        word
+        for path in cluster.broker(broker).layout.log_dirs
+        for word in ("--source", f"log:{path}")
+    ]
+    ended = on(cluster, "return", *source, "--json")
+    found = judged(ended, partition.topic)
+    return ended.code, found["fate"], found["lost"]
+
+
 def held_by(cluster: Cluster, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
     """(leader epoch, offset) of the records of the log on disk."""
     folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
@@ -116,10 +128,12 @@ def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_retur
     assert power["cut_by_return"]["rescue"] == "breakglass rescue --before-return 1"
 
     before = held_by(broken, 2, POWER)
+    assert return_of(broken, 1, POWER) == (1, "lost", UNFLUSHED)
     saved = on(broken, "rescue", "--before-return", 1, "--json")
     (partition,) = [each for each in saved.document["partitions"] if each["topic"] == POWER.topic]
     (place,) = partition["saved"]
     assert partition["reason"] == ""
+    assert return_of(broken, 1, POWER)[1:] == ("rescued", 0)
 
     broken.broker(1).start()
     broken.wait_partition(POWER.topic, 0, lambda state: {1, 2} <= {*state.isr}, "b2 to follow")

@@ -146,6 +146,14 @@ def test_what_an_operator_reads(snapshot: SnapshotAssertion) -> None:
     assert "\n".join(told) == snapshot
 
 
+def test_r27_a_start_has_the_price_of_the_partitions_that_others_lead() -> None:
+    waiting = incident("b1 last down, b2 0:100").judged
+    alone = summarize([waiting], HEALTHY.quorum, lambda _: 0).headline
+    follows = summarize([waiting], HEALTHY.quorum, lambda broker: 12 * (broker == 1)).headline
+    assert follows.startswith(alone.removesuffix("."))
+    assert "12 led partitions" in follows
+
+
 def test_r20_nothing_offline_is_doubted_only_where_brokers_may_be_cut_off() -> None:
     certain = summarize([], HEALTHY.quorum)
     assert summarize([], Denied("not allowed", "DESCRIBE on CLUSTER")) == certain

@@ -16,7 +16,7 @@ from breakglass.services.divergence.source import Reading
 from breakglass.services.errors import DamagedBackup
 from breakglass.services.model import PartitionState, TopicPartition
 from breakglass.services.recovery.rescue.broker_folder import ReplicaFolder
-from breakglass.services.recovery.rescue.past_leader import LeaderReach
+from breakglass.services.recovery.rescue.past_leader import CHECKPOINT, LeaderReach
 from breakglass.services.recovery.rescue.rescued_folder import RescuedPartitionFolder, Rescues
 from breakglass.services.recovery.rescue.returning import (
     ReturnFate,
@@ -29,6 +29,7 @@ from breakglass.services.topic_backup.batch_log import BatchState
 from breakglass.services.topic_backup.batches import RecordBatch
 from breakglass.services.topic_backup.record import Record
 from tests.unit.divergence.test_log_source import tens, write
+from tests.unit.recovery.notation import incident
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 
 ORDERS = TopicPartition("orders", 0)
@@ -73,6 +74,9 @@ class Held(RescuedPartitionFolder):
     def records(self, start: int, end: int | None = None) -> Iterator[Record]:
         assert end is not None
         yield from (record for record in self.held if start <= record.offset < end)
+
+    def states(self, start: int) -> Iterator[BatchState]:
+        yield from (state for state in self.marked if state.last_offset >= start)
 
     def markers(self, start: int, end: int) -> Iterator[BatchState]:
         yield from (state for state in self.marked if start <= state.base_offset < end)
@@ -164,6 +168,7 @@ def test_damage_among_what_is_dropped_is_never_safe(log: ReplicaFolder) -> None:
     [
         pytest.param({"parts": None}, id="where the leader's log parts is unknown"),
         pytest.param({"of": state(leader=3)}, id="it leads"),
+        pytest.param({"of": state(leader=None, isr=(3,))}, id="no other replica was read"),
         pytest.param({"rescues": {ORDERS: [Broken(())]}}, id="a rescue is damaged"),
     ],
 )
@@ -171,13 +176,61 @@ def test_what_is_not_known_is_never_safe(log: ReplicaFolder, given: dict[str, An
     assert fate(log, **given).fate is ReturnFate.UNKNOWN
 
 
-def test_without_a_leader_nothing_is_cut_and_an_empty_last_leader_is_not_to_start(
+OFFLINE = state(leader=None, isr=(3,))
+
+
+def leading(log: ReplicaFolder, others: str, rescue: Sequence[BatchState] = ()) -> ReturningReplica:
+    """b3 led last in epoch 7; *others* are as `incident` reads them, *rescue* has their batches."""
+    (log.path / CHECKPOINT).write_text("0\n1\n7 0\n")
+    evidence = incident(f"b3 isr down, {others}").evidence
+    there = replace(evidence.state, partition=ORDERS, topic_id=TOPIC_ID)
+    rescues = {ORDERS: [Held((), rescue)]} if rescue else {}
+    return returning(3, log, there, None, rescues, evidence=replace(evidence, state=there))
+
+
+def saved(start: int, end: int, *, epoch: int = 7) -> list[BatchState]:
+    """The batches of ten that a rescue has of ``[start, end)``."""
+    return [
+        BatchState(at, at + 9, epoch, 10, 0, 0, -1, -1, -1, False, None, None)
+        for at in range(start, end, 10)
+    ]
+
+
+def test_r26_a_log_that_leads_at_once_is_safe_only_if_what_it_truncates_is_rescued(
+    log: ReplicaFolder,
+) -> None:
+    cut = leading(log, "b1 7:120")
+    assert (cut.fate, cut.leads) == (ReturnFate.LOST, True)
+    assert (cut.dropped, cut.lost, cut.first_lost) == ((Span(100, 120),), 20, 100)
+    part = leading(log, "b1 7:120", saved(110, 120))
+    assert (part.fate, part.lost, part.first_lost) == (ReturnFate.LOST, 10, 100)
+    whole = leading(log, "b1 7:120", saved(100, 120))
+    assert (whole.fate, whole.records, whole.lost) == (ReturnFate.RESCUED, 20, 0)
+    earlier = leading(log, "b1 7:120", saved(100, 120, epoch=6))
+    assert (earlier.fate, earlier.lost) == (ReturnFate.LOST, 20)
+
+
+def test_a_rescue_of_a_compacted_log_has_no_batch_where_the_log_has_none(
+    log: ReplicaFolder,
+) -> None:
+    batches = [*saved(100, 110), BatchState(119, 119, 7, 1, 0, 0, -1, -1, -1, False, None, None)]
+    assert leading(log, "b1 7:120 | compacted", batches).fate is ReturnFate.RESCUED
+    assert leading(log, "b1 7:120", batches).lost == 9
+
+
+def test_a_log_that_leads_at_once_and_of_which_the_others_hold_no_more_is_kept(
+    log: ReplicaFolder,
+) -> None:
+    kept = leading(log, "b1 7:90, b2 down")
+    assert (kept.fate, kept.unread) == (ReturnFate.KEPT, (2,))
+
+
+def test_a_stale_log_without_a_leader_stays_as_it_is_and_an_empty_last_leader_is_not_to_start(
     log: ReplicaFolder, tmp_path: Path
 ) -> None:
-    offline = state(leader=None, isr=(3,))
-    leads, stale = fate(log, of=offline), fate(log, of=state(leader=None, isr=(1,)))
-    assert (leads.fate, stale.fate) == (ReturnFate.KEPT, ReturnFate.KEPT)
-    assert (leads.leads, stale.leads) == (True, False)
+    offline = OFFLINE
+    stale = fate(log, of=state(leader=None, isr=(1,)))
+    assert (stale.fate, stale.leads) == (ReturnFate.KEPT, False)
     empty = tmp_path / "empty" / "orders-0"
     write(empty, 0, [])
     found = fate(ReplicaFolder(empty, ORDERS, TOPIC_ID, compacted=False), of=offline)
@@ -198,15 +251,16 @@ def test_r22_a_topic_that_is_not_shown_may_be_there(log: ReplicaFolder) -> None:
 def test_what_an_operator_reads_of_a_return(
     log: ReplicaFolder, ended: ReplicaFolder, snapshot: SnapshotAssertion
 ) -> None:
-    offline = state(leader=None, isr=(3,))
     told = {
         "the leader holds it": fate(log, parts=100),
         "a tail is in no rescue": fate(log),
         "records and a marker are in no rescue": fate(ended, parts=5),
         "the tail is rescued": fate(log, rescues={ORDERS: [Held(records(log, 80, 100))]}),
         "a rescue is damaged": fate(log, rescues={ORDERS: [Broken(())]}),
-        "it would lead": fate(log, of=offline),
-        "it would lead without its log": absent(3, offline),
+        "it would lead and truncate": leading(log, "b1 7:120"),
+        "it would lead, and the rest is rescued": leading(log, "b1 7:120", saved(100, 120)),
+        "it would lead and truncate nothing": leading(log, "b2 down"),
+        "it would lead without its log": absent(3, OFFLINE),
         "its log is another topic's": fate(replace(log, topic_id=OTHER_ID)),
     }
     assert "\n".join(f"{what}: {found.why}" for what, found in told.items()) == snapshot
