@@ -154,16 +154,16 @@ def compare_with_memory(client: ReadClient, found: Triage) -> None:
 
 def say_saved(found: Triage) -> None:
     """Say where records are saved that an election left out, and nobody has acknowledged."""
-    from breakglass.console.rescuing import default_folder
     from breakglass.services.incident.observations import Observations, unacknowledged
     from breakglass.services.incident.returned import saved_before
+    from breakglass.services.recovery.guarded.rescue_choice import all_folders
 
     try:
         seen = list(unacknowledged(Observations(found.snapshot.cluster_id).load()))
     except StorageError:
         return  # `say_observed` says why.
     states = {state.partition: state for state in found.snapshot.partitions}
-    for election, path in saved_before(seen, states, [default_folder()]):
+    for election, path in saved_before(seen, states, all_folders(found.snapshot.cluster_id)):
         say(f"{election.partition}: records from {election.log_end:,} on are saved in {path}")
 
 

@@ -43,7 +43,7 @@ def dead_broker_return(
             "--store",
             "--rescued",
             metavar="DIR",
-            help="Folder with rescues, besides your state folder (repeatable).",
+            help="Folder with rescues, besides those that you rescued to (repeatable).",
         ),
     ] = None,
     while_running: WhileRunning = False,
@@ -57,8 +57,8 @@ def dead_broker_return(
     it leads as soon as it starts, `rescue --before-return` says and saves. The cluster, the folders
     and the rescues are only read. Ends with 0 if the broker is safe to start, and with 1 if not.
     """
-    from breakglass.console.rescuing import default_folder
     from breakglass.console.stop_signal import StopSignal
+    from breakglass.services.recovery.guarded.rescue_choice import all_folders
     from breakglass.services.recovery.remembered.store import ReplicaMemory
     from breakglass.services.recovery.rescue.return_check import check_return
 
@@ -70,7 +70,8 @@ def dead_broker_return(
             if stop.requested:
                 raise Refused("stopped on request")
 
-        check = check_return(client, folders, [default_folder(), *(rescued or [])], go_on)
+        rescues = [*all_folders(folders[0].cluster_id or ""), *(rescued or [])]
+        check = check_return(client, folders, rescues, go_on)
     if check.safe and not stop.requested:
         ReplicaMemory(check.cluster_id).note_checked(check.broker)
     if as_json:

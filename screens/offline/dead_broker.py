@@ -105,15 +105,15 @@ class DeadBrokerScreen(Page):
 
     def _read(self) -> None:
         """In a thread."""
-        from breakglass.services.recovery.guarded.rescue_choice import default_folder
+        from breakglass.services.recovery.guarded.rescue_choice import all_folders
         from breakglass.services.recovery.rescue.broker_folder import LOG, open_log_folder
         from breakglass.services.recovery.rescue.return_check import check_return
 
-        rescues = default_folder(self.context.state_folder)
         try:
             folders = [open_log_folder(f"{LOG}{folder}") for folder in self._folders]
+            rescues = all_folders(folders[0].cluster_id or "", self.context.state_folder)
             with self.context.reading() as client:
-                check = check_return(client, folders, [rescues], self._go_on)
+                check = check_return(client, folders, rescues, self._go_on)
             self.post_message(ReturnChecked(check))
         except BreakglassError as error:
             self.post_message(ReturnChecked(None, str(error)))

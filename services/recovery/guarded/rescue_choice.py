@@ -20,6 +20,14 @@ class RescueChoice:
         return self.to or default_folder()
 
 
+def all_folders(cluster_id: str, state: Path | None = None) -> list[Path]:
+    """Where rescues of that cluster were saved: by default, and in folders that were named."""
+    from breakglass.services.recovery.remembered.store import ReplicaMemory
+
+    named = ReplicaMemory(cluster_id, state).rescues()
+    return [*dict.fromkeys((default_folder(state), *named))]
+
+
 def default_folder(state: Path | None = None) -> Path:
     """Where rescues go by default: in the *state* folder, or the user's own."""
     from breakglass.services.state_folder import state_folder

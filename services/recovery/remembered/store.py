@@ -1,8 +1,8 @@
 """What any command or console of this account heard of a cluster's replicas, kept on disk.
 
 A file of lines beside the journals, by cluster id: for each partition what each replica reported
-last, and for each broker when its disk was found to have nothing that a start would lose. Lines
-that cannot be read are counted and named, never believed.
+last, for each broker when its disk was found to have nothing that a start would lose, and the
+folders of rescues. Lines that cannot be read are counted and named, never believed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_PARTITIONS = 20_000
 """More are remembered only where a replica may be elected by the controller alone."""
 MOST_BYTES = 64 * 1024 * 1024
 """The largest file; one that grows beyond is cut down to the newest line of each partition."""
-HEARD, CHECKED, COMPARED = "heard", "checked", "compared"
+HEARD, CHECKED, COMPARED, SAVED = "heard", "checked", "compared", "saved"
 REFRESH_MS = 600_000
 """After so many milliseconds a log is written down again though it is the same: it is younger."""
 
@@ -65,6 +65,7 @@ class ReplicaMemory:
         self._last_heard: dict[int, int] = {}
         self._checked: dict[int, int] = {}
         self._compared: dict[Key, int] = {}
+        self._rescues: dict[Path, None] = {}
         self._emptied: dict[Key, dict[int, int]] = {}
         self._file, self._read = 0, 0
         """The file that was read, and how far."""
@@ -107,6 +108,11 @@ class ReplicaMemory:
         """When the disk of *broker* was found to have nothing that a start loses; 0: never."""
         self._read_on()
         return self._checked.get(broker, 0)
+
+    def rescues(self) -> tuple[Path, ...]:
+        """The folders that rescues were saved in, besides the state folder."""
+        self._read_on()
+        return tuple(self._rescues)
 
     def compared(self, key: Key) -> int:
         """Up to which leader epoch its leaders were compared with what was heard; -1: none."""
@@ -155,6 +161,11 @@ class ReplicaMemory:
     def note_checked(self, broker: int) -> None:
         """Write down that a start of *broker* loses nothing: all that it drops is saved."""
         self._append([_framed(CHECKED, now_ms(), broker=broker)])
+
+    def note_rescue(self, folder: Path) -> None:
+        """Write down that *folder* has rescues, so that later commands find them."""
+        if folder.absolute() not in self.rescues():
+            self._append([_framed(SAVED, now_ms(), folder=str(folder.absolute()))])
 
     def note_compared(self, keys: Mapping[Key, int]) -> None:
         """Write down the leader epochs whose leaders were compared with what was heard."""
@@ -236,6 +247,12 @@ class ReplicaMemory:
                 return False
             self._checked[broker] = max(at_ms, self._checked.get(broker, 0))
             return True
+        if kind == SAVED:
+            folder = fields.get("folder")
+            if not isinstance(folder, str) or "\0" in folder:
+                return False
+            self._rescues[Path(folder)] = None
+            return True
         key = _key(fields)
         if key is None:
             return False
@@ -264,13 +281,15 @@ class ReplicaMemory:
 
 def newest_lines(data: bytes) -> bytes:
     """The newest line of each partition, of the newest partitions in half of `MOST_BYTES`."""
+    by_kind = {CHECKED: "broker", SAVED: "folder"}
     newest: dict[object, bytes] = {}
     for line in data.splitlines():
         fields = _fields(line)
         if fields is not None:
-            about = fields.get("broker") if fields.get("kind") == CHECKED else _key(fields)
-            newest.pop((fields.get("kind"), about), None)
-            newest[fields.get("kind"), about] = line + b"\n"
+            kind = str(fields.get("kind"))
+            about = fields.get(by_kind[kind]) if kind in by_kind else _key(fields)
+            newest.pop((kind, str(about)), None)
+            newest[kind, str(about)] = line + b"\n"
     kept, size = [], 0
     for line in reversed(newest.values()):
         size += len(line)

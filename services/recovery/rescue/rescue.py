@@ -29,6 +29,7 @@ from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import ExecutionJournal, described
 from breakglass.services.recovery.execution.target import ElectionTarget
 from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.remembered.store import ReplicaMemory
 from breakglass.services.recovery.rescue.budget import Shares, newest_within
 from breakglass.services.recovery.rescue.results import (
     FreeBytes,
@@ -57,7 +58,8 @@ Connect = Callable[[], AbstractContextManager[ReadClient]]
 
 
 def new_folder(to: Path, cluster_id: str) -> Path:
-    """A folder under *to* for one rescue; does not create the folder."""
+    """A folder under *to* for one rescue, which later commands find by memory; not created."""
+    ReplicaMemory(cluster_id).note_rescue(to)
     return to / file_name(cluster_id) / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 

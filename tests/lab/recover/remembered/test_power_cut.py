@@ -129,7 +129,7 @@ def test_r26_what_the_disk_of_an_unread_leader_may_lack_is_saved_before_it_retur
 
     before = held_by(broken, 2, POWER)
     assert return_of(broken, 1, POWER) == (1, "lost", UNFLUSHED)
-    saved = on(broken, "rescue", "--before-return", 1, "--json")
+    saved = on(broken, "rescue", "--before-return", 1, "--to", tmp_path / "saved", "--json")
     (partition,) = [each for each in saved.document["partitions"] if each["topic"] == POWER.topic]
     (place,) = partition["saved"]
     assert partition["reason"] == ""

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.scenarios import replaced_disk
+from breakglass.services.lab.scenarios.play import play, raise_lab
+from breakglass.services.lab.scenarios.scenario import Script
+from breakglass.services.lab.scenarios.stage import Stage
 from tests.lab.console.commands import on
-from tests.lab.scenarios.damaged import Damaged, damaged
+
+UNWRITTEN = "unwritten"
+
+
+def _script(stage: Stage) -> Script:
+    """b4 comes back EMPTY where others hold records, and where there never was one."""
+    stage.create(UNWRITTEN, [(4, 1, 2)])
+    return (yield from replaced_disk.SCENARIO.script(stage))
+
+
+BROKEN = replace(replaced_disk.SCENARIO, name="replaced-disk-beside-unwritten", script=_script)
 
 
 @pytest.fixture(scope="module")
-def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with damaged(tmp_path_factory.mktemp("lab"), "replaced-disk") as lab:
-        yield lab
+def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The lab; its tests build on one another, in their order."""
+    with raise_lab(tmp_path_factory.mktemp("lab"), [BROKEN], tethered=True) as cluster:
+        play(cluster, [BROKEN])
+        yield cluster
 
 
 def test_r02_a_stopped_bomb_is_not_to_be_started_by_a_command_that_never_read_it(
-    replaced: Damaged, tmp_path: Path
+    replaced: Cluster, tmp_path: Path
 ) -> None:
-    cluster = replaced.cluster
+    cluster = replaced
     first = on(cluster, "triage")
     assert "FIRST stop b4 NOW: BOMB on 3." in first.said
     cluster.broker(4).kill()
@@ -37,16 +55,16 @@ def test_r02_a_stopped_bomb_is_not_to_be_started_by_a_command_that_never_read_it
 
 
 def test_on_a_machine_that_has_seen_nothing_a_start_has_its_condition(
-    replaced: Damaged, tmp_path: Path
+    replaced: Cluster, tmp_path: Path
 ) -> None:
-    found = on(replaced.cluster, "triage", "--json")
+    found = on(replaced, "triage", "--json")
     partitions = found.document["partitions"]
     assert {each["action"] for each in partitions} == {"start b4"}
     assert {tuple(each["unproved"]) for each in partitions} == {(4,)}
-    shown = on(replaced.cluster, "triage")
+    shown = on(replaced, "triage")
     (headline,) = [line for line in shown.said if "start b4" in line.lower()]
     assert "whole if its unread disk lost nothing" in headline
-    saved = on(replaced.cluster, "rescue", "--before-return", 4, "--to", tmp_path, "--json")
+    saved = on(replaced, "rescue", "--before-return", 4, "--to", tmp_path, "--json")
     assert saved.code == 0, saved.err
     places = [place for each in saved.document["partitions"] for place in each["saved"]]
     assert sum(place["records"] for place in places) == 3 * 125

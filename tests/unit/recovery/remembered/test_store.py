@@ -80,6 +80,18 @@ def test_the_file_is_for_its_owner_alone_and_says_who_and_when(memory: ReplicaMe
     assert {"schema", "kind", "at_ms", "who", "by"} <= line.keys()
 
 
+def test_a_folder_of_rescues_is_found_by_later_commands_and_outlives_a_shorter_file(
+    memory: ReplicaMemory, tmp_path: Path
+) -> None:
+    for folder in (tmp_path / "one", tmp_path / "two", tmp_path / "one"):
+        memory.note_rescue(folder)
+    memory.note([READ])
+    assert again(memory).rescues() == (tmp_path / "one", tmp_path / "two")
+    memory.path.write_bytes(newest_lines(memory.path.read_bytes()))
+    assert again(memory).rescues() == (tmp_path / "one", tmp_path / "two")
+    assert ends(again(memory)) == {4: 0, 1: 120}
+
+
 DAMAGES: list[Callable[[dict[str, object]], object]] = [
     lambda line: line | {"schema": 99},
     lambda line: line | {"kind": "else"},
