@@ -63,7 +63,7 @@ mutants: setup ## Break each rule on purpose, and see the test that names it fai
 test-pythons: setup ## Test without brokers, then recover a lab, on each supported Python (ARGS=3.13: on it)
 	@$(BIN)/python -m scripts.pythons $(ARGS)
 
-check: setup ## Format, lint, types, import contracts, dead code, docs, locked requirements
+check: setup ## Format, lint, types, import contracts, dead code, shape, docs, locked requirements
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -73,6 +73,7 @@ check: setup ## Format, lint, types, import contracts, dead code, docs, locked r
 	$(BIN)/python -m scripts.option_table --check
 	$(BIN)/python -m scripts.manual --check
 	$(BIN)/python -m scripts.links
+	$(BIN)/python -m scripts.shape --check
 	$(BIN)/python -m scripts.screenshots --check
 	$(BIN)/python -m scripts.lock --check
 

@@ -1,8 +1,9 @@
-"""Figures of the shape of the code: its size, its imports, names that are shared, unwanted words.
+"""Figures of the shape of the code, each with a budget that only goes down.
 
-``python -m scripts.shape`` prints them; ``--names`` and ``--words`` list what is counted. Words are
-counted in what users read (string literals that are no docstrings, and Markdown) and in docstrings
-and comments.
+``python -m scripts.shape`` prints them, with the places behind one that is named. ``--check``
+compares them with ``shape.toml`` and fails where one is above its budget; ``--write`` lowers the
+budgets to the figures, and never raises one. Words are counted in what users read (string literals
+that are no docstrings, and Markdown) and in docstrings and comments.
 """
 
 from __future__ import annotations
@@ -11,23 +12,28 @@ import argparse
 import ast
 import io
 import re
+import sys
 import tokenize
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("bookkeeping", "console", "screens", "services")
+OTHERS = ("benchmarks", "breakglass", "docs", "requirements", "scripts", "share", "tests", "themes")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs")
 WORDS = re.compile(
     r"\b(told|anew|whoever|meanwhile|go(?:es|ing)? on with|(?:is|are) held|held against|"
     r"how manieth|so manieth|of the past)\b",
     re.IGNORECASE,
 )
-MOST_LINES = 400
+BUDGETS = ROOT / "scripts" / "shape.toml"
+FEWEST_LINES = 60
+MANY_PARAMETERS = 8
+NAMED_FILE = re.compile(r"`([\w./-]+\.py|[\w-]+(?:/[\w-]+)*/)`")
 
 
 @dataclass(frozen=True)
@@ -49,21 +55,39 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
     @property
     def lines(self) -> int:
         return self.text.count("\n")
 
     @property
+    def package(self) -> str:
+        """Its package; one of the services, or the module itself in the services' root."""
+        parts = self.name.split(".")
+        return ".".join(parts[:2] if parts[0] == "services" else parts[:1])
+
+    @property
     def import_lines(self) -> int:
         """Lines of imports, those of functions included."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, _IMPORTS)]
+        found = [node for node in self.nodes if isinstance(node, _IMPORTS)]
         return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in found)
+
+    @cached_property
+    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        return [node for node in self.nodes if isinstance(node, _FUNCTIONS)]
+
+    def at(self, node: ast.stmt, name: str = "") -> str:
+        """Where *node* is: ``services/model.py:12 name``."""
+        return f"{self.path.relative_to(ROOT)}:{node.lineno} {name}".rstrip()
 
     @property
     def imported(self) -> set[str]:
         """Names of modules, or of what is in modules, that are imported."""
         found: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -78,6 +102,7 @@ class Module:
 
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def modules() -> list[Module]:
@@ -121,8 +146,8 @@ def _folder(name: str) -> str:
 
 def words_read(module: Module) -> Iterator[str]:
     """Unwanted words in the strings of *module* that are no docstrings."""
-    documents = set(_docstrings(module.tree))
-    for node in ast.walk(module.tree):
+    documents = set(_docstrings(module))
+    for node in module.nodes:
         if id(node) in documents or not isinstance(node, ast.Constant):
             continue
         if isinstance(node.value, str):
@@ -131,8 +156,8 @@ def words_read(module: Module) -> Iterator[str]:
 
 def words_within(module: Module) -> Iterator[str]:
     """Unwanted words in the docstrings and comments of *module*."""
-    documents = set(_docstrings(module.tree))
-    for node in ast.walk(module.tree):
+    documents = set(_docstrings(module))
+    for node in module.nodes:
         if isinstance(node, ast.Constant) and id(node) in documents:
             yield from _words(str(node.value))
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
@@ -140,9 +165,9 @@ def words_within(module: Module) -> Iterator[str]:
             yield from _words(token.string)
 
 
-def _docstrings(tree: ast.Module) -> Iterator[int]:
+def _docstrings(module: Module) -> Iterator[int]:
     """The ids of the nodes that are docstrings: of modules, classes, functions and attributes."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         body = getattr(node, "body", None)
         if isinstance(body, list):
             for statement in body:
@@ -161,47 +186,149 @@ def documents() -> Iterator[Path]:
         yield from sorted(place.rglob("*.md")) if place.is_dir() else [place]
 
 
-def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--names", action="store_true", help="list shared class names, siblings")
-    parser.add_argument("--words", action="store_true", help="list unwanted words by file")
-    chosen = parser.parse_args()
-    found = modules()
-    _print_figures(found)
-    if chosen.names:
-        for name, where in shared_classes(found).items():
-            print(f"{name}: {', '.join(where)}")
-        print(*single_siblings(importers(found)), sep="\n")
-    if chosen.words:
-        for module in found:
-            some = Counter([*words_read(module), *words_within(module)])
-            if some:
-                print(f"{module.name}: {dict(some)}")
+def functions_used_once(module: Module) -> Iterator[str]:
+    """Private functions that their module names once, where they are called."""
+    used = Counter(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in module.nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+    for node in module.functions:
+        private = node.name.startswith("_") and not node.name.endswith("__")
+        if private and used[node.name] == 1:
+            yield module.at(node, node.name)
 
 
-def _print_figures(found: list[Module]) -> None:
-    lines = [module.lines for module in found]
-    imports = sum(module.import_lines for module in found)
-    shared = shared_classes(found)
-    users = importers(found)
-    read = Counter(word for module in found for word in words_read(module))
-    read.update(word for path in documents() for word in _words(path.read_text()))
-    within = Counter(word for module in found for word in words_within(module))
-    figures = {
-        "modules": len(found),
-        "lines": sum(lines),
-        "median lines of a module": median(lines),
-        f"modules of more than {MOST_LINES} lines": sum(line > MOST_LINES for line in lines),
-        "lines of imports": f"{imports} ({100 * imports / sum(lines):.1f} %)",
-        "public class names shared": f"{len(shared)} by {sum(map(len, shared.values()))} classes",
-        "modules with one importer": sum(len(those) == 1 for those in users.values()),
-        "of them beside it": len(single_siblings(users)),
-        "words that users read": f"{read.total()} {dict(read.most_common())}",
-        "words in docstrings and comments": f"{within.total()} {dict(within.most_common())}",
+def inner_imports(module: Module) -> Iterator[str]:
+    """Imports inside functions."""
+    within = {
+        node
+        for function in module.functions
+        for node in ast.walk(function)
+        if isinstance(node, _IMPORTS)
     }
-    for name, figure in figures.items():
-        print(f"{name:38} {figure}")
+    return (module.at(node) for node in within)
+
+
+def many_parameters(module: Module) -> Iterator[str]:
+    """Functions of so many parameters that nobody calls them from memory."""
+    for node in module.functions:
+        given = node.args
+        if len(given.posonlyargs + given.args + given.kwonlyargs) >= MANY_PARAMETERS:
+            yield module.at(node, node.name)
+
+
+def small_dataclasses(module: Module) -> Iterator[str]:
+    """Dataclasses of one field."""
+    for node in module.nodes:
+        if isinstance(node, ast.ClassDef) and any(
+            "dataclass" in ast.unparse(decorator) for decorator in node.decorator_list
+        ):
+            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+            if len(fields) == 1 and not node.bases:
+                yield module.at(node, node.name)
+
+
+def open_matches(module: Module) -> Iterator[str]:
+    """Matches over the members of an enum that the type checker does not hold to be complete."""
+    for node in module.nodes:
+        if not isinstance(node, ast.Match):
+            continue
+        members = any(
+            isinstance(pattern, ast.MatchValue) and isinstance(pattern.value, ast.Attribute)
+            for case in node.cases
+            for pattern in ast.walk(case.pattern)
+        )
+        if members and "assert_never" not in ast.unparse(node.cases[-1]):
+            yield module.at(node)
+
+
+def circles(found: Iterable[Module]) -> Iterator[str]:
+    """Pairs of packages that import each other."""
+    everything = {module.name: module for module in found}
+    arrows = {
+        (module.package, everything[name].package)
+        for module in everything.values()
+        for name in module.imported & everything.keys()
+    }
+    for one, other in sorted(arrows):
+        if one < other and (other, one) in arrows:
+            yield f"{one} <-> {other}"
+
+
+def missing_files() -> Iterator[str]:
+    """Files and folders that the pages for developers name, and that do not exist."""
+    there = {
+        f"/{path.relative_to(ROOT)}{'/' * path.is_dir()}"
+        for folder in (*PACKAGES, *OTHERS)
+        for path in (ROOT / folder, *(ROOT / folder).rglob("*"))
+    }
+    for page in ("CONTRIBUTING.md", "docs/architecture.md"):
+        for name in NAMED_FILE.findall((ROOT / page).read_text()):
+            if not any(path.endswith(f"/{name}") for path in there):
+                yield f"{page}: {name}"
+
+
+def figures(found: list[Module]) -> dict[str, list[str] | int]:
+    """By name, the places that are counted, or the count alone."""
+    lines = sum(module.lines for module in found)
+    tests = [path.read_text().count("\n") for path in sorted((ROOT / "tests").rglob("*.py"))]
+    read = [f"{module.name}: {word}" for module in found for word in words_read(module)]
+    read += [f"{path.name}: {word}" for path in documents() for word in _words(path.read_text())]
+    of_each = {
+        "private functions used once": functions_used_once,
+        "imports inside functions": inner_imports,
+        f"functions of {MANY_PARAMETERS} parameters and more": many_parameters,
+        "dataclasses of one field": small_dataclasses,
+        "matches of an enum without assert_never": open_matches,
+    }
+    return {
+        "modules": len(found),
+        "lines": lines,
+        "lines of tests": sum(tests),
+        "imports in 1,000 lines": round(1_000 * sum(one.import_lines for one in found) / lines),
+        f"modules of fewer than {FEWEST_LINES} lines": [
+            module.name
+            for module in found
+            if module.lines < FEWEST_LINES and module.path.stem != "__init__"
+        ],
+        "modules that one beside them alone imports": single_siblings(importers(found)),
+        "packages that import each other": list(circles(found)),
+        "public class names shared": list(shared_classes(found)),
+        "files named by pages and missing": list(missing_files()),
+        "unwanted words that users read": read,
+        "unwanted words in docstrings and comments": [
+            f"{module.name}: {word}" for module in found for word in words_within(module)
+        ],
+        **{name: [place for one in found for place in of(one)] for name, of in of_each.items()},
+    }
+
+
+def main() -> None:
+    """Print the figures, or compare them with their budgets."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", nargs="?", help="list what is counted under this beginning")
+    parser.add_argument("--check", action="store_true", help="compare with the budgets")
+    parser.add_argument("--write", action="store_true", help="lower the budgets to the figures")
+    chosen = parser.parse_args()
+    found = figures(modules())
+    if chosen.name:
+        for name, places in found.items():
+            if name.startswith(chosen.name) and isinstance(places, list):
+                print(*places, sep="\n")
+        return
+    counts = {name: one if isinstance(one, int) else len(one) for name, one in found.items()}
+    budgets: dict[str, int] = tomllib.loads(BUDGETS.read_text()) if BUDGETS.exists() else {}
+    if chosen.write:
+        budgets = {name: min(count, budgets.get(name, count)) for name, count in counts.items()}
+        BUDGETS.write_text("".join(f'"{name}" = {most}\n' for name, most in budgets.items()))
+    above = [name for name, count in counts.items() if count > budgets.get(name, 0)]
+    for name in above if chosen.check else counts:
+        print(f"{name:44} {counts[name]:8,} of {budgets.get(name, 0):8,}")
+    if chosen.check and above:
+        sys.exit(
+            "Above the budget: delete or merge. python -m scripts.shape NAME lists the places."
+        )
 
 
 if __name__ == "__main__":

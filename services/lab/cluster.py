@@ -349,7 +349,13 @@ class Cluster:
         )
 
     def wait_fenced(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
-        """Wait until the brokers are fenced (before Kafka 4: no longer listed)."""
+        """Wait until the brokers are fenced (before Kafka 4: no longer listed).
+
+        Raises:
+            LabError: no broker runs that could say so, or they are not fenced within *timeout*.
+        """
+        if not any(node.running for node in self.brokers):
+            raise LabError("No broker runs, so none can say what is fenced: start one of them.")
         self.wait_until(
             lambda: all(self.fenced(last=brokers).get(broker, True) for broker in brokers),
             f"brokers {_list(brokers)} to be fenced",
