@@ -174,8 +174,9 @@ def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_js
 
 def _left(found: TransactionsFound) -> int:
     """The exit code once what is to be ended has ended: 1 where a hanging transaction is left."""
-    alone = (ending.pending for ending in found.endings if ending.marker is None)
-    return int(bool(found.unread) or any(pending.hanging is True for pending in alone))
+    alone = [ending for ending in found.endings if ending.marker is None]
+    hangs = any(ending.hanging is True or ending.pending.ended_on for ending in alone)
+    return int(bool(found.unread) or hangs)
 
 
 def _say_unknown(found: TransactionsFound) -> None:
@@ -204,6 +205,6 @@ def _row(one: TransactionEnding) -> tuple[object, ...]:
         pending.start_offset,
         one.last_stable,
         pending.coordinator_state or "forgotten",
-        pending.hanging,
+        one.hanging,
         one.marker and one.marker.word,
     )
