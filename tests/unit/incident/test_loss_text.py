@@ -28,7 +28,7 @@ CUT = log(1, (2, 125), start=90)
     ("evidence", "words"),
     [
         (offline(LONG, log(2, (0, 70))), "adds nothing to b1"),
-        (offline(LONG, log(2, (0, 100), (1, 150), hw=100)), "adds 50 past 100, uncommitted"),
+        (offline(LONG, log(2, (0, 100), (1, 150), hw=100)), "adds 50 past 100, not known if committed"),
         (
             offline(LONG, log(2, (0, 100), (1, 150), hw=130)),
             "adds 50 past 100, committed up to 130",
