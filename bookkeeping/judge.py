@@ -159,13 +159,13 @@ def _check_price(name: Name, broker: int, price: SaidPrice, true: int) -> Iterat
         )
     if (
         price.committed is not None
-        and price.uncommitted is not None
-        and price.committed + price.uncommitted != price.total
+        and price.unproven is not None
+        and price.committed + price.unproven != price.total
     ):
         yield JudgeFinding(
             "price",
             name,
-            f"b{broker}: {price.committed} + {price.uncommitted} is not {price.total}",
+            f"b{broker}: {price.committed} + {price.unproven} is not {price.total}",
         )
 
 

@@ -15,7 +15,7 @@ class SaidPrice:
 
     total: int | None
     committed: int | None
-    uncommitted: int | None
+    unproven: int | None
     approximate: bool
 
 
@@ -76,7 +76,7 @@ def _price(loses: Mapping[str, Any]) -> SaidPrice:
     return SaidPrice(
         _known(loses["records"]),
         _known(loses["committed"]),
-        _known(loses["uncommitted"]),
+        _known(loses["unproven"]),
         loses["approximate"],
     )
 

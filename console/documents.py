@@ -116,7 +116,7 @@ def _loss(loss: Loss) -> dict[str, Any]:
     return {
         "records": loss.total,
         "committed": loss.records.committed,
-        "uncommitted": loss.records.uncommitted,
+        "unproven": loss.records.unproven,
         "approximate": loss.approximate,
     }
 
@@ -238,6 +238,8 @@ def _outcome(outcome: PartitionOutcome) -> dict[str, Any]:
         "leader": outcome.leader,
         "leader_epoch": outcome.leader_epoch,
         "rung": None if outcome.rung is None else str(outcome.rung),
+        "records": outcome.held,
+        "not_yet_readable": outcome.not_yet_readable,
         "order_restored": outcome.order_restored,
     }
 
@@ -252,5 +254,7 @@ def _skipped(skipped: Skipped) -> dict[str, Any]:
         "leader": skipped.leader,
         "leader_epoch": None,
         "rung": None,
+        "records": None,
+        "not_yet_readable": None,
         "order_restored": None,
     }

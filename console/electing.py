@@ -35,6 +35,7 @@ from breakglass.services.recovery.guarded.aftermath import (
 )
 from breakglass.services.recovery.guarded.election_quote import Priced
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
+from breakglass.services.recovery.guarded.readable import reach_text, waits_for
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.judgement.assessment import INTERNAL_ALONE
 from breakglass.services.words.figures import count
@@ -99,9 +100,10 @@ def _words(outcome: PartitionOutcome) -> str:
     if outcome.order_restored is False and outcome.result is not RecoveryResult.REORDERED:
         kept = ", assignment order not put back: `breakglass recover resume --write` does it"
     if outcome.result is RecoveryResult.ELECTED:
-        return (
-            f"elected b{outcome.leader} (epoch {count(outcome.leader_epoch)}), {outcome.rung}{kept}"
-        )
+        reach = reach_text(outcome)
+        read = f", {reach}" if reach else ""
+        epoch = count(outcome.leader_epoch)
+        return f"elected b{outcome.leader} (epoch {epoch}), {outcome.rung}{read}{kept}"
     reason = f": {outcome.reason}" if outcome.reason else ""
     return f"{outcome.result}{reason}{kept}"
 
@@ -267,7 +269,12 @@ def say_given_up(
 def look_after(
     client: ReadClient, outcomes: Sequence[PartitionOutcome]
 ) -> tuple[OpenTransaction, ...] | Unknown:
-    """Say which transactions the recovery of *outcomes* has left open, and return them (R18)."""
+    """Say what *outcomes* left: records that nobody reads yet (R30), and open transactions (R18).
+
+    Returns the transactions.
+    """
+    for waiting in waits_for(outcomes):
+        say(waiting)
     left = open_transactions_after(client, outcomes)
     if isinstance(left, Unknown):
         if any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes):

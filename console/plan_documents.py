@@ -121,7 +121,7 @@ def _recorded(record: PartitionRecord | None, leader: int) -> dict[str, Any]:
         "loses": {
             "records": loss.total,
             "committed": loss.committed,
-            "uncommitted": loss.uncommitted,
+            "unproven": loss.uncommitted,
             "approximate": loss.approximate,
         },
         "unread_at_least": unread_bound(record.evidence).at_least,

@@ -1,4 +1,4 @@
-"""`breakglass transactions`: transactions that lost their markers, and how they end (R18)."""
+"""`breakglass transactions`: transactions that lost their markers, and how they end (R18, R28)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ Sources = Annotated[
         "--source",
         "--from",
         metavar="log:DIR|rescue:DIR",
-        help="Log folder of a dead broker, or rescue, that may have lost markers (repeatable).",
+        help="Log folder of a dead broker, or rescue, that may have lost markers or decisions "
+        "(repeatable).",
     ),
 ]
 
@@ -102,7 +103,9 @@ def finish(
     The marker is written again with WriteTxnMarkers, as the coordinator wrote it: with the same
     producer epoch, coordinator epoch, and commit or abort. The leader confirms each transaction:
     the last stable offset moves. A transaction that its coordinator still has under way is left
-    alone. Ends with 1 while a hanging transaction is left.
+    alone, unless a lost log proves that it was committed: an election of `__transaction_state` can
+    set it back to Ongoing, and its coordinator aborts it then. Ends with 1 while a hanging
+    transaction is left.
     """
     from breakglass.services.recovery.acts.end_transactions import EndTransactions
 
@@ -174,8 +177,9 @@ def _report(done: Sequence[EndedTransaction], found: TransactionsFound, *, as_js
 
 def _left(found: TransactionsFound) -> int:
     """The exit code once what is to be ended has ended: 1 where a hanging transaction is left."""
-    alone = (ending.pending for ending in found.endings if ending.marker is None)
-    return int(bool(found.unread) or any(pending.hanging is True for pending in alone))
+    alone = [ending for ending in found.endings if ending.marker is None]
+    hangs = any(ending.hanging is True or ending.pending.ended_on for ending in alone)
+    return int(bool(found.unread) or hangs)
 
 
 def _say_unknown(found: TransactionsFound) -> None:
@@ -204,6 +208,6 @@ def _row(one: TransactionEnding) -> tuple[object, ...]:
         pending.start_offset,
         one.last_stable,
         pending.coordinator_state or "forgotten",
-        pending.hanging,
+        one.hanging,
         one.marker and one.marker.word,
     )

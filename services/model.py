@@ -66,8 +66,9 @@ class TopicPartition:
         return f"{self.topic}-{self.partition}"
 
 
+TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = (
-    "__transaction_state",
+    TRANSACTION_STATE,
     "__consumer_offsets",
     "__share_group_state",
     "__remote_log_metadata",

@@ -19,6 +19,7 @@ from breakglass.services.recovery.acts.events import (
     RescueProgressed,
 )
 from breakglass.services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from breakglass.services.recovery.guarded.readable import reach_text
 from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress
 from breakglass.services.words.figures import count
 from breakglass.themes.roles import Role
@@ -100,7 +101,7 @@ def _elected(outcome: PartitionOutcome) -> PartitionStanding:
     glyph = CLIMBED * outcome.rung + AHEAD * (RUNGS - outcome.rung)
     role = Role.VERIFIED if outcome.rung >= Rung.WRITABLE else Role.RUNNING
     led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
-    reason = f"{led}; {MEANING[outcome.rung]}"
+    reason = f"{led}; {reach_text(outcome) or MEANING[outcome.rung]}"
     if outcome.order_restored is False:
         reason += ORDER_LEFT
     return PartitionStanding(glyph, str(outcome.rung), role, reason)

@@ -17,6 +17,7 @@ from breakglass.services.recovery.guarded.aftermath import (
     left_open_text,
 )
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
+from breakglass.services.recovery.guarded.readable import waits_for
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.plan.digest import spoken
@@ -167,6 +168,7 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
     yield from _unknown(progress)
     yield from _reordered(progress)
     yield from _not_elected(progress)
+    yield from (f"{waiting}." for waiting in waits_for(progress.outcomes.values()))
     yield from _given_up(aftermath)
     if aftermath is None:
         if progress.count(RecoveryResult.ELECTED):

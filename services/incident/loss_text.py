@@ -14,7 +14,7 @@ from breakglass.services.words.figures import count
 
 
 def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:
-    """``adds 50 past 100, uncommitted``, ``adds nothing to b1``; the reason if it was not read."""
+    """``adds 50 past 100, committed up to 120``, ``adds nothing to b1``; why it was not read."""
     broker = replica.broker
     if broker == loss.candidate:
         place = "would be elected" if broker == assessment.designee else "ranks first"
@@ -60,13 +60,10 @@ def _tail(lost: ReplicaLoss, replica: ReplicaLog, best: str) -> str:
 
 
 def _committed(lost: ReplicaLoss, replica: ReplicaLog) -> str:
-    """How many records of a tail are known to be committed."""
-    if isinstance(lost.committed_past_divergence, Unknown):
-        return "not known if committed"
-    if lost.committed_past_divergence:
-        mark = replica.high_watermark
-        return f"committed up to {count(mark)}"
-    return "uncommitted"
+    """Up to where the records of a tail are proved to be committed (R29)."""
+    if lost.committed_past_divergence is True:
+        return f"committed up to {count(replica.high_watermark)}"
+    return "not known if committed"
 
 
 def _head(lost: ReplicaLoss, best: str) -> str:

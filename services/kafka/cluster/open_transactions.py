@@ -12,8 +12,10 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.grouping import by_topic
 from breakglass.services.kafka.wire.sender import Sender
 from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.words.moments import time_text
 
-UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+ONGOING = "Ongoing"
+UNDER_WAY = frozenset({ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """States in which the producer or coordinator still ends a transaction (TransactionState.java)."""
 
 UNLISTED = Unknown(
@@ -38,6 +40,15 @@ class OpenTransaction:
     """Coordinator epoch of the partition's last marker of this producer; -1: no marker."""
     includes: bool | Unknown = True
     """Whether the coordinator's current transaction includes this partition."""
+    beside: tuple[TopicPartition, ...] = ()
+    """The other partitions of the coordinator's current transaction."""
+    began_ms: int | None = None
+    """When the coordinator's current transaction began; None: it has none."""
+    aborts_at_ms: int | None = None
+    """When the coordinator aborts the transaction; None: it has decided how the transaction ends,
+    or its state is not known."""
+    ended_on: tuple[TopicPartition, ...] = ()
+    """Of `beside`, those on which the producer's transaction has ended since it began."""
     transactional_id: str = ""
     """As the coordinator lists it; "" when no coordinator does."""
 
@@ -50,7 +61,21 @@ class OpenTransaction:
             return UNLISTED
         if self.coordinator_state not in UNDER_WAY:
             return True
-        return self.includes if isinstance(self.includes, Unknown) else not self.includes
+        if isinstance(self.includes, Unknown):
+            return self.includes
+        if self.includes and self.ended_on:
+            return Unknown(
+                f"it has ended on {self.ended_on[0]} and is {self.coordinator_state} at its "
+                f"coordinator, which {self.left_to}; an election may have set the coordinator back"
+            )
+        return not self.includes
+
+    @property
+    def left_to(self) -> str:
+        """What its coordinator does with it, if nobody else ends it."""
+        if self.aborts_at_ms is None:
+            return "will end it"
+        return f"will ABORT it at {time_text(self.aborts_at_ms)} unless its producer ends it before"
 
 
 class _Told(NamedTuple):
@@ -108,34 +133,108 @@ def _coordinated(
     one = replace(one, coordinator_state=listed.state, transactional_id=listed.transactional_id)
     if listed.state not in UNDER_WAY:
         return one
-    includes = _includes(sender, listed, one.partition, deadline)
-    return replace(one, includes=includes)
+    return _described(sender, listed, one, deadline)
 
 
-def _includes(
-    sender: Sender, listed: _Told, partition: TopicPartition, deadline: Deadline
-) -> bool | Unknown:
-    """Whether the coordinator's current transaction will be ended on *partition* (KIP-664)."""
+def _described(
+    sender: Sender, listed: _Told, one: OpenTransaction, deadline: Deadline
+) -> OpenTransaction:
+    """The transaction *one* with what its coordinator describes of it (KIP-664)."""
     from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
 
     request = DescribeTransactionsRequest(transactional_ids=[listed.transactional_id])
     try:
         answer = sender.call(listed.broker, request, DescribeTransactionsResponse, deadline)
     except BreakglassError as error:
-        return Unknown(f"b{listed.broker} does not describe its transaction: {error}")
+        why = f"b{listed.broker} does not describe its transaction: {error}"
+        return replace(one, includes=Unknown(why))
     for state in answer.transaction_states:
         if state.error_code:
-            return Unknown(f"b{listed.broker} answers {describe_error(state.error_code)}")
-        return any(
-            topic.topic == partition.topic and partition.partition in topic.partitions
+            why = f"b{listed.broker} answers {describe_error(state.error_code)}"
+            return replace(one, includes=Unknown(why))
+        partitions = {
+            TopicPartition(topic.topic, number)
             for topic in state.topics
+            for number in topic.partitions
+        }
+        began = state.transaction_start_time_ms
+        return replace(
+            one,
+            includes=one.partition in partitions,
+            beside=tuple(sorted(partitions - {one.partition})),
+            began_ms=began if began >= 0 else None,
+            aborts_at_ms=began + state.transaction_timeout_ms
+            if began >= 0 and listed.state == ONGOING
+            else None,
         )
-    return Unknown(f"b{listed.broker} leaves its transaction out of the answer")
+    why = f"b{listed.broker} leaves its transaction out of the answer"
+    return replace(one, includes=Unknown(why))
+
+
+def ended_beside(
+    sender: Sender,
+    found: Iterable[OpenTransaction],
+    leaders: Mapping[TopicPartition, int],
+    deadline: Deadline,
+) -> dict[int, tuple[TopicPartition, ...]]:
+    """By producer id, partitions on which the transaction that is Ongoing has ended already.
+
+    Its coordinator decides before it writes a marker: where one is written, an Ongoing coordinator
+    has been set back. Only partitions of *leaders* are looked at; a leader that does not answer is
+    passed over.
+    """
+    began = {
+        (partition, one.producer_id): one.began_ms
+        for one in found
+        if one.coordinator_state == ONGOING and one.began_ms is not None
+        for partition in one.beside
+    }
+    asked: dict[int, set[TopicPartition]] = {}
+    for partition, _ in began:
+        if partition in leaders:
+            asked.setdefault(leaders[partition], set()).add(partition)
+    ended: dict[int, tuple[TopicPartition, ...]] = {}
+    for leader, partitions in sorted(asked.items()):
+        try:
+            producers = _producers_on(sender, leader, sorted(partitions), deadline)
+        except BreakglassError:
+            continue
+        for partition, producer in producers:
+            since = began.get((partition, producer.producer_id))
+            closed = producer.current_txn_start_offset < 0
+            if since is not None and closed and producer.last_timestamp >= since:
+                known = ended.get(producer.producer_id, ())
+                ended[producer.producer_id] = (*known, partition)
+    return ended
 
 
 def _on_leader(
     sender: Sender, leader: int, partitions: list[TopicPartition], deadline: Deadline
 ) -> list[OpenTransaction]:
+    unasked = Unknown("its coordinator was not asked")
+    return [
+        OpenTransaction(
+            partition,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.current_txn_start_offset,
+            producer.last_timestamp,
+            unasked,
+            producer.coordinator_epoch,
+        )
+        for partition, producer in _producers_on(sender, leader, partitions, deadline)
+        if producer.current_txn_start_offset >= 0
+    ]
+
+
+def _producers_on(
+    sender: Sender, leader: int, partitions: list[TopicPartition], deadline: Deadline
+) -> list[tuple[TopicPartition, Any]]:
+    """What *leader* knows of each producer on *partitions*.
+
+    Raises:
+        BreakglassError: the leader does not answer, or answers for a partition with an error.
+    """
     from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
     topic_class = DescribeProducersRequest.TopicRequest
@@ -148,34 +247,23 @@ def _on_leader(
     request = DescribeProducersRequest(topics=by_topic(partitions, topic))
     answer = sender.call(leader, request, DescribeProducersResponse, deadline)
     return [
-        transaction
+        (name, producer)
         for topic_answer in answer.topics
-        for partition in topic_answer.partitions
-        for transaction in _open(
-            TopicPartition(topic_answer.name, partition.partition_index), partition
-        )
+        for told in topic_answer.partitions
+        for name in (TopicPartition(topic_answer.name, told.partition_index),)
+        for producer in _active(name, told)
     ]
 
 
-def _open(partition: TopicPartition, answer: Any) -> Iterable[OpenTransaction]:
+def _active(partition: TopicPartition, answer: Any) -> Any:
+    """The producers of one partition's answer. Raises as `_producers_on`."""
     if answer.error_code in AUTHORIZATION_CODES:
         needs = f"READ on topic {partition.topic}"
         raise NotAuthorized(f"grant {needs} to read its transactions", needs)
     if answer.error_code:
         told = describe_error(answer.error_code, answer.error_message)
         raise ClusterError(f"transactions of {partition} could not be read ({told}): ask again")
-    unasked = Unknown("its coordinator was not asked")
-    for producer in answer.active_producers:
-        if producer.current_txn_start_offset >= 0:
-            yield OpenTransaction(
-                partition,
-                producer.producer_id,
-                producer.producer_epoch,
-                producer.current_txn_start_offset,
-                producer.last_timestamp,
-                unasked,
-                producer.coordinator_epoch,
-            )
+    return answer.active_producers
 
 
 def _listed(

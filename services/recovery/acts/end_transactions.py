@@ -116,7 +116,7 @@ def phrase_of(ending: TransactionEnding) -> str:
     word = "abort" if ending.marker is None else ending.marker.word
     text = f"{ending.partition} {word} producer {ending.pending.producer_id}"
     if ending.missing:
-        return f"{text} without {ending.missing:,} records"
+        return f"{text} without {count(ending.missing)} records"
     if ending.proven is None:
         return f"{text} lose {count(ending.records)}"
     return text
@@ -125,6 +125,8 @@ def phrase_of(ending: TransactionEnding) -> str:
 def _why(ending: TransactionEnding) -> str:
     if ending.proven is None:
         return NO_MARKER
+    if isinstance(ending.missing, Unknown):
+        return f"how many of its records are lost is not known: {ending.missing.reason}"
     return (
         f"{ending.missing:,} records of the transaction are not on the partition: consumers will "
         "read a part of what its producer committed as one"
@@ -188,8 +190,8 @@ def _item(ending: TransactionEnding) -> dict[str, object]:
         "coordinator_epoch": ending.marker.coordinator_epoch,
         "commit": ending.marker.commit,
         "start_offset": ending.pending.start_offset,
-        "marker_found_in": ending.proven and ending.proven.found.source,
-        "missing": ending.missing,
+        "marker_found_in": ending.proven and ending.proven.source,
+        "missing": ending.missing if isinstance(ending.missing, int) else None,
     }
 
 

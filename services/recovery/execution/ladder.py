@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers
 from breakglass.services.kafka.replicas.list_offsets import (
     LATEST,
@@ -24,9 +25,13 @@ from breakglass.services.recovery.execution.confirm import (
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
+    Reach,
     RecoveryResult,
     Rung,
 )
+
+FIRST_EPOCH = 0
+"""Any epoch will do for a question whose answer has the high watermark too."""
 
 
 def climb(
@@ -89,7 +94,8 @@ def seen_in(
     marks = _high_watermarks(observer, waiting, deadline)
     return {
         outcome.partition: outcome.with_rung(
-            rung(outcome.target, states[outcome.partition], marks[outcome.partition])
+            rung(outcome.target, states[outcome.partition], marks[outcome.partition]),
+            Reach(marks[outcome.partition], len(states[outcome.partition].isr)),
         )
         for outcome in waiting
         if outcome.partition in states and outcome.partition in marks
@@ -99,9 +105,10 @@ def seen_in(
 def _high_watermarks(
     observer: Observer, waiting: Sequence[PartitionOutcome], deadline: Deadline
 ) -> Mapping[TopicPartition, int | None]:
-    """The leaders' high watermarks: None where a leader may not answer yet (error 78).
+    """The leaders' high watermarks; None: not known.
 
-    Partitions of a broker that does not answer are missing; the others do not wait for it.
+    Where one lies before the leader's own epoch, it is not in ListOffsets (error 78), but in every
+    Fetch. Partitions of a broker that does not answer are missing; the others do not wait for it.
     """
     asked = by_designee([outcome.target for outcome in waiting])
     answers = ask_brokers(
@@ -115,8 +122,22 @@ def _high_watermarks(
             replica_id=LEADER_ONLY,
         ),
     )
-    return {
+    marks = {
         partition: answer.offset if isinstance(answer, ListedOffset) else None
         for partition, answer in answers.items()
         if not isinstance(answer, Unanswered)
     }
+    low = {
+        broker: [partition for partition in partitions if marks.get(partition, 0) is None]
+        for broker, partitions in asked.items()
+    }
+    fetched = ask_brokers(
+        {broker: partitions for broker, partitions in low.items() if partitions},
+        lambda broker, partitions: read_epoch_ends(
+            observer.client.sender, broker, dict.fromkeys(partitions, FIRST_EPOCH), deadline
+        ),
+    )
+    for partition, told in fetched.items():
+        if isinstance(told, EpochAnswer):
+            marks[partition] = told.high_watermark
+    return marks

@@ -41,6 +41,7 @@ def described(target: ElectionTarget) -> dict[str, Any]:
         "log_end": target.log_end,
         "min_insync_replicas": target.min_insync_replicas,
         "live": target.live,
+        "log_start": target.log_start,
     }
 
 
@@ -57,6 +58,7 @@ def target_of_item(partition: TopicPartition, item: Details) -> ElectionTarget |
             log_end=_number(item["log_end"]),
             min_insync_replicas=_number(item["min_insync_replicas"]),
             live=tuple(map(int, item["live"])),
+            log_start=_number(item.get("log_start")),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -229,10 +229,10 @@ class Recovery:
             seen = asking.submit(climb, self.observer, outcomes, limit)
             if self.route.reorders:
                 outcomes = self._restored(outcomes, reordered)
-            rungs = [outcome.rung for outcome in seen.result()]
+            climbed = seen.result()
         return tuple(
-            outcome if outcome.rung is rung else replace(outcome, rung=rung)
-            for outcome, rung in zip(outcomes, rungs, strict=True)
+            replace(outcome, rung=now.rung, reach=now.reach)
+            for outcome, now in zip(outcomes, climbed, strict=True)
         )
 
     def _restored(

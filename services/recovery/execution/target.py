@@ -46,6 +46,8 @@ class ElectionTarget:
     live: tuple[int, ...]
     """Other assigned brokers that were not fenced when the price was counted. One that comes
     back later may hold more than anybody agreed to lose."""
+    log_start: int | None = None
+    """The designee's log start offset; None: unread, or by an older journal."""
 
     @property
     def internal(self) -> bool:
@@ -93,6 +95,16 @@ class Rung(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far consumers read an elected partition, as its leader and the metadata said (R30)."""
+
+    high_watermark: int | None
+    """None: not known."""
+    in_sync: int
+    """Number of replicas in the ISR."""
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """An election that does not run, as the outcome that it already has."""
 
@@ -121,6 +133,8 @@ class PartitionOutcome:
     """Who leads now, as far as was observed."""
     leader_epoch: int | None = None
     rung: Rung | None = None
+    reach: Reach | None = None
+    """None: it was not looked at."""
     order_restored: bool | None = None
     """None where no other order was written; False where one may still stand."""
 
@@ -137,9 +151,28 @@ class PartitionOutcome:
         """It succeeded, and its assignment has the order that it had."""
         return self.succeeded and self.order_restored is not False
 
-    def with_rung(self, rung: Rung) -> PartitionOutcome:
-        """The outcome, seen to have climbed to *rung*."""
-        return replace(self, rung=rung)
+    @property
+    def held(self) -> int | None:
+        """Number of records in the log that was elected; None: not known."""
+        start, end = self.target.log_start, self.target.log_end
+        return None if start is None or end is None else max(0, end - start)
+
+    @property
+    def not_yet_readable(self) -> int | None:
+        """How many of them consumers do not get to read yet (R30); None: not known."""
+        if self.rung is None or self.result is not RecoveryResult.ELECTED:
+            return None
+        if self.rung >= Rung.READABLE:
+            return 0
+        end = self.target.log_end
+        mark = None if self.reach is None else self.reach.high_watermark
+        if end is None or mark is None:
+            return None
+        return max(0, end - max(mark, self.target.log_start or 0))
+
+    def with_rung(self, rung: Rung, reach: Reach | None = None) -> PartitionOutcome:
+        """The outcome, seen to have climbed to *rung*, and to be readable as *reach* says."""
+        return replace(self, rung=rung, reach=reach)
 
 
 def refused(target: ElectionTarget, reason: str) -> PartitionOutcome:
@@ -200,6 +233,7 @@ def target_of(
     """
     replica = evidence.replica(designee)
     log_end = replica.log_end if replica is not None else None
+    log_start = replica.log_start if replica is not None else None
     minimum = evidence.settings.min_insync_replicas
     return ElectionTarget(
         partition=evidence.partition,
@@ -211,6 +245,7 @@ def target_of(
         log_end=log_end if isinstance(log_end, int) else None,
         min_insync_replicas=minimum if known(minimum) else None,
         live=live_beside(evidence, designee),
+        log_start=log_start if isinstance(log_start, int) else None,
     )
 
 

@@ -100,7 +100,8 @@ def left_open_text(one: OpenTransaction) -> str:
     if one.hanging is False:
         return (
             f"{one.partition}: open transaction of producer {one.producer_id} since offset "
-            f"{one.start_offset:,}: its coordinator says {one.coordinator_state}, and will end it"
+            f"{one.start_offset:,}: its coordinator says {one.coordinator_state}, and "
+            f"{one.left_to}"
         )
     kind = "hanging" if one.hanging is True else "open"
     return (

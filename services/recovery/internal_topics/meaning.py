@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from breakglass.services.recovery.internal_topics.records import (
     COPIED,
+    DECIDED,
     DELETED,
     GroupMembership,
     GroupPosition,
@@ -22,8 +23,8 @@ from breakglass.services.recovery.internal_topics.records import (
 )
 from breakglass.services.recovery.internal_topics.state import finished_beyond
 
-DECIDED = {"PrepareCommit": "committed", "CompleteCommit": "committed"}
 LIST_OPEN = "see `breakglass transactions list`"
+COMMIT_FIRST = "`breakglass transactions finish`, with this log as --source, commits it before"
 ENDED = ("CompleteCommit", "CompleteAbort", "Empty", "Dead")
 SEGMENT_STATES = {0: "copy started", 1: "copied", 2: "deletion started", 3: "deleted"}
 
@@ -139,11 +140,10 @@ def _older_epoch(lost: TransactionalState, left: TransactionalState) -> str:
 
 def _decision(lost: TransactionalState, left: TransactionalState) -> str:
     """What happens to a transaction whose decision was lost."""
-    decided = DECIDED.get(lost.status)
-    if decided and left.status == "Ongoing":
+    if DECIDED.get(lost.status) and left.status == "Ongoing":
         return (
             "; a transaction that was committed is Ongoing again, and is ABORTED at its timeout "
-            f"on every partition that has no commit marker yet: {LIST_OPEN}"
+            f"on every partition that has no commit marker yet: {COMMIT_FIRST}"
         )
     if lost.status in ENDED and left.status.startswith("Prepare"):
         return "; its coordinator writes the markers again, which changes nothing"

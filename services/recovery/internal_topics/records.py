@@ -8,10 +8,10 @@ TransactionLogKey/Value, ShareSnapshotKey/Value, ShareUpdateKey/Value of Kafka 4
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from breakglass.services.model import TopicPartition
+from breakglass.services.model import TRANSACTION_STATE, TopicPartition
 from breakglass.services.recovery.internal_topics.wire import NotThatRecord, SchemaReader
 from breakglass.services.topic_backup.record import Record
 
@@ -59,6 +59,10 @@ class TransactionalState:
     status: str
     """``Ongoing``, ``PrepareCommit``, ``CompleteCommit``, ... (TransactionState.java)"""
     partitions: tuple[TopicPartition, ...]
+    updated_ms: int = field(default=-1, compare=False)
+    """When the coordinator wrote this state."""
+    began_ms: int = field(default=-1, compare=False)
+    """When the transaction began, by which it is told from others of its id; -1: no transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,13 @@ STATUSES = {
     6: "Dead",
     7: "PrepareEpochFence",
 }
+DECIDED = {
+    "PrepareCommit": True,
+    "CompleteCommit": True,
+    "PrepareAbort": False,
+    "CompleteAbort": False,
+}
+"""States of a transaction that is decided, and whether it is committed."""
 OFFSET_KEYS = (0, 1)
 NEWEST_GROUP_KEY = 23
 FIRST_FLEXIBLE_OFFSET, FIRST_FLEXIBLE_TRANSACTION = 4, 1
@@ -167,7 +178,8 @@ def _transaction(content: bytes) -> TransactionalState:
         partitions += [TopicPartition(topic, value.int32()) for _ in range(value.count())]
         value.tags()
     named = STATUSES.get(status, f"status {status}")
-    return TransactionalState(producer_id, epoch, named, tuple(sorted(partitions)))
+    updated, began = value.int64(), value.int64()
+    return TransactionalState(producer_id, epoch, named, tuple(sorted(partitions)), updated, began)
 
 
 def _share_state(record: Record) -> StateChange | None:
@@ -242,7 +254,7 @@ def _segment_update(value: SchemaReader) -> SegmentState:
 
 _DECODERS: dict[str, Callable[[Record], StateChange | None]] = {
     "__consumer_offsets": _consumer_offsets,
-    "__transaction_state": _transactions,
+    TRANSACTION_STATE: _transactions,
     "__share_group_state": _share_state,
     "__remote_log_metadata": _remote_metadata,
 }

@@ -2,9 +2,9 @@
 
 Followers of a new leader truncate where they diverge from it (the tail) and drop what lies
 before its log start (the head). The loss of a choice is the set of distinct records, by
-(epoch, offset), that readable replicas hold and the chosen one does not. A record is committed
-when a replica that holds it has a high watermark above it; a follower's high watermark lags and
-is checkpointed every few seconds, so "uncommitted" means: not known to be committed. What
+(epoch, offset), that readable replicas hold and the chosen one does not. A record is proved to be
+committed when a replica that holds it has a high watermark above it; of any other record it is not
+known, for a follower's high watermark lags and is checkpointed every few seconds (R29). What
 unread replicas hold is bounded from below only and never added to a loss.
 
 A chosen replica with a corrupt batch counts as ending there: what it holds from there on is lost

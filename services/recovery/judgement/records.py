@@ -32,18 +32,23 @@ class LogStretch(NamedTuple):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """A number of distinct records, and how many of them are known to be committed."""
+    """A number of distinct records, and how many of them are proved to be committed.
+
+    A high watermark proves what lies below it. What lies above every one that was heard may be
+    committed too: a follower's high watermark is always behind (R29).
+    """
 
     total: Count
     committed: Count
-    uncommitted: Count
+    unproven: Count
+    """Of the others it is not known whether they are committed."""
 
     def __add__(self, other: RecordCounts) -> RecordCounts:
         """Together with *other*, which shares no record with this."""
         return RecordCounts(
             add(self.total, other.total),
             add(self.committed, other.committed),
-            add(self.uncommitted, other.uncommitted),
+            add(self.unproven, other.unproven),
         )
 
 
@@ -103,7 +108,7 @@ def shared_with(
 
 
 def split_at_high_watermarks(stretches: Sequence[LogStretch], parting: Parting) -> RecordCounts:
-    """Count *stretches*; a record is committed if a holder's high watermark is above it.
+    """Count *stretches*; a record is proved committed if a holder's high watermark is above it.
 
     Where a high watermark is Unknown and decides, the split is Unknown and the total is not.
     """

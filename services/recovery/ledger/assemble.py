@@ -169,6 +169,7 @@ class _PartitionLine:
             unread_at_least=self._bound(),
             unread_source=self.ending.unread_source,
             confirmed=self._confirmed(found),
+            not_yet_readable=found.not_yet_readable,
         )
 
     def _without_holdings(self, why: Unknown) -> PartitionLedger:

@@ -42,6 +42,7 @@ def ledger_head(ledger: IncidentLedger) -> dict[str, Any]:
         "held": ledger.held,
         "partitions_not_counted": ledger.uncounted,
         "sums": _sums(ledger.sums),
+        "not_yet_readable": ledger.not_yet_readable if ledger.asked_cluster else None,
         "unread": ledger.unread,
         "left_out": [
             {"topic": partition.topic, "partition": partition.partition, "reason": reason}
@@ -70,6 +71,7 @@ def _partition(one: PartitionLedger) -> dict[str, Any]:
         "not_counted": one.uncounted,
         "differences": one.differences,
         "confirmed": one.confirmed,
+        "not_yet_readable": one.not_yet_readable,
         "unread": {
             "brokers": one.unread,
             "at_least": one.unread_at_least,
@@ -88,7 +90,6 @@ def _sum(one: FateSum) -> dict[str, int]:
     return {
         "records": one.total,
         "committed": one.committed,
-        "uncommitted": one.uncommitted,
         "unproven": one.unproven,
     }
 

@@ -41,10 +41,9 @@ class Standing(StrEnum):
     __hash__ = str.__hash__
 
     COMMITTED = "committed"
-    """A replica with the record had a high watermark above it."""
-    UNCOMMITTED = "uncommitted"
+    """Proved: a replica with the record had a high watermark above it."""
     UNPROVEN = "unproven"
-    """A high watermark that would decide was not known."""
+    """Not known: no high watermark that was heard is above it (R29)."""
 
 
 @quickly_made
@@ -70,17 +69,15 @@ class FateSum:
     """Records of one fate."""
 
     committed: int = 0
-    uncommitted: int = 0
     unproven: int = 0
 
     @property
     def total(self) -> int:
-        return self.committed + self.uncommitted + self.unproven
+        return self.committed + self.unproven
 
     def __add__(self, other: FateSum) -> FateSum:
         return FateSum(
             self.committed + other.committed,
-            self.uncommitted + other.uncommitted,
             self.unproven + other.unproven,
         )
 
@@ -160,6 +157,8 @@ class SettledLogs:
     """Number of records that the election kept and the present leader lacks."""
     unconfirmed: str = ""
     """Why the present leader could not confirm the kept records; empty if it did."""
+    not_yet_readable: int | Unknown | None = None
+    """Number of kept records above the present leader's high watermark; None: not asked."""
 
 
 @dataclass(frozen=True)
@@ -191,12 +190,15 @@ class PartitionLedger:
     unread_source: str = ""
     confirmed: bool | Unknown | None = None
     """The present leader has all kept records; None: the leader was not asked."""
+    not_yet_readable: int | Unknown | None = None
+    """How many kept records consumers do not get to read yet (R30); None: not asked."""
 
     @property
     def of_note(self) -> bool:
         """Whether anything but KEPT happened, which an incident review looks at."""
         others = any(fate is not Fate.KEPT and found.total for fate, found in self.sums.items())
-        return bool(others or self.uncounted or self.differences or self.unread)
+        waiting = self.not_yet_readable not in (None, 0)
+        return bool(others or self.uncounted or self.differences or self.unread or waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,12 @@ class IncidentLedger:
         return sum(
             partition.held for partition in self.partitions if isinstance(partition.held, int)
         )
+
+    @cached_property
+    def not_yet_readable(self) -> int:
+        """Kept records that consumers do not get to read yet, as far as it is known (R30)."""
+        found = (partition.not_yet_readable for partition in self.partitions)
+        return sum(records for records in found if isinstance(records, int))
 
     @cached_property
     def uncounted(self) -> int:

@@ -91,8 +91,10 @@ def verdict(ledger: IncidentLedger) -> str:
     told = (
         f"The sums add up: {about}{ledger.held:,} records of readable replicas, each with its fate"
     )
+    if ledger.not_yet_readable:
+        told += f"; {about}{ledger.not_yet_readable:,} of those kept are not readable yet"
     if ledger.uncounted:
-        return f"{told}; of {partitions_text(ledger.uncounted)} not all could be counted."
+        told += f"; of {partitions_text(ledger.uncounted)} not all could be counted"
     return f"{told}."
 
 
@@ -115,6 +117,7 @@ def _facts(ledger: IncidentLedger) -> Iterator[tuple[str, str]]:
     for path in ledger.put_back_by:
         yield "Put back", str(path)
     yield "Cluster now", _asked(ledger)
+    yield "Readable", _readable(ledger)
     yield "Made", time_text(ledger.made_at_ms)
     for note in ledger.notes:
         yield "Note", note
@@ -132,6 +135,21 @@ def _asked(ledger: IncidentLedger) -> str:
     if unsure:
         parts.append(f"not known of {unsure:,}")
     return ", ".join(parts)
+
+
+def _readable(ledger: IncidentLedger) -> str:
+    """How many of the kept records consumers get to read now (R30)."""
+    if not ledger.asked_cluster:
+        return "not asked: how many of the kept records are readable is not known"
+    about = "~" if ledger.approximate else ""
+    known = [one for one in ledger.partitions if isinstance(one.not_yet_readable, int)]
+    kept = sum(one.sums.get(Fate.KEPT, FateSum()).total for one in known)
+    waiting = ledger.not_yet_readable
+    told = f"{about}{kept - waiting:,} of the {about}{kept:,} kept records"
+    if waiting:
+        told += f"; {about}{waiting:,} not yet: they are above their leaders' high watermarks"
+    unsure = len(ledger.partitions) - len(known)
+    return f"{told}; not known of {partitions_text(unsure)}" if unsure else told
 
 
 def _blocks(ledger: IncidentLedger) -> Iterator[PageTable | PageLines]:
@@ -191,16 +209,16 @@ def _sums(ledger: IncidentLedger) -> PageTable:
         if fate is not Fate.WAITING or fate in sums
     ]
     rows.append(row("sum", total_of(sums), ""))
-    rows.append(("held", f"{about}{ledger.held:,}{more}", "", "", "", "counted apart from fates"))
-    columns = ("Records", "All", "Committed", "Uncommitted", "Unproven", "What became of them")
+    rows.append(("held", f"{about}{ledger.held:,}{more}", "", "", "counted apart from fates"))
+    columns = ("Records", "All", "Proved committed", "Not known", "What became of them")
     title = "Records of readable replicas, each (leader epoch, offset) once"
-    return PageTable(title, columns, tuple(rows), frozenset({1, 2, 3, 4}))
+    return PageTable(title, columns, tuple(rows), frozenset({1, 2, 3}))
 
 
-def _figures(found: FateSum, about: str) -> tuple[str, str, str, str]:
-    figures = (found.total, found.committed, found.uncommitted, found.unproven)
-    first, second, third, fourth = (f"{about if figure else ''}{figure:,}" for figure in figures)
-    return first, second, third, fourth
+def _figures(found: FateSum, about: str) -> tuple[str, str, str]:
+    figures = (found.total, found.committed, found.unproven)
+    first, second, third = (f"{about if figure else ''}{figure:,}" for figure in figures)
+    return first, second, third
 
 
 def _unread(one: UnreadLogs) -> str:
@@ -216,8 +234,12 @@ def _partitions(partitions: Sequence[PartitionLedger]) -> PageTable:
         for fate in Fate
         if fate is not Fate.WAITING or any(fate in partition.sums for partition in partitions)
     ]
-    columns = ("Partition", "Leader", "Held", *(_title(fate) for fate in fates), "Unread")
-    rows = tuple(_partition(partition, fates) for partition in partitions[:SHOWN_PARTITIONS])
+    waiting = any(partition.not_yet_readable not in (None, 0) for partition in partitions)
+    more = ("Not yet readable",) if waiting else ()
+    columns = ("Partition", "Leader", "Held", *(_title(fate) for fate in fates), *more, "Unread")
+    rows = tuple(
+        _partition(partition, fates, waiting=waiting) for partition in partitions[:SHOWN_PARTITIONS]
+    )
     title = "Partitions with more to say than that all was kept"
     return PageTable(title, columns, rows, frozenset(range(2, len(columns) - 1)))
 
@@ -226,7 +248,7 @@ def _title(fate: Fate) -> str:
     return str(fate).capitalize()
 
 
-def _partition(one: PartitionLedger, fates: Sequence[Fate]) -> tuple[str, ...]:
+def _partition(one: PartitionLedger, fates: Sequence[Fate], *, waiting: bool) -> tuple[str, ...]:
     leader = "-" if one.leader is None else f"b{one.leader}"
     about = "~" if one.approximate else ""
     held = f"{about}{one.held:,}" if isinstance(one.held, int) else "?"
@@ -235,6 +257,7 @@ def _partition(one: PartitionLedger, fates: Sequence[Fate]) -> tuple[str, ...]:
         leader,
         held,
         *(_cell(one, fate, about) for fate in fates),
+        *((count(one.not_yet_readable),) if waiting else ()),
         unread_figure(one.unread, one.unread_at_least) if one.unread else "-",
     )
 

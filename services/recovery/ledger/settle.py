@@ -71,8 +71,11 @@ class _Tally:
     """Records counted once, in one order of the replicas."""
 
     counts: dict[Fate, dict[Standing, int]] = field(default_factory=dict)
+    readable_to: int | None = None
+    """The high watermark of the present leader; None: not known."""
     cut_off: int = 0
     gone: int = 0
+    not_yet_readable: int = 0
     uncounted: list[str] = field(default_factory=list)
 
     @property
@@ -84,7 +87,11 @@ class _Tally:
         """All records of one *fate*."""
         return sum(self.counts[fate].values()) if fate in self.counts else 0
 
-    def add(self, label: _Label, standing: Standing, records: int) -> None:
+    def add(self, label: _Label, standing: Standing, start: int, end: int) -> None:
+        """Count the offsets ``[start, end)``."""
+        records = end - start
+        if self.readable_to is not None and label.fate is Fate.KEPT:
+            self.not_yet_readable += max(0, end - max(start, self.readable_to))
         counted = self.counts.setdefault(label.fate, {})
         counted[standing] = counted.get(standing, 0) + records
         self.cut_off += 0 if label.kept_then else records
@@ -94,7 +101,6 @@ class _Tally:
 def _sum(counted: Mapping[Standing, int]) -> FateSum:
     return FateSum(
         counted.get(Standing.COMMITTED, 0),
-        counted.get(Standing.UNCOMMITTED, 0),
         counted.get(Standing.UNPROVEN, 0),
     )
 
@@ -149,7 +155,22 @@ class _Settling:
             tuple(differences),
             tally.gone,
             self._unsure_of_now,
+            self._not_yet_readable(tally),
         )
+
+    def _readable_to(self) -> int | None:
+        """Where consumers stop to read the present leader's log (R30); None: not known."""
+        mark = None if self._now is None else self._now.high_watermark
+        return mark if isinstance(mark, int) else None
+
+    def _not_yet_readable(self, tally: _Tally) -> int | Unknown | None:
+        if self._now is None:
+            return self._case.now if isinstance(self._case.now, Unknown) else None
+        if isinstance(self._now.high_watermark, Unknown):
+            return self._now.high_watermark
+        if tally.uncounted:
+            return Unknown(tally.uncounted[0])
+        return tally.not_yet_readable
 
     def _with(self, led: ReplicaLog) -> Parting:
         others = self._case.holdings.replicas
@@ -159,7 +180,7 @@ class _Settling:
 
     def _counted(self, order: Sequence[ReplicaLog], labelled: dict[int, list[_Piece]]) -> _Tally:
         """Count each record once: of each log in *order*, the records that earlier logs lack."""
-        tally, counted = _Tally(), list[LogStretch]()
+        tally, counted = _Tally(readable_to=self._readable_to()), list[LogStretch]()
         for log in order:
             stretch = self._whole[log.broker]
             shared = shared_with(stretch, counted, self._between)
@@ -170,24 +191,22 @@ class _Settling:
             own = list(without(stretch, shared))
             for piece in labelled[log.broker]:
                 for start, end in own:
-                    records = min(end, piece.end) - max(start, piece.start)
-                    if records > 0:
-                        tally.add(piece.label, piece.standing, records)
+                    low, high = max(start, piece.start), min(end, piece.end)
+                    if high > low:
+                        tally.add(piece.label, piece.standing, low, high)
         return tally
 
     def _labelled(self, log: ReplicaLog) -> Iterator[_Piece]:
         _, start, end = self._whole[log.broker]
         fates = [layer._replace(ranges=joined(layer.ranges)) for layer in self._layers(log)]
-        standings = self._standings(log)
+        committed = self._committed(log)
         rest = self._rest(log)
-        ranges = [layer.ranges for layer in fates] + [ranges for ranges, _ in standings]
+        ranges = [*(layer.ranges for layer in fates), committed]
         cuts = {at for some in ranges for span in some for at in span if start < at < end}
         last: _Piece | None = None
         for low, high in pairwise(sorted({start, end, *cuts})):
             label = next((fate.label for fate in fates if covers(fate.ranges, low)), rest)
-            standing = next(
-                (word for ranges, word in standings if covers(ranges, low)), Standing.UNCOMMITTED
-            )
+            standing = Standing.COMMITTED if covers(committed, low) else Standing.UNPROVEN
             if last is not None and (last.label, last.standing) == (label, standing):
                 last = last._replace(end=high)
                 continue
@@ -307,22 +326,18 @@ class _Settling:
         for says, ranges in by_word.items():
             yield _Layer(ranges, _Label(fate, says))
 
-    def _standings(self, log: ReplicaLog) -> list[tuple[Ranges, Standing]]:
-        """Where *log* is committed, and where that is unknown."""
-        committed, unproven = list[Range](), list[Range]()
+    def _committed(self, log: ReplicaLog) -> Ranges:
+        """Where *log* is proved to be committed, by the high watermarks of all that have it."""
+        committed = list[Range]()
         _, start, end = self._whole[log.broker]
         for holder in self._logs:
             _, low, high = self._whole[holder.broker]
             mark = holder.high_watermark
             parted = end if holder is log else self._between(log, holder)
             low, high = max(start, low), min(end, high)
-            if isinstance(mark, int):
-                high = min(high, mark)
-            if isinstance(parted, int):
-                high = min(high, parted)
-            settled = isinstance(mark, int) and isinstance(parted, int)
-            (committed if settled else unproven).append((low, high))
-        return [(joined(committed), Standing.COMMITTED), (joined(unproven), Standing.UNPROVEN)]
+            if isinstance(mark, int) and isinstance(parted, int):
+                committed.append((low, min(high, mark, parted)))
+        return joined(committed)
 
 
 class _Piece(NamedTuple):

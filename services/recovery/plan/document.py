@@ -65,6 +65,7 @@ class RecordedLoss:
     total: int | Unknown
     committed: int | Unknown
     uncommitted: int | Unknown
+    """Of the others it is not known whether they are committed (R29); the name is the file's."""
     approximate: bool = False
     abandons: tuple[int, ...] = ()
     """Brokers whose unread logs the choice gives up."""
@@ -335,7 +336,7 @@ def _recorded(assessment: Assessment, broker: int) -> RecordedLoss:
         broker=loss.candidate,
         total=records.total,
         committed=records.committed,
-        uncommitted=records.uncommitted,
+        uncommitted=records.unproven,
         approximate=loss.approximate,
         abandons=tuple(sorted(abandoned(assessment.evidence, broker))),
     )

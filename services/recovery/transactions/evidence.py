@@ -45,11 +45,18 @@ class FoundMarker:
 class ProvenEnd:
     """How a transaction ended, and how many of its records the partition has."""
 
-    found: FoundMarker
+    source: str
+    """The log that proves it."""
+    offset: int
+    """The offset of the marker, or of the decision, in that log."""
+    marker: EndMarker
+    """The marker to write."""
     present: int
     """Records of the transaction on the partition."""
-    missing: int
+    missing: int | Unknown
     """Records of the transaction that only the log that was not elected has."""
+    status: str = ""
+    """The coordinator's decision that proves it; empty: the transaction's own marker does."""
 
 
 def find_marker(
@@ -138,7 +145,8 @@ def proven(
             f"on that {found.source} does not: it is another transaction"
         )
     present = sum(batch.records for batch in ours)
-    return ProvenEnd(found, present, sum(batch.records for batch in theirs - ours))
+    missing = sum(batch.records for batch in theirs - ours)
+    return ProvenEnd(found.source, found.offset, found.marker, present, missing)
 
 
 def parts_at(epochs: EpochHistory, found: FoundMarker) -> bool:

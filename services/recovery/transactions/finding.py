@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from breakglass.services import patience
@@ -11,6 +11,7 @@ from breakglass.services.errors import BreakglassError, NotAuthorized, UsageErro
 from breakglass.services.kafka.cluster.open_transactions import (
     UNLISTED,
     OpenTransaction,
+    ended_beside,
     read_open_transactions,
 )
 from breakglass.services.kafka.read_client import ReadClient
@@ -25,7 +26,17 @@ from breakglass.services.kafka.replicas.list_offsets import (
 from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.model import (
+    TRANSACTION_STATE,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.transactions.decisions import (
+    Decisions,
+    decided,
+    decisions_in,
+)
 from breakglass.services.recovery.transactions.evidence import (
     FoundMarker,
     ProvenEnd,
@@ -35,6 +46,7 @@ from breakglass.services.recovery.transactions.evidence import (
 )
 from breakglass.services.recovery.transactions.source import SourceLog
 from breakglass.services.snapshot import ClusterSnapshot
+from breakglass.services.topic_backup.batch_header import BatchHeader
 
 NAMED = 3
 """More partitions than these are counted."""
@@ -59,7 +71,7 @@ class TransactionEnding:
     why: str
     """Why the transaction is ended this way, or left alone."""
     proven: ProvenEnd | None = None
-    """The proof by the found marker; None: no marker was found."""
+    """The proof by a log that was not elected; None: there is none."""
     records: int | Unknown = 0
     """Number of the transaction's records on the partition."""
 
@@ -68,7 +80,13 @@ class TransactionEnding:
         return self.pending.partition
 
     @property
-    def missing(self) -> int:
+    def hanging(self) -> bool | Unknown:
+        """Whether its coordinator will not end it as it was decided (R18, R28)."""
+        overruled = self.proven is not None and self.pending.aborts_at_ms is not None
+        return True if overruled else self.pending.hanging
+
+    @property
+    def missing(self) -> int | Unknown:
         """The transaction's records that the marker's log has and the partition lacks."""
         return 0 if self.proven is None else self.proven.missing
 
@@ -150,6 +168,8 @@ class TransactionSearch:
                 unread[leader] = told.reason
             else:
                 found += told
+        found = self._with_ends_beside(client, found)
+        decisions = self._decisions(client)
         waiting = [
             states[name] for name in sorted({transaction.partition for transaction in found})
         ]
@@ -159,7 +179,11 @@ class TransactionSearch:
         found.sort(key=lambda transaction: (transaction.partition, transaction.start_offset))
         endings = tuple(
             self._ending(
-                client, states[transaction.partition], transaction, stable[transaction.partition]
+                client,
+                states[transaction.partition],
+                transaction,
+                stable[transaction.partition],
+                decisions,
             )
             for transaction in found
         )
@@ -187,29 +211,65 @@ class TransactionSearch:
                     f"{cluster_id}: leave that source out, or connect to its cluster"
                 )
 
+    def _with_ends_beside(
+        self, client: ReadClient, found: Sequence[OpenTransaction]
+    ) -> list[OpenTransaction]:
+        """*found*, each with the partitions on which its transaction has ended already."""
+        beside = {partition for one in found for partition in one.beside}
+        if not beside:
+            return list(found)
+        deadline = Deadline.after(patience.COMMAND)
+        topics = sorted({partition.topic for partition in beside})
+        leaders = {
+            state.partition: state.leader
+            for state in client.partitions(topics, deadline, beside)
+            if state.leader is not None
+        }
+        ended = ended_beside(client.sender, found, leaders, deadline)
+        return [replace(one, ended_on=ended.get(one.producer_id, ())) for one in found]
+
+    def _decisions(self, client: ReadClient) -> list[Decisions]:
+        """What coordinators had decided, by the sources."""
+        logs = [source for source in self.sources if source.partition.topic == TRANSACTION_STATE]
+        if not logs:
+            return []
+        states = client.partitions([TRANSACTION_STATE], Deadline.after(patience.COMMAND))
+        ids = {state.topic_id for state in states}
+        return [decisions_in(log.name, log.batches(0)) for log in logs if log.topic_id in ids]
+
     def _ending(
         self,
         client: ReadClient,
         state: PartitionState,
         pending: OpenTransaction,
         stable: int | Unknown,
+        decisions: Sequence[Decisions],
     ) -> TransactionEnding:
         assert state.leader is not None
         leader = state.leader
         why = left_alone(pending)
-        if why:
+        if why and pending.aborts_at_ms is None:
             return TransactionEnding(pending, leader, stable, None, why, records=Unknown(why))
-        proofs = list(self._proofs(client, state, pending))
+        proofs = [
+            *self._proofs(client, state, pending),
+            *_by_decision(client, state, pending, decisions),
+        ]
         ends = [proof for proof in proofs if isinstance(proof, ProvenEnd)]
-        if len({end.found.marker.commit for end in ends}) > 1:
-            said = ", ".join(f"{end.found.source} {end.found.marker.word}" for end in ends)
+        if len({end.marker.commit for end in ends}) > 1:
+            said = ", ".join(f"{end.source} {end.marker.word}" for end in ends)
             why = f"its markers contradict each other ({said}): find out which log is right"
             return TransactionEnding(pending, leader, stable, None, why, records=Unknown(why))
+        if why and not any(end.marker.commit for end in ends):
+            # An abort that its coordinator will write is nothing to be saved from.
+            whys = (why, *(proof.reason for proof in proofs if isinstance(proof, Unknown)))
+            why = "; ".join(whys)
+            return TransactionEnding(pending, leader, stable, None, why, records=Unknown(why))
         if ends:
-            best = min(ends, key=lambda end: end.missing)
-            return TransactionEnding(
-                pending, leader, stable, best.found.marker, _by_marker(best), best, best.present
-            )
+            best = min(ends, key=_missing)
+            told = _by_log(best)
+            if why:
+                told = f"was committed; its coordinator {pending.left_to}: {told}"
+            return TransactionEnding(pending, leader, stable, best.marker, told, best, best.present)
         why = "; ".join(proof.reason for proof in proofs if isinstance(proof, Unknown))
         why = why or "no log was named that may hold its marker"
         if not self.abort:
@@ -241,7 +301,7 @@ def left_alone(pending: OpenTransaction) -> str:
     """Why only its coordinator may end *pending*; empty if an operator may end it."""
     hanging = pending.hanging
     if hanging is False:
-        return f"its coordinator says {pending.coordinator_state}, and will end it"
+        return f"its coordinator says {pending.coordinator_state}, and {pending.left_to}"
     if isinstance(hanging, Unknown) and hanging != UNLISTED:
         return f"whether it lives is not known: {hanging.reason}"
     return ""
@@ -291,40 +351,83 @@ def batches_here(
     client: ReadClient, leader: int, pending: OpenTransaction, end: int
 ) -> Collection[TransactionBatch]:
     """The batches of *pending* on its leader before *end*. Raises as `ReplicaRecords`."""
-    log = ReplicaRecords(client.sender, leader, pending.partition)
     return frozenset(
         TransactionBatch(header.base_offset, header.leader_epoch, header.count)
-        for chunk in log.chunks(pending.start_offset, end)
-        for header in chunk.headers
-        if header.producer_id == pending.producer_id and not header.control
+        for header in _headers(client, leader, pending, end)
     )
+
+
+def _headers(
+    client: ReadClient, leader: int, pending: OpenTransaction, end: int
+) -> Iterator[BatchHeader]:
+    log = ReplicaRecords(client.sender, leader, pending.partition)
+    for chunk in log.chunks(pending.start_offset, end):
+        for header in chunk.headers:
+            if header.producer_id == pending.producer_id and not header.control:
+                yield header
+
+
+def _by_decision(
+    client: ReadClient,
+    state: PartitionState,
+    pending: OpenTransaction,
+    decisions: Sequence[Decisions],
+) -> Iterator[ProvenEnd | Unknown]:
+    """What the coordinators' logs prove about *pending*."""
+    if not decisions:
+        return
+    assert state.leader is not None
+    end = _log_end(client, state.leader, pending.partition)
+    if isinstance(end, Unknown):
+        yield end
+        return
+    headers = list(_headers(client, state.leader, pending, end))
+    found = decided(pending, decisions, max((h.max_timestamp for h in headers), default=-1))
+    if isinstance(found, Unknown):
+        yield found
+    elif found is not None:
+        decision, marker = found
+        present = sum(header.count for header in headers)
+        missing = Unknown(f"no lost log of {pending.partition} was named that has its marker")
+        yield ProvenEnd(decision.source, decision.offset, marker, present, missing, decision.status)
+
+
+def _missing(end: ProvenEnd) -> tuple[bool, int]:
+    """Sort key: the proof that leaves the least open comes first."""
+    known = isinstance(end.missing, int)
+    return not known, end.missing if isinstance(end.missing, int) else 0
 
 
 def _counted(client: ReadClient, leader: int, pending: OpenTransaction) -> int | Unknown:
     """How many records an abort hides."""
+    end = _log_end(client, leader, pending.partition)
+    return end if isinstance(end, Unknown) else _sum(batches_here(client, leader, pending, end))
+
+
+def _log_end(client: ReadClient, leader: int, partition: TopicPartition) -> int | Unknown:
     told = list_offsets(
         client.sender,
         leader,
-        [pending.partition],
+        [partition],
         LATEST,
         Deadline.after(patience.COMMAND),
         replica_id=DEBUGGING_REPLICA,
-    )[pending.partition]
-    if isinstance(told, OffsetError):
-        return told
-    return _sum(batches_here(client, leader, pending, told.offset))
+    )[partition]
+    return told if isinstance(told, OffsetError) else told.offset
 
 
 def _sum(batches: Collection[TransactionBatch]) -> int:
     return sum(batch.records for batch in batches)
 
 
-def _by_marker(end: ProvenEnd) -> str:
-    found = end.found
+def _by_log(end: ProvenEnd) -> str:
+    what = end.status or "marker"
     said = (
-        f"{found.source} has its marker at offset {found.offset:,}: {found.marker.word}, "
-        f"coordinator epoch {found.marker.coordinator_epoch}"
+        f"{end.source} has its {what} at offset {end.offset:,}: {end.marker.word}, "
+        f"coordinator epoch {end.marker.coordinator_epoch}"
     )
+    if isinstance(end.missing, Unknown):
+        return f"{said}; {end.present:,} of its records are here, of how many is not known"
     if end.missing:
         return (
             f"{said}; {end.present:,} of its {end.present + end.missing:,} records are here, the "
@@ -361,10 +464,11 @@ def described(endings: Sequence[TransactionEnding]) -> list[dict[str, object]]:
             "last_stable_offset": ending.last_stable,
             "last_timestamp_ms": ending.pending.last_timestamp_ms,
             "coordinator_state": ending.pending.coordinator_state,
-            "hanging": ending.pending.hanging,
+            "hanging": ending.hanging,
+            "aborts_at_ms": ending.pending.aborts_at_ms,
             "end": ending.marker and ending.marker.word,
             "coordinator_epoch": ending.marker and ending.marker.coordinator_epoch,
-            "marker_found_in": ending.proven and ending.proven.found.source,
+            "marker_found_in": ending.proven and ending.proven.source,
             "records": ending.records,
             "missing": ending.missing,
             "why": ending.why,

@@ -43,13 +43,21 @@ class LoggedBatch:
     commit: bool | None
     """Whether a marker commits its transaction; None: the batch has data."""
     records: tuple[Record, ...]
+    leader_epoch: int = -1
+    """The epoch of the leader that wrote the batch."""
 
     @classmethod
     def of(cls, batch: RecordBatch) -> LoggedBatch:
         """*batch* of a log; a control batch gets no records, since none is needed."""
         header = batch.header
         records = () if header.control else batch.records
-        return cls(header.producer_id, header.transactional, BatchState.of(batch).commit, records)
+        return cls(
+            header.producer_id,
+            header.transactional,
+            BatchState.of(batch).commit,
+            records,
+            header.leader_epoch,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,13 @@ class SourceLog:
             while waiting is not None and waiting.offset <= state.last_offset:
                 held.append(waiting)
                 waiting = next(records, None)
-            yield LoggedBatch(state.producer_id, state.transactional, state.commit, tuple(held))
+            yield LoggedBatch(
+                state.producer_id,
+                state.transactional,
+                state.commit,
+                tuple(held),
+                state.leader_epoch,
+            )
 
     def start(self) -> int | None:
         """The first offset; None if there is no batch."""

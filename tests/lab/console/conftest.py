@@ -5,6 +5,7 @@ b3 led last and is dead; b1 missed what b3 wrote alone, b2 missed more and is th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -20,7 +21,8 @@ from breakglass.services.lab.scenarios.damage import (
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.scenario import Scenario, Script
 from breakglass.services.lab.scenarios.stage import Stage
-from breakglass.services.lab.topics import create_topics
+from breakglass.services.lab.segments import HIGH_WATERMARK_CHECKPOINT
+from breakglass.services.lab.topics import configure_topic, create_topics
 from breakglass.services.lab.truth import Expectation
 from breakglass.services.model import TopicPartition
 
@@ -50,12 +52,17 @@ OFFLINE: dict[str, Sequence[Sequence[int]]] = {
     "outdated": (B1_FIRST, B2_FIRST),
     "outdated-again": (B1_FIRST,),
 }
+LAGGING, ACKED = TopicPartition("lagging", 0), TopicPartition("acked", 0)
+READABLE = SHARED
+"""The high watermark that b1 comes back with in both, which it checkpoints now and then. The topic
+of `LAGGING` demands two replicas in sync, and b1 is alone."""
 PREFERRED = "preferred"
 """Online: led by b1, though b2 stands first in its assignment."""
 
 
 def _script(stage: Stage) -> Script:
-    topics = {**OFFLINE, PREFERRED: ((2, 1), (2, 1), (2, 1))}
+    topics = {**OFFLINE, PREFERRED: ((2, 1), (2, 1), (2, 1)), LAGGING.topic: ((3, 1),)}
+    topics[ACKED.topic] = (B1_FIRST,)
     create_topics(stage.cluster, topics)
     partitions = [
         TopicPartition(topic, number)
@@ -66,12 +73,26 @@ def _script(stage: Stage) -> Script:
     yield B2_LOST
     stage.write(partitions, B1_ALSO)
     yield B1_LOST
+    _forget_high_watermark(stage)
     stage.write([partition for partition in partitions if partition.topic != PREFERRED], B3_ALONE)
     yield LAST_LOST
+    configure_topic(stage.cluster, LAGGING.topic, {"min.insync.replicas": "2"})
     for partition in partitions:
         if partition.topic == PREFERRED:
             stage.wait_isr(partition, 1, 2)
     return list[Expectation]()
+
+
+def _forget_high_watermark(stage: Stage) -> None:
+    """Let b1, which is down, come back with an older high watermark of `LAGGING` and `ACKED`."""
+    (logs,) = stage.cluster.broker(1).layout.log_dirs
+    path = logs / HIGH_WATERMARK_CHECKPOINT
+    text = path.read_text(encoding="utf-8")
+    for partition in (LAGGING, ACKED):
+        name = f"{partition.topic} {partition.partition}"
+        text, found = re.subn(rf"(?m)^{name} \d+$", f"{name} {READABLE}", text)
+        assert found == 1
+    path.write_text(text, encoding="utf-8")
 
 
 BROKEN = Scenario("for-commands", __doc__, _script, course=COURSE, shape=QUICK_TO_FENCE)

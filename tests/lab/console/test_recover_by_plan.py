@@ -10,7 +10,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.tools import LEADER_ELECTION, run_tool
 from breakglass.services.lab.topics import elect_unclean
 from tests.kit.program import breakglass
-from tests.lab.asking import consume, list_offset
+from tests.lab.asking import consume, list_offset, reassign_code
 from tests.lab.console.commands import (
     agreeing,
     last_journal,
@@ -23,7 +23,7 @@ from tests.lab.console.commands import (
     recreate,
     results,
 )
-from tests.lab.console.conftest import B1_ALSO, SHARED
+from tests.lab.console.conftest import ACKED, B1_ALSO, LAGGING, READABLE, SHARED
 
 B1_END = SHARED + B1_ALSO
 
@@ -65,6 +65,45 @@ def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path:
     again = on(broken, "recover", "--plan", plan, "--write")
     assert again.code == 0
     assert again.out.splitlines() == [f"whole-way-{n}  already online" for n in range(3)]
+
+
+def test_r30_what_is_elected_and_not_readable_yet_is_counted_with_what_it_waits_for(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    """min.insync.replicas is 2, b1 alone is in sync, and its high watermark is behind."""
+    plan = made_plan(broken, tmp_path, LAGGING.topic)
+    ended, _ = agreeing(broken, "recover", "--plan", plan, "--json")
+    assert ended.code == 0, ended.err
+    (told,) = partitions(ended)
+    figures = (told["result"], told["rung"], told["records"], told["not_yet_readable"])
+    assert figures == ("elected", "serving", B1_END, B1_END - READABLE)
+    assert f"{B1_END - READABLE} records of {LAGGING} are not readable yet" in ended.err
+    assert len(consume(broken, LAGGING)) == READABLE
+
+    journal = last_journal(broken).path
+    ledger = on(broken, "recover", "report", journal, "--json").document
+    assert ledger["adds_up"]
+    assert ledger["sums"]["kept"]["records"] == B1_END
+    assert ledger["not_yet_readable"] == B1_END - READABLE
+    unasked = breakglass("recover", "report", journal, "--json").document
+    assert unasked["not_yet_readable"] is None
+
+    assert reassign_code(broken, LAGGING, [1, 2]) == (0, None)
+    broken.wait_until(lambda: len(consume(broken, LAGGING)) == B1_END, "all to be readable")
+    ledger = on(broken, "recover", "report", journal, "--json").document
+    assert ledger["not_yet_readable"] == 0
+
+
+def test_r29_what_every_replica_in_sync_acknowledged_is_not_called_uncommitted(
+    broken: Cluster,
+) -> None:
+    """b3 and b1 acknowledged b1's last records; b1's high watermark does not say so."""
+    triaged = on(broken, "triage", "--topics", ACKED.topic, "--gone", 3, "--json")
+    (told,) = partitions(triaged)
+    assert told["designated_leader"] == 1
+    (loses,) = [one["loses_if_chosen"] for one in told["replicas"] if one["broker"] == 2]
+    assert (loses["records"], loses["committed"], loses["unproven"]) == (B1_ALSO, 0, B1_ALSO)
+    assert "uncommitted" not in triaged.out
 
 
 def test_designated_means_designated_though_another_is_first_and_longer(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Position
 
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
@@ -24,7 +25,7 @@ from breakglass.services.lab.topics import create_topic, elect_unclean
 from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS
-from tests.lab.asking import commit, committed_offset
+from tests.lab.asking import commit, committed_offset, consume, lab_consumer
 
 INPUT, OUTPUT = TopicPartition("input", 0), TopicPartition("output", 0)
 TRANSACTIONS, OFFSETS, SHARES, _ = INTERNAL_TOPICS
@@ -41,6 +42,13 @@ STARTS_MORE = 2
 """How often each writer was started since; each start raises its epoch by one."""
 WRITERS = {"past": STARTS_MORE + 1, "equal": STARTS_MORE, "below": 1}
 """How often each is started after the election, before it writes."""
+HALF, LEFT = "halved", "left"
+"""Each has a transaction with a record and an offset of its group, which b3 alone knows as
+committed: the record has its marker on b2, the group's offset has not. The groups of these names
+are on different partitions."""
+HALF_OFFSET = 30
+TRANSACTION_SECONDS = 800
+"""More than the tests take: until then the coordinator does not abort it."""
 SHARED_OUT, SHARED_LATER = 10, 15
 GROUP_CONFIG = 32
 """ConfigResource.Type.GROUP."""
@@ -53,6 +61,7 @@ NO_OFFSET = -1001
 class Course(NamedTuple):
     """What was told, and what clients met."""
 
+    cluster: Cluster
     before: Ended
     """Before the election, from b3's disk."""
     after: Ended
@@ -84,8 +93,13 @@ def course(
         for partition in (INPUT, OUTPUT):
             create_topic(cluster, partition.topic, [(2,)])
         live(cluster, shares=shares)
+        halves = [begun_with_offset(cluster, writer) for writer in (HALF, LEFT)]
         wait_same(cluster, topics)
         lose(cluster, 1)
+        for producer in halves:
+            producer.commit_transaction(SECONDS)
+        for writer in (HALF, LEFT):
+            wait_state(cluster, writer, "CompleteCommit", via=3)
         unfinished = live_on(cluster, shares=shares)
         lose_last(cluster, 3, back=(1,))
         before = told(cluster, "--gone", 3)
@@ -100,6 +114,7 @@ def course(
         after = told(cluster)
         server = ("--bootstrap-server", cluster.bootstrap_servers)
         yield Course(
+            cluster,
             before,
             after,
             breakglass("internal-topics", "--json", *server),
@@ -153,13 +168,24 @@ def live_on(cluster: Cluster, *, shares: bool) -> Any:
     return transact(started(cluster, YOUNG))
 
 
+def begun_with_offset(cluster: Cluster, transactional_id: str) -> Any:
+    """A producer in a transaction with a record, and an offset of the group of the same name."""
+    producer = transact(started(cluster, transactional_id))
+    with lab_consumer(cluster, transactional_id) as consumer:
+        member = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction(
+        [Position(INPUT.topic, INPUT.partition, HALF_OFFSET)], member, SECONDS
+    )
+    return producer
+
+
 def started(cluster: Cluster, transactional_id: str) -> Any:
     """A producer that has fenced those before it."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.lab_bootstrap,
             "transactional.id": transactional_id,
-            "transaction.timeout.ms": 600_000,
+            "transaction.timeout.ms": TRANSACTION_SECONDS * 1_000,
         },
         logger=logging.getLogger("tests.internal"),
     )
@@ -169,16 +195,21 @@ def started(cluster: Cluster, transactional_id: str) -> Any:
 
 def committed(cluster: Cluster, transactional_id: str) -> None:
     """Start a producer that commits one record; back when its coordinator has noted the end."""
+    transact(started(cluster, transactional_id)).commit_transaction(SECONDS)
+    wait_state(cluster, transactional_id, "CompleteCommit", via=3)
+
+
+def wait_state(cluster: Cluster, transactional_id: str, state: str, *, via: int) -> None:
+    """Wait until the coordinator on broker *via* says *state* of the transaction."""
     from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
 
-    transact(started(cluster, transactional_id)).commit_transaction(SECONDS)
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
-    def ended() -> bool:
-        answer = cluster.read(lambda node: node.ask(request, DescribeTransactionsResponse), via=3)
-        return bool(answer.transaction_states[0].transaction_state == "CompleteCommit")
+    def reached() -> bool:
+        answer = cluster.read(lambda node: node.ask(request, DescribeTransactionsResponse), via=via)
+        return bool(answer.transaction_states[0].transaction_state == state)
 
-    cluster.wait_until(ended, f"the transaction of {transactional_id} to be complete")
+    cluster.wait_until(reached, f"the transaction of {transactional_id} to be {state}")
 
 
 def transact(producer: Any) -> Any:
@@ -339,3 +370,86 @@ def test_r17_the_topics_come_in_the_order_of_their_recovery(course: Course) -> N
     ]
     assert {one["kept"] for one in course.before.document["partitions"]} == {1}
     assert all(one["leader"] is None for one in course.before.document["partitions"])
+
+
+def transactions(course: Course, *words: object) -> Ended:
+    """`breakglass transactions` of what is open on `__consumer_offsets`."""
+    server = ("--bootstrap-server", course.cluster.bootstrap_servers)
+    return breakglass("transactions", *words, "--topics", OFFSETS, *server)
+
+
+def folder_of(course: Course, one: dict[str, Any]) -> str:
+    """b3's folder of the partition."""
+    (logs,) = course.cluster.broker(3).layout.log_dirs
+    return f"log:{logs}/{one['topic']}-{one['partition']}"
+
+
+def coordinator_logs(course: Course) -> list[str]:
+    """b3's folders of `__transaction_state`, as options."""
+    (logs,) = course.cluster.broker(3).layout.log_dirs
+    numbers = range(PARTITIONS[TRANSACTIONS])
+    return [word for n in numbers for word in ("--source", f"log:{logs}/{TRANSACTIONS}-{n}")]
+
+
+@pytest.fixture(scope="module")
+def open_ones(course: Course) -> dict[int, dict[str, Any]]:
+    """What is open, without a source, by producer id; nothing was ended yet."""
+    listed = transactions(course, "list", "--json")
+    assert listed.code == 0, listed.err
+    return {one["producer_id"]: one for one in listed.document["open"]}
+
+
+def test_r28_an_ongoing_transaction_that_has_ended_elsewhere_is_not_left_to_its_coordinator(
+    open_ones: dict[int, dict[str, Any]],
+) -> None:
+    assert len(open_ones) == 2, "of HALF and LEFT"
+    for one in open_ones.values():
+        assert one["coordinator_state"] == "Ongoing"
+        assert f"it has ended on {OUTPUT}" in one["hanging"]["unknown"]
+        assert (one["end"], one["aborts_at_ms"] > 0) == (None, True)
+
+
+def test_r28_a_lost_decision_proves_that_it_was_committed_and_how_much_is_here_is_unknown(
+    course: Course, open_ones: dict[int, dict[str, Any]]
+) -> None:
+    listed = transactions(course, "list", *coordinator_logs(course), "--json")
+    proved = {one["producer_id"]: one for one in listed.document["open"]}
+    assert set(proved) == set(open_ones)
+    for one in proved.values():
+        assert (one["hanging"], one["end"], one["records"]) == (True, "commit", 1)
+        assert "unknown" in one["missing"]
+        assert one["why"].startswith("was committed; its coordinator will ABORT it at ")
+    asked = transactions(course, "finish", *coordinator_logs(course), "--write")
+    assert asked.code == 3
+    phrases = [line.removeprefix("consent: ") for line in asked.said if "consent: " in line]
+    assert len(phrases) == 2
+    assert all(phrase.endswith("without ? records") for phrase in phrases)
+
+
+def test_r28_its_lost_marker_commits_it_before_its_coordinator_aborts_it(
+    course: Course, open_ones: dict[int, dict[str, Any]]
+) -> None:
+    """LEFT is not ended: its coordinator aborts it, half committed."""
+    producers = {name: producer_of(course, name) for name in (HALF, LEFT)}
+    half = open_ones[producers[HALF]]
+    source = ("--source", folder_of(course, half))
+    listed = transactions(course, "list", *source, "--json")
+    (one,) = [one for one in listed.document["open"] if one["producer_id"] == producers[HALF]]
+    assert (one["hanging"], one["end"], one["missing"]) == (True, "commit", 0)
+    phrase = f"{OFFSETS}-{half['partition']} commit producer {producers[HALF]}"
+    ended = transactions(course, "finish", *source, "--write", "--consent", phrase, "--json")
+    assert [told["result"] for told in ended.document["ended"]] == ["done"], ended.err
+    assert ended.code == 1, "LEFT is left"
+
+    for name in (HALF, LEFT):
+        started(course.cluster, name)  # Its coordinator aborts what is Ongoing there.
+        wait_state(course.cluster, name, "Empty", via=1)
+    assert stands_at(course.cluster, HALF) == HALF_OFFSET
+    assert stands_at(course.cluster, LEFT) == NO_OFFSET
+    assert len(consume(course.cluster, OUTPUT, isolation="read_committed")) >= 2
+    assert transactions(course, "list", "--json").document["open"] == []
+
+
+def producer_of(course: Course, transactional_id: str) -> int:
+    """The producer id in the lost state of the transactional id."""
+    return int(keys(course.after)["transactional id", transactional_id]["lost"]["producer_id"])

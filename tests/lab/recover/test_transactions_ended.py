@@ -200,7 +200,7 @@ def test_r18_what_its_producer_may_still_end_is_left_alone(lab: Recovered) -> No
     assert living.flush(TRANSACTION_SECONDS) == 0
     ended = run(lab, *ENDED, "--topic", "alive", "--abort", "--write")
     assert ended.code == 0
-    assert "left alone: its coordinator says Ongoing, and will end it" in ended.err
+    assert "left alone: its coordinator says Ongoing, and will ABORT it at " in ended.err
     living.commit_transaction(TRANSACTION_SECONDS)
     alive = TopicPartition("alive", 0)
     lab.cluster.wait_until(

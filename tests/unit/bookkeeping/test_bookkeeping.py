@@ -177,7 +177,7 @@ def field(value: bytes | None) -> bytes:
 
 
 UNKNOWN = {"unknown": "b3 does not answer"}
-LOSES = {"records": 5, "committed": UNKNOWN, "uncommitted": UNKNOWN, "approximate": False}
+LOSES = {"records": 5, "committed": UNKNOWN, "unproven": UNKNOWN, "approximate": False}
 TRIAGE = {
     "topic": "orders",
     "partition": 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from breakglass.services.incident.loss_text import against
-from breakglass.services.model import PartitionEvidence
+from breakglass.services.model import PartitionEvidence, Unknown
 from breakglass.services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
 
@@ -28,7 +28,6 @@ CUT = log(1, (2, 125), start=90)
     ("evidence", "words"),
     [
         (offline(LONG, log(2, (0, 70))), "adds nothing to b1"),
-        (offline(LONG, log(2, (0, 100), (1, 150), hw=100)), "adds 50 past 100, uncommitted"),
         (
             offline(LONG, log(2, (0, 100), (1, 150), hw=130)),
             "adds 50 past 100, committed up to 130",
@@ -43,6 +42,14 @@ CUT = log(1, (2, 125), start=90)
 )  # fmt: skip
 def test_a_replica_adds_so_much_to_the_best_one(evidence: PartitionEvidence, words: str) -> None:
     assert beside(evidence, 2) == words
+
+
+@pytest.mark.parametrize("mark", [0, 100, Unknown("lost")])
+def test_r29_above_every_mark_that_was_heard_it_is_not_known_if_committed(
+    mark: int | Unknown,
+) -> None:
+    evidence = offline(LONG, log(2, (0, 100), (1, 150), hw=mark))
+    assert beside(evidence, 2) == "adds 50 past 100, not known if committed"
 
 
 def test_the_best_one_would_be_elected_and_a_silent_one_has_its_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kafka.protocol import admin
 
 from breakglass.services.kafka.cluster.open_transactions import (
     OpenTransaction,
+    ended_beside,
     read_open_transactions,
 )
 from breakglass.services.kafka.wire.sender import Sender
@@ -18,6 +20,7 @@ from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster
 
 BILLING = TopicPartition("billing", 0)
+BEGAN, TIMEOUT = 1_000_000, 60_000
 Producers = dict[int, int]
 """Where the open transaction of each producer id began; -1 for none."""
 
@@ -28,10 +31,11 @@ def cluster() -> Iterator[FakeCluster]:
         yield cluster
 
 
-def producers(cluster: FakeCluster, active: Producers, code: int = 0) -> None:
+def producers(cluster: FakeCluster, active: Producers, code: int = 0, wrote_ms: int = 0) -> None:
     """Let broker 1 lead `billing-0` with these producers."""
     topic_class = admin.DescribeProducersResponse.TopicResponse
-    partition_class, told = topic_class.PartitionResponse, {"producer_epoch": 2}
+    partition_class = topic_class.PartitionResponse
+    told = {"producer_epoch": 2, "last_timestamp": wrote_ms}
     states = [
         partition_class.ProducerState(producer_id=one, current_txn_start_offset=start, **told)
         for one, start in active.items()
@@ -61,7 +65,13 @@ def includes(cluster: FakeCluster, broker: int, *partitions: int, code: int = 0)
     """Let *broker* describe a transaction under way with these partitions of `billing`."""
     state = admin.DescribeTransactionsResponse.TransactionState
     topics = [state.TopicData(topic="billing", partitions=list(partitions))]
-    told = state(transactional_id="t1001", error_code=code, topics=topics)
+    told = state(
+        transactional_id="t1001",
+        error_code=code,
+        topics=topics,
+        transaction_start_time_ms=BEGAN,
+        transaction_timeout_ms=TIMEOUT,
+    )
     answer = admin.DescribeTransactionsResponse(transaction_states=[told])
     cluster.brokers[broker].serve(admin.DescribeTransactionsRequest, lambda _: answer)
 
@@ -148,3 +158,58 @@ def test_r22_a_leader_that_does_not_tell_makes_them_unknown_with_the_reason(
     found = read(sender)
     assert isinstance(found, Unknown)
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(("state", "at"), [("Ongoing", BEGAN + TIMEOUT), ("PrepareCommit", None)])
+def test_r28_it_is_said_when_a_coordinator_aborts_what_it_has_not_decided(
+    cluster: FakeCluster, sender: Sender, state: str, at: int | None
+) -> None:
+    producers(cluster, {1001: 42})
+    transactions(cluster, 1, {1001: state})
+    transactions(cluster, 2, {})
+    includes(cluster, 1, 0, 5)
+    found = read(sender)
+    assert not isinstance(found, Unknown)
+    (one,) = found
+    assert (one.aborts_at_ms, one.began_ms) == (at, BEGAN)
+    assert one.beside == (TopicPartition("billing", 5),)
+    assert ("ABORT" in one.left_to) is (at is not None)
+
+
+@pytest.mark.parametrize(
+    ("start", "wrote_ms", "ended"),
+    [
+        pytest.param(-1, BEGAN, True, id="it has ended there since it began"),
+        pytest.param(-1, BEGAN - 1, False, id="an earlier transaction of the producer"),
+        pytest.param(42, BEGAN, False, id="it is open there"),
+    ],
+)
+def test_r28_a_coordinator_that_says_ongoing_after_a_marker_was_set_back(
+    cluster: FakeCluster, sender: Sender, start: int, wrote_ms: int, ended: bool
+) -> None:
+    producers(cluster, {1001: start}, wrote_ms=wrote_ms)
+    one = OpenTransaction(
+        TopicPartition("__consumer_offsets", 3),
+        1001,
+        2,
+        7,
+        0,
+        "Ongoing",
+        began_ms=BEGAN,
+        beside=(BILLING,),
+        aborts_at_ms=BEGAN + TIMEOUT,
+    )
+    found = ended_beside(sender, [one], {BILLING: 1}, ample())
+    assert found == ({1001: (BILLING,)} if ended else {})
+    hanging = replace(one, ended_on=found.get(1001, ())).hanging
+    assert isinstance(hanging, Unknown) if ended else hanging is False
+
+
+def test_r28_a_leader_that_does_not_answer_proves_no_end(
+    cluster: FakeCluster, sender: Sender
+) -> None:
+    producers(cluster, {1001: -1}, code=6, wrote_ms=BEGAN)
+    one = OpenTransaction(
+        TopicPartition("a", 0), 1001, 2, 7, 0, "Ongoing", began_ms=BEGAN, beside=(BILLING,)
+    )
+    assert ended_beside(sender, [one], {BILLING: 1}, ample()) == {}

@@ -31,6 +31,7 @@ from breakglass.services.recovery.execution.routes import native_route, plain_un
 from breakglass.services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
+    Reach,
     RecoveryResult,
     Rung,
 )
@@ -73,7 +74,14 @@ class TestAllGoesWell:
         (wanted,) = bench.offline()
         outcome = bench.one([wanted])
         assert outcome == PartitionOutcome(
-            wanted, RecoveryResult.ELECTED, "", 1, 6, Rung.WRITABLE, order_restored=True
+            wanted,
+            RecoveryResult.ELECTED,
+            "",
+            1,
+            6,
+            Rung.WRITABLE,
+            Reach(high_watermark=100, in_sync=1),
+            order_restored=True,
         )
         assert bench.assignment(wanted) == (3, 2, 1)
         assert bench.controller.steps == ["reorder", "elect", "reorder"]

@@ -328,7 +328,7 @@ def loses(found: Assessment) -> list[object]:
     if found.loss is None:
         return []
     records = found.loss.records
-    figures = records.total, records.committed, records.uncommitted
+    figures = records.total, records.committed, records.unproven
     return ["?" if isinstance(number, Unknown) else number for number in figures]
 
 

@@ -25,7 +25,7 @@ LOSSES = blocks("losses.txt")
 
 
 def counted(loss: Loss) -> tuple[Count, Count, Count]:
-    return loss.records.total, loss.records.committed, loss.records.uncommitted
+    return loss.records.total, loss.records.committed, loss.records.unproven
 
 
 def said(count: Count) -> str:
@@ -37,10 +37,10 @@ def test_r09_loss_counts_the_distinct_records_that_only_others_hold(given: str, 
     """Their number, then how many of them are committed."""
     evidence = incident(given).evidence
     found = loss_of(evidence, int(loss.split()[0].removeprefix("b")))
-    total, committed, uncommitted = counted(found)
+    total, committed, unproven = counted(found)
     assert loss == f"b{found.candidate} loses {said(total)}, {said(committed)} of them committed"
     if isinstance(total, int) and isinstance(committed, int):
-        assert uncommitted == total - committed
+        assert unproven == total - committed
         in_others_tails = found.tail.committed != 0 and found.against != ()
         assert (found.committed_elsewhere is True) is in_others_tails
 
@@ -220,7 +220,7 @@ def test_the_order_of_replicas_does_not_change_a_loss(
 def known_counts(loss: Loss) -> list[int | None]:
     """None for Unknown: of several reasons, the order of replicas may choose the one given."""
     records = loss.records
-    counts = (records.total, records.committed, records.uncommitted)
+    counts = (records.total, records.committed, records.unproven)
     return [count if isinstance(count, int) else None for count in counts]
 
 

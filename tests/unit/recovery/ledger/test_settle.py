@@ -152,6 +152,25 @@ def test_the_leader_of_now_confirms_what_was_kept_and_what_it_lacks_is_lost() ->
     assert (less.gone, less.cut_off) == (45, 50)
 
 
+@pytest.mark.parametrize(("mark", "waiting"), [(0, 125), (31, 94), (110, 15), (125, 0), (200, 0)])
+def test_r30_kept_records_above_the_leaders_high_watermark_are_not_readable_yet(
+    mark: int, waiting: int
+) -> None:
+    """Each counts once, whoever else has it; those of other fates do not."""
+    led = log(1, (0, 100), (2, 125), hw=mark)
+    found = settled(case(FORK, rescued=(TAIL,), now=led))
+    assert figures(found) == {KEPT: 125, RESCUED: 50}
+    assert found.not_yet_readable == waiting
+
+
+def test_r30_how_many_are_readable_is_unknown_without_the_leaders_word() -> None:
+    assert settled(case(FORK)).not_yet_readable is None
+    silent = settled(case(FORK, now=Unknown("b1 does not answer")))
+    lost = settled(case(FORK, now=log(1, (0, 125), hw=Unknown("lost"))))
+    assert isinstance(silent.not_yet_readable, Unknown)
+    assert isinstance(lost.not_yet_readable, Unknown)
+
+
 # Against a count of every record.
 
 
@@ -219,8 +238,7 @@ def test_r10_sums_are_those_of_every_record_counted(
     assert found.cut_off == loss or isinstance(loss, Unknown)
     committed = {record for disk in cluster.disks for record in disk.records if record[1] < disk.hw}
     together = total_of(found.sums)
-    assert (together.committed, together.unproven) == (len(committed), 0)
-    assert together.uncommitted == len(universe - committed)
+    assert (together.committed, together.unproven) == (len(committed), len(universe - committed))
     held = holdings_of(cluster.evidence())
     whole = settled(PartitionCase(held, leader, rescued=tuple(wanted)))
     assert not {LOST, UNKNOWN} & whole.sums.keys(), "a whole rescue loses nothing"
