@@ -188,6 +188,8 @@ def election_document(
         "rescued": rescued_partitions(electing.rescued),
         "open_transactions": open_transactions,
         "given_up": given_up_brokers(electing.given_up),
+        "groups_past_end": electing.groups_past_end,
+        "groups_unread": electing.groups_unread,
     }
 
 

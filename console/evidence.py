@@ -6,7 +6,7 @@ the end of a log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from breakglass.console.output import Column, print_table, say
@@ -19,8 +19,7 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition
-    from breakglass.services.recovery.execution.target import ElectionTarget
+    from breakglass.services.model import ReplicaLog
     from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
     from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.plan.appraisal import Appraisal
@@ -186,19 +185,13 @@ def say_observed(*cluster_ids: str) -> None:
         say("Take note of it: breakglass journal observed --acknowledge")
 
 
-def past_end(
-    targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
-) -> tuple[GroupPastEnd, ...]:
-    """Groups that the elections of *targets* leave with a committed offset past the end."""
-    from breakglass.services.recovery.guarded.aftermath import groups_past_end
+def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: str) -> None:
+    """One line for each group, saying that it meets OFFSET_OUT_OF_RANGE at *moment*.
 
-    chosen = list(targets)
-    committed = {target.partition: evidence[target.partition].group_offsets for target in chosen}
-    return groups_past_end(chosen, committed)
-
-
-def say_past_end(found: Iterable[GroupPastEnd], moment: str) -> None:
-    """One line for each group, saying that it meets OFFSET_OUT_OF_RANGE at *moment*."""
+    Groups that could not be read are named as well (R33).
+    """
+    for reason in unread:
+        say(f"? {reason}: whether one has committed past the end is not known")
     by_group: dict[str, list[GroupPastEnd]] = {}
     for past in found:
         by_group.setdefault(past.group, []).append(past)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from breakglass.console.output import Column, print_table
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.plan.make import consent_groups, totals_of
-from breakglass.services.recovery.plan.rows import why
+from breakglass.services.recovery.plan.rows import verdict_on, why
 from breakglass.services.words.figures import (
     count,
     loss_text,
@@ -54,7 +54,7 @@ class PlanTableRow:
         record = self.record
         if record is None:
             return (self.partition.topic, self.leader)
-        what = (record.verdict, record.action, record.chosen_by, record.left_out)
+        what = (*verdict_on(record, self.leader), record.chosen_by, record.left_out)
         return (self.partition.topic, self.leader, *what)
 
 
@@ -148,8 +148,7 @@ def _cells(group: Sequence[PlanTableRow]) -> tuple[object, ...]:
         name,
         leader,
         None if record.chosen_by is None else record.chosen_by.value,
-        record.verdict,
-        record.action,
+        *verdict_on(record, first.leader),
         _loses(group),
         unread_total([row.record.unread for row in group if row.record]),
         reasons.pop() if len(reasons) == 1 else "various: see them with --each",

@@ -290,6 +290,7 @@ class _Gathering:
             self._answers,
             silent,
             self._groups.heard,
+            self._groups.unread,
         )
 
     def _deepen(self, partitions: Sequence[PartitionEvidence]) -> bool:

@@ -10,6 +10,7 @@ from breakglass.services.model import PartitionEvidence, TopicPartition, Unknown
 from breakglass.services.quick_values import quickly_made
 from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
+from breakglass.services.recovery.group_standing import planned_groups
 from breakglass.services.recovery.judgement.assessment import Assessment, own_consent
 from breakglass.services.recovery.judgement.inputs import abandoned
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
@@ -76,8 +77,9 @@ def planned(quoted: Priced) -> dict[str, object]:
     """All that it takes to finish in another process, and what was agreed to.
 
     That is the price, the brokers that are abandoned, and what they hold at least: None where
-    nothing is known of that. Beside it stands how far the designee's contents were verified, and
-    what each replica held, for the ledger of the incident.
+    nothing is known of that. Beside it stands how far the designee's contents were verified, what
+    each replica held, for the ledger of the incident, and which groups the election leaves past
+    the end.
     """
     unread = unread_bound(quoted.evidence)
     designee = quoted.evidence.replica(quoted.target.designee)
@@ -90,4 +92,5 @@ def planned(quoted: Priced) -> dict[str, object]:
         "gone": quoted.gone,
         "contents": "not read" if designee is None else contents_text(designee),
         **written_holdings(quoted.evidence),
+        **planned_groups(quoted.evidence, quoted.target.log_end),
     }
