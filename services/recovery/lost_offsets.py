@@ -117,6 +117,7 @@ def _not_compared(losses: Iterable[InternalLoss], sources: Collection[SourceLog]
     if not sources:
         yield f"the sources have no partition of {OFFSETS_TOPIC}"
     of_sources = {source.partition for source in sources}
+    names = {source.name for source in sources}
     seen = set()
     for loss in losses:
         seen.add(loss.partition)
@@ -126,7 +127,8 @@ def _not_compared(losses: Iterable[InternalLoss], sources: Collection[SourceLog]
             yield f"groups of {loss.partition} cannot be set while it is offline"
             continue
         for name, reason in sorted(loss.unread.items()):
-            yield f"{loss.partition}: {name} was not compared: {reason}"
+            if name in names:
+                yield f"{loss.partition}: {name} was not compared: {reason}"
         for tail in loss.tails:
             for damage in tail.unreadable:
                 yield (
