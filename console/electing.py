@@ -38,7 +38,7 @@ from breakglass.services.recovery.guarded.aftermath import (
     open_transactions_after,
     past_end,
 )
-from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.guarded.election_quote import Priced, empty_over_unread
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.judgement.assessment import INTERNAL_ALONE
@@ -240,6 +240,10 @@ class Electing:
         )
         act = Elect(lambda _: subject, self.choose_route, self.rescue, self.limits)
         self.connection.require_write(act.doing)
+        for sentence in empty_over_unread(
+            (priced.evidence, priced.target.designee, priced.stake.abandons) for priced in wanted
+        ):
+            say(sentence)
         if not consent.implied:
             _say_what_stands_alone(subject.groups)
         self._wanted += wanted

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from breakglass.console.output import Column, print_table
+from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.plan.make import consent_groups, totals_of
 from breakglass.services.recovery.plan.rows import verdict_on, why
@@ -105,6 +106,13 @@ def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
         yield "void", f"{void} approval{'' if void == 1 else 's'} of another digest"
     for note in evidence.notes:
         yield "note", note
+    elections = (
+        (record.evidence, leader, record.loss_of(leader).abandons)
+        for partition, leader in plan.leaders.items()
+        if (record := plan.records.get(partition)) is not None
+    )
+    for sentence in empty_over_unread(elections):
+        yield "EMPTY", sentence
     for group in consent_groups(plan):
         alone = f"  (on its own: {group.why_alone})" if group.why_alone else ""
         yield "consent", f"{group.phrase}{alone}"

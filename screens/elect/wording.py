@@ -17,6 +17,7 @@ from breakglass.services.recovery.guarded.aftermath import (
     left_open_text,
 )
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
+from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
 from breakglass.services.recovery.plan.digest import spoken
@@ -77,6 +78,11 @@ def spared(subject: ElectionSubject) -> Iterator[str]:
 
 def remarks(subject: ElectionSubject) -> Iterator[str]:
     """What else an operator should know before consenting."""
+    elections = (
+        (priced.evidence, priced.target.designee, priced.stake.abandons)
+        for priced in subject.wanted
+    )
+    yield from (f"{sentence}." for sentence in empty_over_unread(elections))
     if subject.left:
         first = subject.left[0]
         more = f" (and {len(subject.left) - 1:,} more)" if len(subject.left) > 1 else ""

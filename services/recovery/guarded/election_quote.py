@@ -12,9 +12,9 @@ from breakglass.services.recovery.execution.record import described
 from breakglass.services.recovery.execution.target import ElectionTarget, target_of
 from breakglass.services.recovery.group_standing import planned_groups
 from breakglass.services.recovery.judgement.assessment import Assessment, own_consent
-from breakglass.services.recovery.judgement.inputs import abandoned
+from breakglass.services.recovery.judgement.inputs import abandoned, named
 from breakglass.services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from breakglass.services.recovery.judgement.ranking import Ranking
+from breakglass.services.recovery.judgement.ranking import Ranking, holds_records
 from breakglass.services.recovery.ledger.holdings import written_holdings
 from breakglass.services.words.contents import contents_text
 
@@ -71,6 +71,33 @@ def frozen(evidence: PartitionEvidence, designee: int, gone: Collection[int] = (
 def groups_of(wanted: Iterable[Priced]) -> tuple[ConsentGroup, ...]:
     """The phrases to agree to before *wanted* are elected."""
     return consent_groups([quoted.stake for quoted in wanted])
+
+
+def empty_over_unread(
+    elections: Iterable[tuple[PartitionEvidence, int, tuple[int, ...]]],
+) -> tuple[str, ...]:
+    """Which elections are of an EMPTY log while others are unread; each broker in a sentence.
+
+    *elections* are the evidence, the designee, and the brokers that are given up. A shared phrase
+    does not say it.
+    """
+    found: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = {}
+    for evidence, broker, abandons in elections:
+        replica = evidence.replica(broker)
+        if abandons and replica is not None and not holds_records(replica):
+            found.setdefault((broker, abandons), []).append(evidence.partition)
+    return tuple(
+        f"b{broker} is EMPTY in {named_first(partitions)}: all that unread {named(abandons)} "
+        f"{'has' if len(abandons) == 1 else 'have'} of {'it' if len(partitions) == 1 else 'them'} "
+        "is given up"
+        for (broker, abandons), partitions in found.items()
+    )
+
+
+def named_first(partitions: list[TopicPartition]) -> str:
+    """``orders-3``, ``orders-3 and 4 more partitions``."""
+    more = len(partitions) - 1
+    return f"{partitions[0]}" + (f" and {more:,} more partition{'s' * (more != 1)}" * bool(more))
 
 
 def planned(quoted: Priced) -> dict[str, object]:

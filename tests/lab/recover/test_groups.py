@@ -7,6 +7,7 @@ b3 led `orders` alone at the end and is dead; b1 lacks its last records. One par
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -87,8 +88,7 @@ def next_offset(cluster: Cluster, consumer: Consumer) -> int:
 
 def offsets_read(output: Path) -> list[int]:
     """The offsets that Kafka's console consumer has printed."""
-    lines = output.read_text().splitlines()
-    return [int(line.split()[0].removeprefix("Offset:")) for line in lines if "Offset:" in line]
+    return [int(offset) for offset in re.findall(r"Offset:(\d+)\s", output.read_text())]
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
