@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from breakglass.console.output import Column, print_table, say
 from breakglass.services import patience
 from breakglass.services.errors import StorageError
+from breakglass.services.incident.loss_text import unread_reason
 from breakglass.services.session import Effort
 from breakglass.services.words.contents import contents_text
 from breakglass.services.words.figures import count, epochs_text, loss_text
@@ -19,9 +20,8 @@ from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import ReplicaLog
+    from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition
     from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
-    from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
@@ -186,7 +186,7 @@ def say_observed(*cluster_ids: str) -> None:
 
 
 def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: str) -> None:
-    """One line for each group, saying that it meets OFFSET_OUT_OF_RANGE at *moment*.
+    """One line for each group, saying where its consumers go on at *moment*.
 
     Groups that could not be read are named as well (R33).
     """
@@ -200,8 +200,9 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
         more = f" (and past {len(held) - 1:,} more)" if len(held) > 1 else ""
         say(
             f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
-            f"{first.log_end:,}{more}: {moment} it meets OFFSET_OUT_OF_RANGE and starts where its "
-            "auto.offset.reset says; `breakglass groups reset` puts it to the end"
+            f"{first.log_end:,}{more}: {moment} its consumers go on there if they track leader "
+            "epochs; others meet OFFSET_OUT_OF_RANGE and start where auto.offset.reset says; "
+            "`breakglass groups reset` puts it to the end"
         )
 
 
@@ -222,12 +223,29 @@ COLUMNS = (
 )
 
 
-def print_replicas(found: Triage) -> None:
-    """Print a row for every replica of every partition of *found*."""
+def print_replicas(found: Triage, led: Iterable[PartitionEvidence] = ()) -> None:
+    """Print a row for every replica of every partition of *found*, and of those that are *led*."""
     rows = [
-        _row(assessment, candidate.replica, candidate.remark or candidate.eligibility.reason)
+        _row(
+            assessment.partition,
+            candidate.replica,
+            assessment.designee,
+            loss_text(assessment.loss_of(candidate.broker)),
+            candidate.remark or candidate.eligibility.reason,
+        )
         for assessment in found.assessments
         for candidate in assessment.ranking.candidates
+    ]
+    rows += [
+        _row(
+            evidence.partition,
+            replica,
+            evidence.state.leader,
+            "-",
+            "leads" if replica.broker == evidence.state.leader else unread_reason(replica),
+        )
+        for evidence in led
+        for replica in evidence.replicas
     ]
     if rows:
         print_table(COLUMNS, rows)
@@ -236,11 +254,13 @@ def print_replicas(found: Triage) -> None:
             say(f"{assessment.partition}: {reason}")
 
 
-def _row(assessment: Assessment, replica: ReplicaLog, remark: str) -> tuple[object, ...]:
-    chosen = "*" if replica.broker == assessment.designee else ""
+def _row(
+    partition: TopicPartition, replica: ReplicaLog, marked: int | None, loses: str, remark: str
+) -> tuple[object, ...]:
+    """*marked* is the broker that is proposed, or leads."""
     return (
-        assessment.partition,
-        f"{chosen}{replica.broker}",
+        partition,
+        f"{'*' if replica.broker == marked else ''}{replica.broker}",
         replica.role.value,
         _state(replica),
         count(replica.log_start),
@@ -249,7 +269,7 @@ def _row(assessment: Assessment, replica: ReplicaLog, remark: str) -> tuple[obje
         count(replica.leader_epoch),
         epochs_text(replica.epochs),
         time_text(replica.newest_ms),
-        loss_text(assessment.loss_of(replica.broker)),
+        loses,
         contents_text(replica),
         remark,
     )

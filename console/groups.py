@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 app = new_app(
     "Consumer groups whose offsets do not fit their logs.\n\nAfter an election that lost records, "
     "a group that committed past the end of the log gets OFFSET_OUT_OF_RANGE and continues where "
-    "its auto.offset.reset says. A group whose log was cut below its offset, and filled again, "
-    "skips the new records below that offset."
+    "its auto.offset.reset says; a group whose log was cut below its offset, and filled again, "
+    "skips the new records below that offset. Consumers that track leader epochs, and commit them, "
+    "as current Java and librdkafka clients do, continue where the log was cut."
 )
 
 

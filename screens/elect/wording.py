@@ -253,8 +253,8 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE; `breakglass groups reset` moves it to "
-        f"the log end."
+        f"{lag.log_end:,}: consumers that do not track leader epochs meet OFFSET_OUT_OF_RANGE; "
+        f"`breakglass groups reset` moves it to the log end."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")

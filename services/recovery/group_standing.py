@@ -32,9 +32,9 @@ from breakglass.services.model import (
 from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
 from breakglass.services.recovery.timeline.ending import endings_of
 
-PAST_END = "groups_past_end"
-"""The field of a partition in a journal's plan: groups and what they had committed; null where not
-all groups were known. Journals of earlier releases lack it."""
+PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"
+"""Fields of a partition in a journal's plan: groups with what they had committed, and whether all
+groups were known. Journals of earlier releases lack them."""
 DEPTHS = (64, 512, 4096)
 """How far epochs are read back for logs whose known ones begin after a committed one."""
 
@@ -88,17 +88,20 @@ class JournalledCut:
     """Where the log of the new leader ended."""
     lossless: bool
     """It was agreed that no record is lost, and that no unread replica is given up."""
-    past_end: Mapping[str, int] | None
-    """What groups had committed past *log_end*; None: not all groups were known."""
+    past_end: Mapping[str, int]
+    """What groups had committed past *log_end*."""
+    all_groups: bool
+    """No other group had: all were known."""
     journal: str
 
 
 def planned_groups(evidence: PartitionEvidence, log_end: int | None) -> dict[str, object]:
     """The groups past the end of the log to elect, as a field of a journal's plan."""
     groups = evidence.group_offsets
-    if log_end is None or isinstance(groups, Unknown) or evidence.groups_unread:
-        return {PAST_END: None}
-    return {PAST_END: {group: offset for group, offset in groups.items() if offset > log_end}}
+    if log_end is None or isinstance(groups, Unknown):
+        return {PAST_END: {}, ALL_GROUPS: False}
+    past_end = {group: offset for group, offset in groups.items() if offset > log_end}
+    return {PAST_END: past_end, ALL_GROUPS: not evidence.groups_unread}
 
 
 def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
@@ -109,15 +112,15 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
         log_end, listed = item.get("log_end"), item.get(PAST_END)
         if not ending.may_be_led or not isinstance(log_end, int):
             continue
-        past_end = None
-        if isinstance(listed, dict):
-            past_end = {name: at for name, at in listed.items() if isinstance(at, int)}
+        given = listed.items() if isinstance(listed, dict) else ()
+        past_end = {name: at for name, at in given if isinstance(at, int)}
         yield JournalledCut(
             ending.partition,
             str(item.get("topic_id", "")),
             log_end,
             ending.price == "0" and not ending.abandons,
             past_end,
+            item.get(ALL_GROUPS) is True,
             view.path.stem,
         )
 
@@ -250,7 +253,7 @@ def _move(
         noted = [
             cut.log_end
             for cut in cuts
-            if cut.topic_id == log.topic_id and (cut.past_end or {}).get(group) == committed
+            if cut.topic_id == log.topic_id and cut.past_end.get(group) == committed
         ]
         to = min([to, *noted])
     if to >= committed:
@@ -282,10 +285,11 @@ def doubts(
             continue
         epochs = standing.epochs.get(partition, {})
         for cut in known.get(partition, ()):
-            if log is None or cut.past_end is not None or cut.topic_id != log.topic_id:
+            if log is None or cut.all_groups or cut.topic_id != log.topic_id:
                 continue
             for group, committed in sorted(groups.items()):
-                if group not in epochs and cut.log_end < committed <= log.end:
+                told = group in epochs or group in cut.past_end
+                if not told and cut.log_end < committed <= log.end:
                     yield (
                         f"group {group} committed {committed:,} on {partition}, without a leader "
                         f"epoch: whether it has read the records from {cut.log_end:,} on, where an "

@@ -24,7 +24,7 @@ REFILLED = LeaderLog(
     "an id", 0, 110, EpochHistory((EpochRange(1, 0, 80), EpochRange(4, 80, 110)), 0)
 )
 """A log that an election cut to 80, in epoch 4, and that producers filled again."""
-CUT = JournalledCut(ORDERS, "an id", 80, False, {"billing": 100}, "a journal")
+CUT = JournalledCut(ORDERS, "an id", 80, False, {"billing": 100}, True, "a journal")
 
 
 def standing(committed: int, epoch: int | None = None) -> GroupStanding:
@@ -73,12 +73,13 @@ def test_r37_of_a_client_without_epochs_the_journal_of_the_election_tells() -> N
 
 
 def test_r37_where_neither_tells_it_is_not_known() -> None:
-    silent = replace(CUT, past_end=None)
+    silent = replace(CUT, past_end={}, all_groups=False)
     (doubt,) = doubts(standing(100), {ORDERS: REFILLED}, [silent])
     assert ("billing" in doubt, "80" in doubt) == (True, True)
     assert not list(doubts(standing(100, 4), {ORDERS: REFILLED}, [silent]))
     assert not list(doubts(standing(80), {ORDERS: REFILLED}, [silent]))
     assert not list(doubts(standing(100), {ORDERS: REFILLED}, [CUT]))
+    assert not list(doubts(standing(100), {ORDERS: REFILLED}, [replace(CUT, all_groups=False)]))
 
 
 def test_a_log_that_could_not_be_read_is_named_and_nothing_is_moved() -> None:
@@ -95,11 +96,11 @@ def test_an_election_of_the_offsets_topic_that_lost_records_is_named() -> None:
     assert not list(doubts(nothing, {}, [replace(CUT, partition=OFFSETS, lossless=True)]))
 
 
-def test_a_plan_lists_groups_past_the_end_and_null_where_not_all_are_known() -> None:
+def test_a_plan_lists_groups_past_the_end_and_whether_all_were_known() -> None:
     evidence = replace(offline(log(1, (0, 80))), group_offsets={"billing": 100, "audit": 80})
-    assert planned_groups(evidence, 80) == {"groups_past_end": {"billing": 100}}
-    for unread in (
-        replace(evidence, groups_unread=("groups of b2",)),
-        replace(evidence, group_offsets=Unknown("nobody answers")),
-    ):
-        assert planned_groups(unread, 80) == {"groups_past_end": None}
+    listed = {"groups_past_end": {"billing": 100}, "all_groups": True}
+    assert planned_groups(evidence, 80) == listed
+    unread = replace(evidence, groups_unread=("groups of b2",))
+    assert planned_groups(unread, 80) == {**listed, "all_groups": False}
+    nothing = replace(evidence, group_offsets=Unknown("nobody answers"))
+    assert planned_groups(nothing, 80) == {"groups_past_end": {}, "all_groups": False}
