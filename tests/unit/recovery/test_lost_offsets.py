@@ -52,7 +52,7 @@ def test_of_two_sources_the_newest_commit_counts() -> None:
         (85, 100, 1, None),
     ],
 )
-def test_a_group_is_set_forward_and_to_no_offset_that_its_log_does_not_have(
+def test_r38_a_group_is_set_forward_and_to_no_offset_that_its_log_does_not_have(
     committed: int | None, lost: int, epoch: int, to: int | None
 ) -> None:
     move = move_to_lost("billing", ORDERS, committed, GroupPosition(lost, 0, epoch), LOG)
