@@ -35,6 +35,8 @@ from breakglass.services.recovery.timeline.ending import endings_of
 PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"
 """Fields of a partition in a journal's plan: groups with what they had committed, and whether all
 groups were known. Journals of earlier releases lack them."""
+NAMED = 3
+"""How many groups a sentence names."""
 DEPTHS = (64, 512, 4096)
 """How far epochs are read back for logs whose known ones begin after a committed one."""
 
@@ -303,6 +305,27 @@ def doubts(
                 f"journal {lossy.journal}: `breakglass internal-topics --source log:DIR` compares "
                 "it with a dead broker's log folder"
             )
+
+
+def without_epochs(standing: GroupStanding) -> Iterator[str]:
+    """The groups of whose logs a cut is known from journals alone, in a sentence."""
+    groups = {
+        group
+        for partition, groups in standing.offsets.items()
+        for group in groups.keys() - standing.epochs.get(partition, {}).keys()
+    }
+    if len(groups) == 1:
+        yield (
+            f"group {groups.pop()} commits no leader epochs: a cut of its log below its offset is "
+            "known from this account's journals alone"
+        )
+    elif groups:
+        named = ", ".join([*sorted(groups)[:NAMED], *(["..."] if len(groups) > NAMED else [])])
+        yield (
+            f"{len(groups):,} groups ({named}) "
+            "commit no leader epochs: a cut of their logs below their offsets is known from this "
+            "account's journals alone"
+        )
 
 
 def _by_partition(

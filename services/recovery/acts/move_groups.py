@@ -38,6 +38,7 @@ from breakglass.services.recovery.group_standing import (
     moves_past_end,
     read_leader_logs,
     read_standing,
+    without_epochs,
 )
 from breakglass.services.words.inert import inert
 
@@ -76,7 +77,7 @@ def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves
         snapshot,
         standing,
         moves_past_end(standing, logs, cuts),
-        tuple(doubts(standing, logs, cuts)),
+        (*doubts(standing, logs, cuts), *without_epochs(standing)),
     )
 
 

@@ -6,7 +6,6 @@ b3 led `orders` alone at the end and is dead; b1 lacks its last records. One par
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -63,6 +62,7 @@ class Course(NamedTuple):
     """The first offset that each running member read after the election."""
     refilled: Ended
     """`groups past-end` when producers had filled the log again."""
+    reset: Ended
 
 
 def read_all(consumer: Consumer) -> None:
@@ -152,9 +152,9 @@ def course(
         wait_until(lambda: len(offsets_read(java)) > READ, "the Java consumer to go on")
         went_on[JAVA] = offsets_read(java)[READ]
         produce(cluster, ORDERS.topic, 0, REFILL, acks="1")
-        yield Course(
-            cluster, judged, recovery, went_on, on(cluster, "groups", "past-end", "--json")
-        )
+        refilled = on(cluster, "groups", "past-end", "--json")
+        reset, _ = agreeing(cluster, "groups", "reset", "--json")
+        yield Course(cluster, judged, recovery, went_on, refilled, reset)
 
 
 def test_r33_one_offline_offsets_partition_hides_its_own_groups_and_is_named(
@@ -167,6 +167,14 @@ def test_r33_one_offline_offsets_partition_hides_its_own_groups_and_is_named(
     assert HIDDEN not in past
     assert {(one["committed"], one["log_end"]) for one in past.values()} == {(READ, IN_SYNC)}
     assert course.refilled.document["offline"] == [str(LOST_OFFSETS)]
+
+
+def test_r37_without_the_journal_groups_that_commit_no_epochs_are_named_as_not_known(
+    course: Course,
+) -> None:
+    """Each test has a state folder of its own: this is another account."""
+    elsewhere = on(course.cluster, "groups", "past-end", "--json")
+    assert any("no leader epochs" in told for told in elsewhere.document["unknown"])
 
 
 def test_r19_running_members_that_know_epochs_go_on_where_the_log_was_cut(course: Course) -> None:
@@ -184,8 +192,7 @@ def test_r37_groups_of_a_log_that_was_cut_and_refilled_are_named_by_epoch_and_by
 
 
 def test_r37_a_reset_moves_them_to_where_the_log_was_cut(course: Course) -> None:
-    done, _ = agreeing(course.cluster, "groups", "reset", "--json")
-    results = {one["move"]["group"]: one["result"] for one in done.document["moved"]}
+    results = {one["move"]["group"]: one["result"] for one in course.reset.document["moved"]}
     for group in (EPOCHS, NO_EPOCHS):
-        assert results[group] == "moved", json.dumps(done.document)
+        assert results[group] == "moved"
         assert committed_offset(course.cluster, group, ORDERS) == IN_SYNC

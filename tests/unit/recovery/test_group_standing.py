@@ -15,6 +15,7 @@ from breakglass.services.recovery.group_standing import (
     doubts,
     moves_past_end,
     planned_groups,
+    without_epochs,
 )
 from tests.unit.recovery.replicas import log, offline
 
@@ -104,3 +105,11 @@ def test_a_plan_lists_groups_past_the_end_and_whether_all_were_known() -> None:
     assert planned_groups(unread, 80) == {**listed, "all_groups": False}
     nothing = replace(evidence, group_offsets=Unknown("nobody answers"))
     assert planned_groups(nothing, 80) == {"groups_past_end": {}, "all_groups": False}
+
+
+def test_r37_groups_without_epochs_are_named() -> None:
+    assert list(without_epochs(standing(80, 1))) == []
+    (one,) = without_epochs(standing(80))
+    many = GroupStanding({ORDERS: dict.fromkeys("abcd", 80)}, {}, {})
+    (several,) = without_epochs(many)
+    assert ("billing" in one, "4 groups (a, b, c, ...)" in several) == (True, True)
