@@ -40,6 +40,7 @@ def triage_head(found: Triage) -> dict[str, Any]:
         "native_rpc": found.native.reason,
         "missing_acls": found.evidence.missing_acls,
         "silent": {str(broker): reason for broker, reason in found.evidence.silent.items()},
+        "groups_unread": found.evidence.groups_unread,
         "headline": summary.headline,
         "alarm": summary.alarm,
         "passed_over": [passed_over_document(one) for one in found.passed_over],
