@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from breakglass.services.model import EpochHistory, LogDir, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from breakglass.console.electing import Electing
-    from breakglass.services.model import ReplicaLog
+    from breakglass.services.model import PartitionEvidence, ReplicaLog
     from breakglass.services.recovery.execution.target import PartitionOutcome, Skipped
     from breakglass.services.recovery.guarded.given_up import GivenUp
     from breakglass.services.recovery.judgement.assessment import Assessment
@@ -38,6 +38,7 @@ def triage_head(found: Triage) -> dict[str, Any]:
         "native_rpc": found.native.reason,
         "missing_acls": found.evidence.missing_acls,
         "silent": {str(broker): reason for broker, reason in found.evidence.silent.items()},
+        "groups_unread": found.evidence.groups_unread,
         "headline": summary.headline,
         "alarm": summary.alarm,
         "passed_over": [passed_over_document(one) for one in found.passed_over],
@@ -104,9 +105,11 @@ def _grounds(assessment: Assessment) -> dict[str, Any]:
         "gone": assessment.gone,
         "reasons": assessment.reasons,
         "replicas": [
-            _replica(
-                candidate.replica, assessment, candidate.remark or candidate.eligibility.reason
-            )
+            {
+                **_replica(candidate.replica),
+                "loses_if_chosen": _loss(assessment.loss_of(candidate.broker)),
+                "remark": candidate.remark or candidate.eligibility.reason,
+            }
             for candidate in assessment.ranking.candidates
         ],
     }
@@ -121,8 +124,21 @@ def _loss(loss: Loss) -> dict[str, Any]:
     }
 
 
-def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[str, Any]:
-    loss = assessment.loss_of(replica.broker)
+def led_partitions(led: Iterable[PartitionEvidence]) -> list[dict[str, Any]]:
+    """Partitions that have a leader, with their replicas."""
+    return [
+        {
+            "topic": evidence.partition.topic,
+            "partition": evidence.partition.partition,
+            "leader": evidence.state.leader,
+            "leader_epoch": evidence.state.leader_epoch,
+            "replicas": [_replica(replica) for replica in evidence.replicas],
+        }
+        for evidence in led
+    ]
+
+
+def _replica(replica: ReplicaLog) -> dict[str, Any]:
     epochs = replica.epochs
     return {
         "broker": replica.broker,
@@ -140,8 +156,6 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
         "contents": replica.contents,
         "source": replica.source.value,
         "observed_at_ms": replica.observed_at_ms,
-        "loses_if_chosen": _loss(loss),
-        "remark": remark,
     }
 
 
@@ -186,6 +200,8 @@ def election_document(
         "rescued": rescued_partitions(electing.rescued),
         "open_transactions": open_transactions,
         "given_up": given_up_brokers(electing.given_up),
+        "groups_past_end": electing.groups_past_end,
+        "groups_unread": electing.groups_unread,
     }
 
 

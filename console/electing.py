@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from breakglass.console.consent import Consent
+from breakglass.console.evidence import say_past_end
 from breakglass.console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.output import say
@@ -24,16 +25,20 @@ from breakglass.services.recovery.acts.events import OutcomesReported, RescueEnd
 from breakglass.services.recovery.execution.batches import ExecutionLimits
 from breakglass.services.recovery.execution.routes import RouteChoice
 from breakglass.services.recovery.execution.target import (
+    ElectionTarget,
     PartitionOutcome,
     RecoveryResult,
     Skipped,
     exit_code,
 )
 from breakglass.services.recovery.guarded.aftermath import (
+    GroupPastEnd,
+    groups_unread,
     left_open_text,
     open_transactions_after,
+    past_end,
 )
-from breakglass.services.recovery.guarded.election_quote import Priced
+from breakglass.services.recovery.guarded.election_quote import Priced, empty_over_unread
 from breakglass.services.recovery.guarded.given_up import GivenUp, given_up
 from breakglass.services.recovery.guarded.readable import reach_text, waits_for
 from breakglass.services.recovery.guarded.subject import ElectionSubject
@@ -198,7 +203,11 @@ class Electing:
     """Of partitions that something was to be saved of."""
     given_up: tuple[GivenUp, ...] = ()
     """Brokers whose unread logs the elections gave up; `look_after` says so."""
-    _abandons: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    groups_past_end: tuple[GroupPastEnd, ...] = ()
+    """Groups that the elections left past the end; `look_after` says so."""
+    groups_unread: tuple[str, ...] = ()
+    """Which groups *groups_past_end* may lack, each with the reason."""
+    _wanted: list[Priced] = field(default_factory=list)
     journals: list[Path] = field(default_factory=list)
     """One for each call of `run` that elected something."""
     native: NativeRpc = STOCK
@@ -233,9 +242,15 @@ class Electing:
         )
         act = Elect(lambda _: subject, self.choose_route, self.rescue, self.limits)
         self.connection.require_write(act.doing)
+        for sentence in empty_over_unread(
+            (priced.evidence, priced.target.designee, priced.stake.abandons) for priced in wanted
+        ):
+            say(sentence)
         if not consent.implied:
             _say_what_stands_alone(subject.groups)
-        self._abandons.update({priced.partition: priced.stake.abandons for priced in wanted})
+        self._wanted += wanted
+        targets = [priced.target for priced in wanted]
+        self._say_past_end(targets, "once that is elected")
         talk = Talk(
             self.stop,
             self.tell,
@@ -252,8 +267,22 @@ class Electing:
 
     def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
         """Say what the recovery has left; returns the transactions left open."""
-        self.given_up = say_given_up(self.outcomes, self._abandons)
-        return look_after(self.client, self.outcomes)
+        abandons = {priced.partition: priced.stake.abandons for priced in self._wanted}
+        self.given_up = say_given_up(self.outcomes, abandons)
+        left = look_after(self.client, self.outcomes)
+        elected = [
+            outcome.target for outcome in self.outcomes if outcome.result is RecoveryResult.ELECTED
+        ]
+        self.groups_past_end, self.groups_unread = self._say_past_end(elected, "now")
+        return left
+
+    def _say_past_end(
+        self, targets: Sequence[ElectionTarget], moment: str
+    ) -> tuple[tuple[GroupPastEnd, ...], tuple[str, ...]]:
+        evidence = {priced.partition: priced.evidence for priced in self._wanted}
+        found, unread = past_end(targets, evidence), groups_unread(targets, evidence)
+        say_past_end(found, unread, moment)
+        return found, unread
 
 
 def say_given_up(

@@ -6,12 +6,13 @@ the end of a log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from breakglass.console.output import Column, print_table, say
 from breakglass.services import patience
 from breakglass.services.errors import StorageError
+from breakglass.services.incident.loss_text import unread_reason
 from breakglass.services.session import Effort
 from breakglass.services.words.contents import contents_text
 from breakglass.services.words.figures import count, epochs_text, loss_text
@@ -20,9 +21,7 @@ from breakglass.services.words.moments import time_text
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.model import PartitionEvidence, ReplicaLog, TopicPartition
-    from breakglass.services.recovery.execution.target import ElectionTarget
     from breakglass.services.recovery.guarded.aftermath import GroupPastEnd
-    from breakglass.services.recovery.judgement.assessment import Assessment
     from breakglass.services.recovery.plan.appraisal import Appraisal
     from breakglass.services.recovery.plan.document import Plan
     from breakglass.services.recovery.triage import Triage
@@ -186,19 +185,13 @@ def say_observed(*cluster_ids: str) -> None:
         say("Take note of it: breakglass journal observed --acknowledge")
 
 
-def past_end(
-    targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
-) -> tuple[GroupPastEnd, ...]:
-    """Groups that the elections of *targets* leave with a committed offset past the end."""
-    from breakglass.services.recovery.guarded.aftermath import groups_past_end
+def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: str) -> None:
+    """One line for each group, saying where its consumers go on at *moment*.
 
-    chosen = list(targets)
-    committed = {target.partition: evidence[target.partition].group_offsets for target in chosen}
-    return groups_past_end(chosen, committed)
-
-
-def say_past_end(found: Iterable[GroupPastEnd], moment: str) -> None:
-    """One line for each group, saying that it meets OFFSET_OUT_OF_RANGE at *moment*."""
+    Groups that could not be read are named as well (R33).
+    """
+    for reason in unread:
+        say(f"? {reason}: whether one has committed past the end is not known")
     by_group: dict[str, list[GroupPastEnd]] = {}
     for past in found:
         by_group.setdefault(past.group, []).append(past)
@@ -207,8 +200,9 @@ def say_past_end(found: Iterable[GroupPastEnd], moment: str) -> None:
         more = f" (and past {len(held) - 1:,} more)" if len(held) > 1 else ""
         say(
             f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
-            f"{first.log_end:,}{more}: {moment} it meets OFFSET_OUT_OF_RANGE and starts where its "
-            "auto.offset.reset says; `breakglass groups reset` puts it to the end"
+            f"{first.log_end:,}{more}: {moment} its consumers go on there if they track leader "
+            "epochs; others meet OFFSET_OUT_OF_RANGE and start where auto.offset.reset says; "
+            "`breakglass groups reset` puts it to the end"
         )
 
 
@@ -229,12 +223,29 @@ COLUMNS = (
 )
 
 
-def print_replicas(found: Triage) -> None:
-    """Print a row for every replica of every partition of *found*."""
+def print_replicas(found: Triage, led: Iterable[PartitionEvidence] = ()) -> None:
+    """Print a row for every replica of every partition of *found*, and of those that are *led*."""
     rows = [
-        _row(assessment, candidate.replica, candidate.remark or candidate.eligibility.reason)
+        _row(
+            assessment.partition,
+            candidate.replica,
+            assessment.designee,
+            loss_text(assessment.loss_of(candidate.broker)),
+            candidate.remark or candidate.eligibility.reason,
+        )
         for assessment in found.assessments
         for candidate in assessment.ranking.candidates
+    ]
+    rows += [
+        _row(
+            evidence.partition,
+            replica,
+            evidence.state.leader,
+            "-",
+            "leads" if replica.broker == evidence.state.leader else unread_reason(replica),
+        )
+        for evidence in led
+        for replica in evidence.replicas
     ]
     if rows:
         print_table(COLUMNS, rows)
@@ -243,11 +254,13 @@ def print_replicas(found: Triage) -> None:
             say(f"{assessment.partition}: {reason}")
 
 
-def _row(assessment: Assessment, replica: ReplicaLog, remark: str) -> tuple[object, ...]:
-    chosen = "*" if replica.broker == assessment.designee else ""
+def _row(
+    partition: TopicPartition, replica: ReplicaLog, marked: int | None, loses: str, remark: str
+) -> tuple[object, ...]:
+    """*marked* is the broker that is proposed, or leads."""
     return (
-        assessment.partition,
-        f"{chosen}{replica.broker}",
+        partition,
+        f"{'*' if replica.broker == marked else ''}{replica.broker}",
         replica.role.value,
         _state(replica),
         count(replica.log_start),
@@ -256,7 +269,7 @@ def _row(assessment: Assessment, replica: ReplicaLog, remark: str) -> tuple[obje
         count(replica.leader_epoch),
         epochs_text(replica.epochs),
         time_text(replica.newest_ms),
-        loss_text(assessment.loss_of(replica.broker)),
+        loses,
         contents_text(replica),
         remark,
     )

@@ -1,4 +1,4 @@
-"""`breakglass groups`: consumer groups that committed past the end of a recovered log (R19)."""
+"""`breakglass groups`: consumer groups whose offsets do not fit their logs any more (R19, R37)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,30 @@ import typer
 from breakglass.console.commands import new_app
 from breakglass.console.consent import Consent, Phrases
 from breakglass.console.evidence import say_acls
+from breakglass.console.exits import FAILED
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.option_values import names_in
-from breakglass.console.options import AsJson, Topics, connected, connected_for_writing
+from breakglass.console.options import (
+    AsJson,
+    Topics,
+    WhileRunning,
+    connected,
+    connected_for_writing,
+)
 from breakglass.console.output import Column, print_json, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.recovery.acts.move_groups import MoveGroups
-    from breakglass.services.recovery.group_reset import GroupStanding, MovedOffset, OffsetMove
+    from breakglass.services.recovery.acts.move_groups import GroupMoves, MoveGroups
+    from breakglass.services.recovery.group_reset import MovedOffset, OffsetMove
 
 app = new_app(
-    "Consumer groups that committed past the end of a log.\n\nAfter an election that lost records, "
-    "such a group gets OFFSET_OUT_OF_RANGE and continues where its auto.offset.reset says."
+    "Consumer groups whose offsets do not fit their logs.\n\nAfter an election that lost records, "
+    "a group that committed past the end of the log gets OFFSET_OUT_OF_RANGE and continues where "
+    "its auto.offset.reset says; a group whose log was cut below its offset, and filled again, "
+    "skips the new records below that offset. Consumers that track leader epochs, and commit them, "
+    "as current Java and librdkafka clients do, continue where the log was cut."
 )
 
 
@@ -38,12 +48,16 @@ def past_end(
     topics: Topics = None,
     as_json: AsJson = False,
 ) -> None:
-    """List committed offsets that lie past the end of their log."""
+    """List committed offsets that lie past the end of their log, or past a cut of it.
+
+    A log that an election cut below a committed offset, and that producers have filled again, is
+    recognized by leader epochs, or by the journal of that election.
+    """
     from breakglass.services.recovery.acts.move_groups import past_end_now
 
     with connection.reading() as client:
         found = past_end_now(client, names_in(topics))
-    _say_unread(found.standing)
+    _say_unread(found)
     if as_json:
         standing = found.standing
         print_json(
@@ -53,12 +67,13 @@ def past_end(
                 "unread": standing.unread,
                 "offline": [str(partition) for partition in standing.offline],
                 "missing_acls": standing.missing_acls,
+                "unknown": found.doubts,
             }
         )
     elif found.moves:
         print_table(COLUMNS, (_row(move) for move in found.moves))
     else:
-        say("No group has committed past the end of a log that could be read.")
+        say("No committed offset that could be read lies past the end of its log, or past a cut.")
 
 
 @app.command()
@@ -69,15 +84,51 @@ def reset(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set these committed offsets to the end of their log.
+    """Set these committed offsets to where the log that the group has read ends.
 
-    Groups with running consumers are refused. No records are lost. The journal keeps the offsets
-    that were committed before, and `groups rollback` restores them.
+    That is the end of the log, or the offset at which an election cut the log. Groups with running
+    consumers are refused. No records are lost. The journal keeps the offsets that were committed
+    before, and `groups rollback` restores them.
     """
     from breakglass.services.recovery.acts.move_groups import MoveGroups, past_end_now
 
     connection.require_write(MoveGroups.doing)
     act = MoveGroups(partial(past_end_now, topics=names_in(topics)))
+    raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
+
+
+@app.command("set")
+@connected_for_writing
+def set_back(
+    connection: Connection,
+    source: Annotated[
+        list[str],
+        typer.Option(
+            "--source",
+            "--from",
+            metavar="log:DIR|rescue:DIR",
+            help="The log folder of a dead broker, or a rescue (repeatable).",
+        ),
+    ],
+    topics: Topics = None,
+    while_running: WhileRunning = False,
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set groups to the offsets that an election of __consumer_offsets lost.
+
+    The lost offsets are read from the source, as `internal-topics --source` shows them. A group
+    that has committed further since is left alone. An offset that its own log does not have any
+    more is lowered to where the log that the group has read ends. Groups with running consumers
+    are refused; `groups rollback` restores the offsets that were committed before.
+    """
+    from breakglass.services.recovery.acts.move_groups import MoveGroups
+    from breakglass.services.recovery.lost_offsets import lost_offsets
+    from breakglass.services.recovery.transactions.source import open_sources
+
+    connection.require_write(MoveGroups.doing)
+    opened = open_sources(source, while_running=while_running)
+    act = MoveGroups(partial(lost_offsets, sources=opened, topics=names_in(topics)))
     raise typer.Exit(_move(connection, act, Consent(tuple(consent or ())), as_json=as_json))
 
 
@@ -109,26 +160,27 @@ def _move(connection: Connection, act: MoveGroups, consent: Consent, *, as_json:
     command = GuardedCommand(act, consent, connection)
     frozen = command.freeze()
     found = frozen.plan
-    _say_unread(found.standing)
+    _say_unread(found)
     if not found.moves:
         say("No offset is to be moved.")
         if as_json:
-            print_json({"schema": 1, "moved": []})
-        return 0
+            print_json({"schema": 1, "moved": [], "unknown": found.doubts})
+        return FAILED if found.partly else 0
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         print_table(COLUMNS, map(_row, found.moves))
     done: list[MovedOffset] = command.carry_out(frozen, write=connection.write).value
     if as_json:
-        print_json({"schema": 1, "moved": done})
-        return _exit_code(done)
-    return _report(done)
+        print_json({"schema": 1, "moved": done, "unknown": found.doubts})
+    else:
+        _report(done)
+    return _exit_code(done, partly=found.partly)
 
 
 def _figure(offset: int | None) -> str:
     return "none" if offset is None else f"{offset:,}"
 
 
-def _report(done: Sequence[MovedOffset]) -> int:
+def _report(done: Sequence[MovedOffset]) -> None:
     for moved in done:
         move = moved.move
         line = f"{move.group} on {move.partition}  {moved.result} to {_figure(move.to)}"
@@ -136,23 +188,27 @@ def _report(done: Sequence[MovedOffset]) -> int:
             say(f"{line}: {moved.reason}")
         else:
             print(inert(line))
-    return _exit_code(done)
 
 
-def _exit_code(done: Sequence[MovedOffset]) -> int:
+def _exit_code(done: Sequence[MovedOffset], *, partly: bool) -> int:
     from breakglass.services.recovery.group_reset import MoveResult
 
     results = {moved.result for moved in done}
     if MoveResult.UNKNOWN in results:
         return 4
-    return 0 if results <= {MoveResult.MOVED} else 1
+    return 0 if results <= {MoveResult.MOVED} and not partly else FAILED
 
 
-def _say_unread(standing: GroupStanding) -> None:
+def _say_unread(found: GroupMoves) -> None:
+    from breakglass.services.kafka.offsets_topic import groups_unknown
+
+    standing = found.standing
     for broker, reason in sorted(standing.unread.items()):
         say(f"? groups of b{broker} are not known: {reason}")
-    for partition in standing.offline:
-        say(f"? groups of {partition} are not known: it is offline")
+    if standing.offline:
+        say(f"? {groups_unknown(standing.offline)}")
+    for doubt in found.doubts:
+        say(f"? {doubt}")
     say_acls(standing.missing_acls)
 
 
@@ -160,9 +216,10 @@ COLUMNS = (
     Column("Group"),
     Column("Topic-partition"),
     Column("Committed", right=True),
-    Column("Log end", right=True),
+    Column("Moves to", right=True),
+    Column("Why"),
 )
 
 
 def _row(move: OffsetMove) -> tuple[object, ...]:
-    return (move.group, move.partition, _figure(move.committed), _figure(move.to))
+    return (move.group, move.partition, _figure(move.committed), _figure(move.to), move.reason)

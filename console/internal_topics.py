@@ -18,7 +18,7 @@ from breakglass.services.errors import Refused
 
 if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import PartitionState, Unknown
+    from breakglass.services.model import PartitionState, TopicPartition, Unknown
     from breakglass.services.recovery.internal_topics.finding import InternalLoss, LostTail
     from breakglass.services.recovery.internal_topics.meaning import LostState
 
@@ -125,6 +125,7 @@ def _rows(found: Sequence[InternalLoss], *, everything: bool) -> Iterator[tuple[
 
 
 def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
+    from breakglass.console.plan_table import named
     from breakglass.services.model import Unknown
 
     if not found:
@@ -133,8 +134,6 @@ def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
     for loss in found:
         if isinstance(loss.kept, Unknown):
             say(f"{loss.partition}  ? {loss.kept.reason}")
-        for name, reason in sorted(loss.unread.items()):
-            say(f"{loss.partition}  ? {name} not compared: {reason}")
         for tail in loss.tails:
             harmless = sum(state.harmless for state in tail.states)
             hidden = f", {harmless:,} of them harmless" if harmless and not everything else ""
@@ -152,6 +151,12 @@ def _say(found: Sequence[InternalLoss], *, everything: bool) -> None:
                     f"{loss.partition}  ? {tail.not_understood:,} records are of a version that is "
                     "not known"
                 )
+    unread: dict[tuple[str, str, str], list[TopicPartition]] = {}
+    for loss in found:
+        for name, reason in sorted(loss.unread.items()):
+            unread.setdefault((loss.partition.topic, name, reason), []).append(loss.partition)
+    for (_, name, reason), partitions in unread.items():
+        say(f"{named(partitions)}  ? {name} not compared: {reason}")
     if any(loss.tails or loss.unread or isinstance(loss.kept, Unknown) for loss in found):
         return
     if any(loss.compared for loss in found):

@@ -41,6 +41,7 @@ _BOOTSTRAP = typer.Option(
 )
 _COMMAND_CONFIG = typer.Option(
     "--command-config",
+    "--admin.config",
     metavar="FILE",
     help="Client properties with Kafka's own keys.",
     rich_help_panel=PANEL,

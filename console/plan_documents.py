@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from breakglass.console.documents import SCHEMA
 from breakglass.services.recovery.judgement.loss import unread_bound
 from breakglass.services.recovery.plan.make import consent_groups, plan_price
-from breakglass.services.recovery.plan.rows import why
+from breakglass.services.recovery.plan.rows import verdict_on, why
 
 if TYPE_CHECKING:
     from breakglass.services.guard.consent import Price
@@ -114,10 +114,11 @@ def _recorded(record: PartitionRecord | None, leader: int) -> dict[str, Any]:
     if record is None:
         return {}
     loss = record.loss_of(leader)
+    verdict, action = verdict_on(record, leader)
     return {
         "chosen_by": record.chosen_by,
-        "verdict": record.verdict,
-        "action": record.action,
+        "verdict": verdict,
+        "action": action,
         "loses": {
             "records": loss.total,
             "committed": loss.committed,

@@ -119,7 +119,7 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
         say(f"? b{broker}: {reason}")
     say(f"The plan {totals_of(made)}.")
     _say_waiting(made)
-    _say_left_out(made)
+    _say_left_out(made, out)
     say(f"digest: {made.spoken_digest}")
     if out is not None:
         say(f"Written to {out}: read it with `breakglass plan show {out}`.")
@@ -149,7 +149,9 @@ def _say_waiting(made: Plan) -> None:
         )
 
 
-def _say_left_out(made: Plan) -> None:
+def _say_left_out(made: Plan, out: Path | None) -> None:
+    from breakglass.services.recovery.plan.candidates import candidates
+
     by_reason: dict[str, list[PartitionRecord]] = {}
     for record in made.left_out:
         by_reason.setdefault(record.left_out, []).append(record)
@@ -158,3 +160,7 @@ def _say_left_out(made: Plan) -> None:
         more = len(records) - NAMED_OF_A_REASON
         rest = f" and {more:,} more" if more > 0 else ""
         say(f"left out: {named}{rest}: {records[0].verdict}: {reason}")
+        first = records[0]
+        able = next((one.broker for one in candidates(first) if one.eligible), None)
+        if able is not None and first.verdict in ("SAFE", "LOSS", "FORK"):
+            say(f"decided by hand: breakglass plan set {out or 'FILE'} {first.partition}={able}")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from breakglass.console.output import Column, print_table
+from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.judgement.assessment import recovery_order
 from breakglass.services.recovery.plan.make import consent_groups, totals_of
-from breakglass.services.recovery.plan.rows import why
+from breakglass.services.recovery.plan.rows import verdict_on, why
 from breakglass.services.words.figures import (
     count,
     loss_text,
@@ -54,7 +55,7 @@ class PlanTableRow:
         record = self.record
         if record is None:
             return (self.partition.topic, self.leader)
-        what = (record.verdict, record.action, record.chosen_by, record.left_out)
+        what = (*verdict_on(record, self.leader), record.chosen_by, record.left_out)
         return (self.partition.topic, self.leader, *what)
 
 
@@ -105,6 +106,13 @@ def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
         yield "void", f"{void} approval{'' if void == 1 else 's'} of another digest"
     for note in evidence.notes:
         yield "note", note
+    elections = (
+        (record.evidence, leader, record.loss_of(leader).abandons)
+        for partition, leader in plan.leaders.items()
+        if (record := plan.records.get(partition)) is not None
+    )
+    for sentence in empty_over_unread(elections):
+        yield "EMPTY", sentence
     for group in consent_groups(plan):
         alone = f"  (on its own: {group.why_alone})" if group.why_alone else ""
         yield "consent", f"{group.phrase}{alone}"
@@ -148,8 +156,7 @@ def _cells(group: Sequence[PlanTableRow]) -> tuple[object, ...]:
         name,
         leader,
         None if record.chosen_by is None else record.chosen_by.value,
-        record.verdict,
-        record.action,
+        *verdict_on(record, first.leader),
         _loses(group),
         unread_total([row.record.unread for row in group if row.record]),
         reasons.pop() if len(reasons) == 1 else "various: see them with --each",

@@ -144,8 +144,6 @@ class _Call:
     def run(self) -> int:
         """Show, elect, look after; returns the exit code."""
         from breakglass.console.documents import election_document
-        from breakglass.console.evidence import past_end, say_past_end
-        from breakglass.services.recovery.execution.target import RecoveryResult
         from breakglass.services.recovery.guarded.subject import skipped_of
 
         electing = self._electing()
@@ -153,9 +151,6 @@ class _Call:
         wanted = self._wanted()
         if wanted:
             self._show()
-            targets = [priced.target for priced in wanted]
-            groups = past_end(targets, self.appraisal.evidence)
-            say_past_end(groups, "once that is elected")
             electing.run(
                 wanted,
                 self.consent,
@@ -164,18 +159,11 @@ class _Call:
                 left=skipped_of(self.appraisal),
             )
         left = electing.look_after()
-        elected = [
-            outcome.target
-            for outcome in electing.outcomes
-            if outcome.result is RecoveryResult.ELECTED
-        ]
-        groups = past_end(elected, self.appraisal.evidence)
-        say_past_end(groups, "now")
         if self.as_json:
             cluster_id, plan = self.found.snapshot.cluster_id, self.appraisal.plan
             document = election_document(cluster_id, electing, self.appraisal.skipped, left)
             head = {"plan": self.path, "digest": plan.digest}
-            print_json({**head, **document, "groups_past_end": groups})
+            print_json({**head, **document})
         return electing.ended([skipped.result for skipped in self.appraisal.skipped])
 
     def _electing(self) -> Electing:

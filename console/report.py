@@ -13,7 +13,8 @@ from breakglass.console.options import AsJson, connected
 from breakglass.console.output import Column, print_json_stream, print_lines, print_table, say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
-from breakglass.services.errors import UsageError, WrongCluster
+from breakglass.services.errors import Unreachable, UsageError, WrongCluster
+from breakglass.services.words.moments import time_text
 
 if TYPE_CHECKING:
     from breakglass.services.guard.journal_view import JournalView
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.ledger.holdings import Holdings
     from breakglass.services.recovery.ledger.page import LedgerPage
     from breakglass.services.recovery.timeline.account import Account
+    from breakglass.services.recovery.timeline.shelf import Shelf
 
 
 @connected
@@ -141,17 +143,44 @@ def _account(connection: Connection, journal: str | None) -> Account:
     shelf = Shelf()
     if journal is not None:
         return shelf.named(journal)
-    clusters = [_cluster_id(connection)] if connection.named else shelf.clusters()
-    found = (
-        brief for brief in shelf.briefs(clusters) if isinstance(brief, Brief) and brief.planned
-    )
-    newest = next(found, None)
-    if newest is None:
+    found = [
+        brief
+        for brief in shelf.briefs(_clusters(connection, shelf))
+        if isinstance(brief, Brief) and brief.planned
+    ]
+    if not found:
         raise UsageError(
             "There is no journal of a recovery: nothing was elected from here by this account."
         )
-    say(f"journal: {newest.path}")
+    newest = found[0]
+    say(
+        f"journal: {newest.path}, begun {time_text(newest.opened_at_ms)}: name another one as "
+        "JOURNAL, `breakglass journal list` shows them"
+    )
     return account_of(newest.path)
+
+
+def _clusters(connection: Connection, shelf: Shelf) -> list[str]:
+    """The cluster that options, environment or profile lead to; without any, the only one.
+
+    Raises:
+        UsageError: there are journals of several clusters, and none of these is known to be meant.
+    """
+    held = shelf.clusters()
+    why = "no cluster is named"
+    if connection.addressed:
+        try:
+            return [_cluster_id(connection)]
+        except Unreachable as error:
+            if connection.named:
+                raise
+            why = str(error)
+    if len(held) > 1:
+        raise UsageError(
+            f"There are journals of {len(held):,} clusters, and {why}: name the journal, or "
+            "--bootstrap-server."
+        )
+    return held
 
 
 def _cluster_id(connection: Connection) -> str:

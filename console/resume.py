@@ -197,15 +197,16 @@ class _Call:
         return ended(self.outcomes, self.stop, [found.view.path], unresolved)
 
     def _say_past_end(self, found: JournalSurvey) -> None:
-        from breakglass.console.evidence import past_end, say_past_end
+        from breakglass.console.evidence import say_past_end
         from breakglass.services.recovery.execution.target import RecoveryResult
+        from breakglass.services.recovery.guarded.aftermath import groups_unread, past_end
 
         evidence = found.evidence
         elected = [
             outcome.target for outcome in self.outcomes if outcome.result is RecoveryResult.ELECTED
         ]
         read = [outcome for outcome in elected if outcome.partition in evidence]
-        say_past_end(past_end(read, evidence), "now")
+        say_past_end(past_end(read, evidence), groups_unread(read, evidence), "now")
 
     def _show(self, plan: Resumption) -> None:
         """What is left, on stderr: stdout is for what came of it."""

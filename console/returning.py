@@ -89,9 +89,17 @@ def _opened(sources: Sequence[str], *, while_running: bool) -> list[BrokerFolder
     from breakglass.services.recovery.rescue.broker_folder import open_log_folder
 
     folders = [open_log_folder(source, while_running=while_running) for source in sources]
-    for name in (name for folder in folders for name in folder.aside):
+    aside = [name for folder in folders for name in folder.aside]
+    for name in aside[:SHOWN_ASIDE]:
         say(f"passed over: {inert(name)}")
+    if len(aside) > SHOWN_ASIDE:
+        more = f"{len(aside) - SHOWN_ASIDE:,} more folders"
+        say(f"passed over: {more} of replicas that are being deleted or moved (--json names them)")
     return folders
+
+
+SHOWN_ASIDE = 3
+"""Folders that are passed over and named, each in a line."""
 
 
 COLUMNS = (

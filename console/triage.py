@@ -124,6 +124,8 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     for broker, reason in sorted(found.evidence.silent.items()):
         waited = " (waiting)" if broker in found.evidence.awaited else ""
         say(f"? b{broker}: {reason}{waited}")
+    for reason in found.evidence.groups_unread if found.final else ():
+        say(f"? {reason}")
 
 
 COLUMNS = (

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from breakglass.console.electing import Electing
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.kafka.read_client import ReadClient
-    from breakglass.services.model import PartitionState, TopicPartition
+    from breakglass.services.model import PartitionEvidence, PartitionState, TopicPartition
     from breakglass.services.recovery.guarded.election_quote import Priced
     from breakglass.services.recovery.patient import PatientLook
     from breakglass.services.recovery.triage import Selection, TargetChoice, Triage
@@ -216,6 +216,8 @@ class _Call:
     failures: int = 0
     unheld: list[Skipped] = field(default_factory=list)
     """Partitions for which no election was held."""
+    led: Sequence[PartitionEvidence] = ()
+    """Targeted partitions that have a leader, where their replicas are to be shown."""
 
     def run(self) -> int:
         """Judge, show, write or elect; returns the exit code."""
@@ -352,15 +354,32 @@ class _Call:
 
     def _finish(self, last: Triage) -> None:
         if self.wanted.show_replica_info:
-            self._show(last)
+            self.led = self._read_led(last)
+            self._show(last, self.led)
         if self.wanted.output is not None:
             self._write(last, self.wanted.output)
 
-    def _show(self, found: Triage) -> None:
+    def _show(self, found: Triage, led: Sequence[PartitionEvidence] = ()) -> None:
         from breakglass.console.evidence import print_replicas
 
         with redirect_stdout(sys.stderr if self.wanted.as_json else sys.stdout):
-            print_replicas(found)
+            print_replicas(found, led)
+
+    def _read_led(self, found: Triage) -> tuple[PartitionEvidence, ...]:
+        """What the replicas of targeted partitions hold that have a leader (KIP-1275)."""
+        from breakglass.services.kafka.wire.deadline import Deadline
+        from breakglass.services.recovery.evidence.gather import gather
+
+        deadline = Deadline.after(self.wanted.recovery_duration_ms / 1000)
+        *_, last = gather(
+            self.client,
+            self.selection.snapshot,
+            self.selection.online,
+            deadline,
+            found.native,
+            lambda: self.stop.requested,
+        )
+        return last.partitions
 
     def _write(self, found: Triage, path: Path) -> None:
         """Write the designated leaders; never over an existing file."""
@@ -390,12 +409,17 @@ class _Call:
 
     def _print(self, electing: Electing, found: Triage | None, left: object) -> None:
         """The same as one document; with --show-replica-info, the evidence as triage has it."""
-        from breakglass.console.documents import election_document, triage_partitions
+        from breakglass.console.documents import (
+            election_document,
+            led_partitions,
+            triage_partitions,
+        )
 
         cluster_id = self.selection.snapshot.cluster_id
         document = election_document(cluster_id, electing, self.unheld, left)
         if self.wanted.show_replica_info and found is not None:
             document["evidence"] = list(triage_partitions(found))
+            document["led"] = led_partitions(self.led)
         print_json(document)
 
 

@@ -41,6 +41,15 @@ class Connection:
         given = self.options
         return bool(given.bootstrap_server or given.profile or given.command_config)
 
+    @property
+    def addressed(self) -> bool:
+        """Whether anything names a cluster: the command line, or the environment."""
+        from breakglass.services.connection.sources import ConnectionOptions
+
+        given = ConnectionOptions.from_environment(os.environ)
+        set_there = given.bootstrap_server or given.profile or given.command_config
+        return self.named or bool(set_there and not self.own)
+
     def armed(self) -> Connection:
         """The same connection, allowed to change the cluster."""
         return replace(self, write=True)

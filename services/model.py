@@ -303,6 +303,8 @@ class PartitionEvidence:
     """Committed offset by group (R19)."""
     unregistered: tuple[int, ...] = ()
     """Brokers of the assignment that the cluster does not know (R12)."""
+    groups_unread: tuple[str, ...] = ()
+    """Which groups *group_offsets* may lack, each with the reason (R33)."""
 
     @property
     def partition(self) -> TopicPartition:

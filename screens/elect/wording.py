@@ -17,6 +17,7 @@ from breakglass.services.recovery.guarded.aftermath import (
     left_open_text,
 )
 from breakglass.services.recovery.guarded.check_again import CheckedAgain
+from breakglass.services.recovery.guarded.election_quote import empty_over_unread
 from breakglass.services.recovery.guarded.readable import waits_for
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject
@@ -78,6 +79,11 @@ def spared(subject: ElectionSubject) -> Iterator[str]:
 
 def remarks(subject: ElectionSubject) -> Iterator[str]:
     """What else an operator should know before consenting."""
+    elections = (
+        (priced.evidence, priced.target.designee, priced.stake.abandons)
+        for priced in subject.wanted
+    )
+    yield from (f"{sentence}." for sentence in empty_over_unread(elections))
     if subject.left:
         first = subject.left[0]
         more = f" (and {len(subject.left) - 1:,} more)" if len(subject.left) > 1 else ""
@@ -176,6 +182,7 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
     else:
         yield from _transactions(aftermath.open_transactions, progress)
         yield from _groups(aftermath.groups_past_end)
+        yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in aftermath.groups_unread)
     yield from _rescued(progress)
     if progress.journal is not None:
         yield f"Journal: {progress.journal}"
@@ -248,8 +255,8 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE; `breakglass groups reset` moves it to "
-        f"the log end."
+        f"{lag.log_end:,}: consumers that do not track leader epochs meet OFFSET_OUT_OF_RANGE; "
+        f"`breakglass groups reset` moves it to the log end."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")

@@ -219,8 +219,10 @@ def _groups(evidence: PartitionEvidence) -> Iterator[str]:
         yield f"{group} at {offset:,}"
     if len(held) > MOST_GROUPS:
         yield f"and {len(held) - MOST_GROUPS:,} more groups, all at lower offsets"
-    if not held:
+    if not held and not evidence.groups_unread:
         yield "none"
+    for unread in evidence.groups_unread:
+        yield f"? {unread}"
 
 
 def _ids(brokers: tuple[int, ...] | Unknown) -> str:

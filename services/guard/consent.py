@@ -143,7 +143,7 @@ def consent_phrase(
 ) -> str:
     """What has to be typed: ``orders-3 lose 50``; in bulk ``1,874 partitions lose 0``.
 
-    Those of an internal topic are ``__consumer_offsets: 50 lose ~0``. Brokers whose unread logs
+    Those of an internal topic are ``__consumer_offsets: 50 lose 0``. Brokers whose unread logs
     are given up are named: ``orders-3 lose 0 and abandon b2, b3``.
     Raises ValueError for no target: there is nothing to agree to.
     """

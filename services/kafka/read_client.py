@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.clock import now_ms
-from breakglass.services.kafka.cluster.broker_settings import read_listener
+from breakglass.services.kafka.cluster.broker_settings import read_controllers, read_listener
 from breakglass.services.kafka.cluster.describe_cluster import (
     describe_cluster,
     describe_quorum,
@@ -58,6 +58,8 @@ class ReadClient:
         self.sender = sender
         self._listener = listener
         self._silent_until = 0.0
+        self._controllers: str | None = None
+        """The controllers by the brokers' settings; None: not asked yet."""
 
     def describe(self, deadline: Deadline) -> ClusterDescription:
         """Brokers and cluster id; learns the brokers' addresses.
@@ -110,7 +112,17 @@ class ReadClient:
         found = self._snapshot(deadline, topics, only, held, with_settings)
         if isinstance(found.quorum, Silent) and self._ask_another(found.description, deadline):
             return self._snapshot(deadline, topics, only, held, with_settings)
+        if isinstance(found.quorum, Silent):
+            return replace(found, quorum=self._named(found.quorum, found.description, deadline))
         return found
+
+    def _named(self, silent: Silent, known: ClusterDescription, deadline: Deadline) -> Silent:
+        """The silence of the quorum, with the controllers that brokers are configured with."""
+        if self._controllers is None:
+            self._controllers = read_controllers(self.sender, known.live, deadline)
+        if not self._controllers:
+            return silent
+        return Silent(f"{silent.reason} (controllers: {self._controllers})")
 
     def _ask_another(self, known: ClusterDescription, deadline: Deadline) -> bool:
         """Ask a broker from now on that the controllers answer; False if there is none.

@@ -24,7 +24,7 @@ from breakglass.services.pipeline.source import (
     stretch,
 )
 from breakglass.services.pipeline.topic_copy import TopicCopy
-from breakglass.services.recovery.group_reset import GroupStanding, read_standing
+from breakglass.services.recovery.group_standing import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import Assembler, assembling
 from breakglass.services.topic_backup.manifest import read_manifest

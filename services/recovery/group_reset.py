@@ -1,34 +1,35 @@
-"""Groups that committed past the end of a recovered log, and moving them back to its end (R19).
+"""Moves committed offsets of groups: each is read again immediately before, and confirmed after.
 
-Moving a group loses nothing. A group whose offset is past the end reads nothing until the offset
-is valid again; otherwise each consumer's auto.offset.reset decides where the group resumes.
+Moving a group loses no record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from breakglass.services.errors import BreakglassError, OutcomeUnknown
 from breakglass.services.guard.journal_view import JournalStep, JournalView
-from breakglass.services.kafka.cluster.group_offsets import (
-    GroupOffsets,
-    describing,
-    read_committed,
-    read_group_offsets,
-)
+from breakglass.services.kafka.cluster.group_offsets import read_offsets_of
 from breakglass.services.kafka.group_client import GroupClient
-from breakglass.services.kafka.offsets_topic import offline_offsets
 from breakglass.services.kafka.read_client import ReadClient
-from breakglass.services.kafka.replicas.leader_ends import read_leader_ends
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.model import PartitionState, TopicPartition, Unknown
+from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.recovery.execution.record import ExecutionJournal
 
 STEP = "commit group offsets"
 RESTORE_STEP = "restore group offsets"
 """The step of a topic's restore, which may give a group its first offset."""
+
+
+class MoveReason(StrEnum):
+    """Why an offset is to be moved."""
+
+    PAST_END = "past the log end"
+    REFILLED = "the log was cut below it, and other records are there"
+    SET_BACK = "an election lost what the group had committed"
+    UNDO = "as before the move"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,12 @@ class OffsetMove:
     """The present offset; if it has changed by then, the move is refused. None: not committed."""
     to: int | None
     """The new offset; None: the offset is removed, as before its first commit."""
+    reason: MoveReason = field(default=MoveReason.PAST_END, compare=False)
 
     @property
     def back(self) -> OffsetMove:
         """The move that undoes this one."""
-        return OffsetMove(self.group, self.partition, self.to, self.committed)
+        return OffsetMove(self.group, self.partition, self.to, self.committed, MoveReason.UNDO)
 
 
 class MoveResult(StrEnum):
@@ -64,38 +66,6 @@ class MovedOffset:
     move: OffsetMove
     result: MoveResult
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStanding:
-    """Committed offsets of groups, and the coordinator of each."""
-
-    offsets: GroupOffsets
-    coordinators: Mapping[str, int]
-    unread: Mapping[int, str]
-    """Brokers whose groups could not be read, with the reason."""
-    missing_acls: tuple[str, ...] = ()
-    """``DESCRIBE on group billing``: groups that this user may not describe are not among these."""
-    offline: tuple[TopicPartition, ...] = ()
-    """Partitions of `__consumer_offsets` without leader: nobody can read the groups there."""
-
-
-def moves_past_end(
-    standing: GroupStanding, ends: Mapping[TopicPartition, int]
-) -> tuple[OffsetMove, ...]:
-    """A move to the log's end for each group that committed past it; sorted by group."""
-    return tuple(
-        sorted(
-            (
-                OffsetMove(group, partition, committed, ends[partition])
-                for partition, groups in standing.offsets.items()
-                if partition in ends
-                for group, committed in groups.items()
-                if committed > ends[partition]
-            ),
-            key=lambda move: (move.group, move.partition),
-        )
-    )
 
 
 def moves_of(view: JournalView) -> tuple[OffsetMove, ...]:
@@ -120,41 +90,6 @@ def _made(step: JournalStep, partition: TopicPartition) -> bool:
     return outcome is None or outcome.result in (MoveResult.MOVED, MoveResult.UNKNOWN)
 
 
-def read_standing(
-    client: ReadClient,
-    brokers: Iterable[int],
-    wanted: Container[TopicPartition],
-    deadline: Deadline,
-) -> GroupStanding:
-    """The offsets that every group committed on *wanted* partitions."""
-    offsets: GroupOffsets = {}
-    coordinators: dict[str, int] = {}
-    unread: dict[int, str] = {}
-    hidden: list[str] = []
-    for broker in brokers:
-        committed = read_committed(client.sender, broker, wanted, deadline)
-        hidden += committed.hidden
-        if committed.unready:
-            unread[broker] = committed.unready
-        offsets_read = committed.offsets
-        if isinstance(offsets_read, Unknown):
-            unread[broker] = offsets_read.reason
-            continue
-        for partition, groups in offsets_read.items():
-            offsets.setdefault(partition, {}).update(groups)
-            coordinators.update(dict.fromkeys(groups, broker))
-    acls = tuple(map(describing, sorted(hidden)))
-    return GroupStanding(offsets, coordinators, unread, acls, offline_offsets(client, deadline))
-
-
-def read_ends(
-    client: ReadClient, states: Iterable[PartitionState], deadline: Deadline
-) -> dict[TopicPartition, int]:
-    """The high watermarks of partitions; partitions of leaders that do not answer are left out."""
-    ends = read_leader_ends(client.sender, states, deadline)
-    return {partition: end for partition, end in ends.items() if not isinstance(end, Unknown)}
-
-
 def carry_out(
     client: GroupClient,
     read: ReadClient,
@@ -169,7 +104,7 @@ def carry_out(
         wanted = [move for move in moves if move.group == group]
         broker = coordinators.get(group)
         if broker is None:
-            done += [_changed(move, Unknown("cannot be read")) for move in wanted]
+            done += [_changed(move, Unknown("no coordinator is known")) for move in wanted]
             continue
         now = _committed(read, broker, wanted, seconds)
         if isinstance(now, Unknown):
@@ -232,16 +167,19 @@ def _committed(
 ) -> dict[TopicPartition, int] | Unknown:
     """The committed offsets of the group of *moves* now; Unknown without its coordinator."""
     wanted = {move.partition for move in moves}
-    current = read_group_offsets(read.sender, coordinator, wanted, Deadline.after(seconds))
-    if isinstance(current, Unknown):
-        return current
     group = moves[0].group
+    try:
+        current = read_offsets_of(
+            read.sender, coordinator, [group], wanted, Deadline.after(seconds)
+        )
+    except BreakglassError as error:
+        return Unknown(str(error))
     return {partition: groups[group] for partition, groups in current.items() if group in groups}
 
 
 def _changed(move: OffsetMove, now: int | None | Unknown) -> MovedOffset:
     if isinstance(now, Unknown):
-        stands = "cannot be read"
+        stands = f"cannot be read ({now.reason})"
     else:
         stands = "is nowhere now" if now is None else f"stands at {now:,} now"
     return MovedOffset(move, MoveResult.REFUSED, f"the group's offset {stands}: look again")

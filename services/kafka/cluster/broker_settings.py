@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint, listener_endpoints
-from breakglass.services.errors import Unreachable
+from breakglass.services.errors import BreakglassError, Unreachable
 from breakglass.services.kafka.wire.broker_errors import cluster_error
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import Sender
@@ -76,3 +76,24 @@ def read_broker_settings(
         )
     told = {config.name: config.value for config in answer.configs}
     return {key: told[key] for key in keys if key in told}
+
+
+VOTERS, BOOTSTRAP_CONTROLLERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+
+
+def read_controllers(sender: Sender, brokers: Iterable[int], deadline: Deadline) -> str:
+    """The controllers that brokers are configured with: ``101@c1:9093, 102@c2:9093``.
+
+    The first of *brokers* that answers tells. Empty where none does, or this user may not know.
+    """
+    for broker in brokers:
+        try:
+            limit = deadline.sooner(patience.LOOK)
+            told = read_broker_settings(sender, broker, (VOTERS, BOOTSTRAP_CONTROLLERS), limit)
+        except Unreachable:
+            continue
+        except BreakglassError:
+            return ""
+        named = next((told[key] for key in (VOTERS, BOOTSTRAP_CONTROLLERS) if told.get(key)), None)
+        return ", ".join((named or "").replace(" ", "").split(","))
+    return ""

@@ -7,7 +7,7 @@ accepts offsets from other clients.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from breakglass.services import patience
@@ -41,6 +41,8 @@ class CommittedOffsets:
     unready: str = ""
     """Why *offsets* may lack groups, such as a coordinator that still loads them; "": it has all.
     """
+    epochs: GroupOffsets = field(default_factory=dict)
+    """The leader epoch of the record before each of them, where the consumer gave one."""
 
 
 def read_group_offsets(
@@ -138,17 +140,20 @@ def _offsets(
         coordinator, request, OffsetFetchResponse, deadline, lane=LANE, max_version=9
     )
     found: GroupOffsets = {}
+    epochs: GroupOffsets = {}
     for group in answer.groups:
-        for partition, offset in _offsets_of(group):
+        for partition, offset, epoch in _offsets_of(group):
             if partition in wanted:
                 found.setdefault(partition, {})[group.group_id] = offset
+                if epoch >= 0:
+                    epochs.setdefault(partition, {})[group.group_id] = epoch
     hidden = sorted(
         group.group_id for group in answer.groups if group.error_code in AUTHORIZATION_CODES
     )
     if hidden and not found:
         return CommittedOffsets(denied(describing(hidden[0])), tuple(hidden))
     unready = [why for group in answer.groups if (why := _unready(group.error_code))]
-    return CommittedOffsets(found, tuple(hidden), next(iter(unready), ""))
+    return CommittedOffsets(found, tuple(hidden), next(iter(unready), ""), epochs)
 
 
 def describing(group: str) -> str:
@@ -156,7 +161,7 @@ def describing(group: str) -> str:
     return f"DESCRIBE on group {group}"
 
 
-def _offsets_of(group: Any) -> Iterable[tuple[TopicPartition, int]]:
+def _offsets_of(group: Any) -> Iterable[tuple[TopicPartition, int, int]]:
     if group.error_code:
         return
     for topic in group.topics:
@@ -165,6 +170,7 @@ def _offsets_of(group: Any) -> Iterable[tuple[TopicPartition, int]]:
                 yield (
                     TopicPartition(topic.name, partition.partition_index),
                     partition.committed_offset,
+                    partition.committed_leader_epoch,
                 )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError
+from breakglass.services.errors import BreakglassError, TimedOut
 from breakglass.services.kafka.wire.broker_errors import cluster_error, unread
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 from breakglass.services.model import Reassignment, TopicPartition, Unknown
+
+UNANSWERED = Unknown("the controllers did not answer in time")
 
 
 def read_reassignments(
@@ -34,6 +36,9 @@ def read_reassignments(
                 "DESCRIBE on CLUSTER",
                 answer.error_message,
             )
+    except TimedOut:
+        # A broker forwards this request, and answers all that needs no controller meanwhile.
+        return UNANSWERED
     except BreakglassError as error:
         return unread(error)
     return {

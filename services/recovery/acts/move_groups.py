@@ -1,4 +1,4 @@
-"""The act of moving consumer groups' committed offsets: to the end of a cut log, or back (R19)."""
+"""The act of moving consumer groups' committed offsets: to where a cut log ends, or back (R19)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,29 @@ from breakglass.services.guard.act import (
     TargetResult,
 )
 from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import list_journals
+from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.recovery.group_reset import (
-    GroupStanding,
     MovedOffset,
     MoveResult,
     OffsetMove,
     carry_out,
     moves_of,
+)
+from breakglass.services.recovery.group_standing import (
+    GroupStanding,
+    JournalledCut,
+    cuts_in,
+    doubts,
     moves_past_end,
-    read_ends,
+    read_leader_logs,
     read_standing,
+    without_epochs,
 )
 from breakglass.services.words.inert import inert
 
 if TYPE_CHECKING:
-    from breakglass.services.guard.journal_view import JournalView
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.snapshot import ClusterSnapshot
 
@@ -52,15 +59,35 @@ class GroupMoves:
     snapshot: ClusterSnapshot
     standing: GroupStanding
     moves: tuple[OffsetMove, ...]
+    doubts: tuple[str, ...] = ()
+    """What is not known of groups, each in a sentence."""
+    partly: bool = False
+    """Something that was asked for could not be looked at: the act is not done by the moves."""
 
 
 def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves:
-    """The committed offsets that lie past the end of their log."""
+    """The committed offsets that their log does not have, or has other records below."""
     snapshot = client.snapshot(Deadline.after(patience.REQUEST), topics)
-    online = [state for state in snapshot.partitions if not state.offline]
-    ends = read_ends(client, online, Deadline.after(patience.REQUEST))
-    standing = read_standing(client, snapshot.live, ends, Deadline.after(patience.REQUEST))
-    return GroupMoves(snapshot, standing, moves_past_end(standing, ends))
+    wanted = frozenset(state.partition for state in snapshot.partitions)
+    standing = read_standing(client, snapshot.live, wanted, Deadline.after(patience.REQUEST))
+    states = [state for state in snapshot.partitions if state.partition in standing.offsets]
+    logs = read_leader_logs(client, states, standing.epochs, Deadline.after(patience.REQUEST))
+    cuts = journalled_cuts(snapshot.cluster_id)
+    return GroupMoves(
+        snapshot,
+        standing,
+        moves_past_end(standing, logs, cuts),
+        (*doubts(standing, logs, cuts), *without_epochs(standing)),
+    )
+
+
+def journalled_cuts(cluster_id: str) -> tuple[JournalledCut, ...]:
+    """The elections that this account's journals tell of; those that cannot be read are left out.
+
+    The commands that elect, and the console, name such a journal.
+    """
+    views = [view for view in list_journals(cluster_id) if isinstance(view, JournalView)]
+    return tuple(cut for view in views for cut in cuts_in(view))
 
 
 def moved_back(client: ReadClient, view: JournalView) -> GroupMoves:

@@ -52,11 +52,12 @@ def assemble(
     answers: Mapping[int, BrokerAnswer],
     silent: Mapping[int, str],
     groups: GroupOffsets | Unknown,
+    groups_unread: tuple[str, ...] = (),
 ) -> tuple[PartitionEvidence, ...]:
     """The evidence of *partitions*, in their order.
 
     *silent* maps brokers without an answer to the reason; their replicas are Unknown.
-    *groups* has what consumer groups committed.
+    *groups* has what consumer groups committed, *groups_unread* which groups it may lack.
     """
     assigned = {broker for state in partitions for broker in state.assignment}
     witnesses = {
@@ -72,6 +73,7 @@ def assemble(
                 tuple([witnesses[broker].replica(state) for broker in state.assignment]),
                 groups,
                 unregistered,
+                groups_unread,
             )
             for state in partitions
         ]
@@ -170,6 +172,7 @@ def _evidence(
     replicas: tuple[ReplicaLog, ...],
     groups: GroupOffsets | Unknown,
     unregistered: set[int],
+    groups_unread: tuple[str, ...],
 ) -> PartitionEvidence:
     committed: Mapping[str, int] | Unknown = _NOTHING_COMMITTED
     if isinstance(groups, Unknown):
@@ -180,7 +183,9 @@ def _evidence(
     strangers: tuple[int, ...] = ()
     if unregistered:
         strangers = tuple([broker for broker in state.assignment if broker in unregistered])
-    return _partition_evidence(state, replicas, settings, floor, source, committed, strangers)
+    return _partition_evidence(
+        state, replicas, settings, floor, source, committed, strangers, groups_unread
+    )
 
 
 _NOTHING_COMMITTED: Mapping[str, int] = {}

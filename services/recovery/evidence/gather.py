@@ -54,6 +54,12 @@ class Evidence:
     not describe are not among the snapshot's, and cannot be named."""
 
     @property
+    def groups_unread(self) -> tuple[str, ...]:
+        """Which consumer groups are not known, each with the reason (R33)."""
+        told = dict.fromkeys(evidence.groups_unread for evidence in self.partitions)
+        return tuple(dict.fromkeys(reason for reasons in told for reason in reasons))
+
+    @property
     def complete(self) -> tuple[PartitionEvidence, ...]:
         """Partitions whose every replica on an unfenced broker has answered (R15)."""
         return tuple(
@@ -290,6 +296,7 @@ class _Gathering:
             self._answers,
             silent,
             self._groups.heard,
+            self._groups.unread,
         )
 
     def _deepen(self, partitions: Sequence[PartitionEvidence]) -> bool:

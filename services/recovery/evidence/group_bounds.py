@@ -1,6 +1,7 @@
 """What consumer groups committed, asked of every coordinator beside the replicas (R11, R17, R19).
 
 A group's coordinator may hold no replica of what is offline, so all live brokers are asked.
+A partition of `__consumer_offsets` that is offline hides its own groups and no others (R33).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from breakglass.services.kafka.cluster.group_offsets import (
     describing,
     read_committed,
 )
-from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, groups_unknown
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import PartitionState, TopicPartition, Unknown
@@ -41,15 +42,18 @@ class GroupBounds:
         self._wait = wait
         self._wanted = frozenset(wanted)
         self._running = {broker for broker in snapshot.live if broker not in unasked}
+        self._unasked = {broker for broker in snapshot.live if broker in unasked}
         self._finished: queue.SimpleQueue[tuple[int, CommittedOffsets]] = queue.SimpleQueue()
-        self._heard: list[CommittedOffsets] = []
-        self._offline: Unknown | None = None
+        self._heard: dict[int, CommittedOffsets] = {}
+        self._offline: tuple[TopicPartition, ...] = ()
 
     def start(self) -> None:
         """Begin to ask; what depends on the offsets' own topic is looked up at once."""
         for broker in self._running:
             threading.Thread(target=self._read, args=(broker,), daemon=True).start()
-        self._offline = self._offsets_offline()
+        self._offline = tuple(
+            state.partition for state in self._offsets_partitions() if state.offline
+        )
 
     def wait(self, moment: Deadline) -> None:
         """Take answers until all coordinators have answered, or *moment* has come."""
@@ -59,34 +63,44 @@ class GroupBounds:
             except queue.Empty:
                 return
             self._running.discard(broker)
-            self._heard.append(answer)
+            self._heard[broker] = answer
 
     @property
     def heard(self) -> GroupOffsets | Unknown:
         """Committed offsets by partition and group, of all coordinators that have answered by now.
 
-        Unknown while `__consumer_offsets` is offline, or when no coordinator has answered.
+        Unknown when no coordinator has answered.
         """
         self.wait(Deadline.after(0))
-        return self._offline or merged([answer.offsets for answer in self._heard])
+        return merged(answer.offsets for answer in self._heard.values())
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Which groups `heard` may lack, each with the reason; empty where it has them all."""
+        reasons = [groups_unknown(self._offline)] if self._offline else []
+        for broker in sorted({*self._heard, *self._running, *self._unasked}):
+            answer = self._heard.get(broker)
+            if answer is None:
+                why = "it has not answered"
+            else:
+                offsets = answer.offsets
+                why = offsets.reason if isinstance(offsets, Unknown) else answer.unready
+            if why:
+                reasons.append(f"groups that b{broker} coordinates are not known: {why}")
+        return tuple(reasons)
 
     @property
     def missing_acls(self) -> frozenset[str]:
         """The rights that this user lacks to read groups that are hidden from it."""
-        return frozenset(describing(group) for answer in self._heard for group in answer.hidden)
+        return frozenset(
+            describing(group) for answer in self._heard.values() for group in answer.hidden
+        )
 
     def _read(self, broker: int) -> None:
         self._finished.put((broker, self._offsets_of(broker)))
 
     def _offsets_of(self, broker: int) -> CommittedOffsets:
         return read_committed(self._client.sender, broker, self._wanted, self._deadline)
-
-    def _offsets_offline(self) -> Unknown | None:
-        """Why groups cannot be read: their coordinators cannot be loaded (R17)."""
-        for state in self._offsets_partitions():
-            if state.offline:
-                return Unknown(f"{state.partition} is offline, so not all groups can be asked")
-        return None
 
     def _offsets_partitions(self) -> Iterable[PartitionState]:
         """The states of the offsets topic: from the snapshot, or read where it lacks the topic."""

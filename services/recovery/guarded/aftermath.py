@@ -46,6 +46,8 @@ class Aftermath:
     """Groups that will get OFFSET_OUT_OF_RANGE."""
     given_up: tuple[GivenUp, ...] = ()
     """Brokers whose unread logs would be cut, were they started."""
+    groups_unread: tuple[str, ...] = ()
+    """Which groups *groups_past_end* may lack, each with the reason (R33)."""
 
 
 def look_after(
@@ -62,6 +64,7 @@ def look_after(
         open_transactions_after(client, outcomes),
         past_end(known, evidence),
         given_up(outcomes, {quoted.partition: quoted.stake.abandons for quoted in wanted}),
+        groups_unread(known, evidence),
     )
 
 
@@ -69,11 +72,26 @@ def past_end(
     targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
 ) -> tuple[GroupPastEnd, ...]:
     """Groups that the elections of *targets* leave with a committed offset past the end."""
-    chosen = list(targets)
-    committed = {
-        partition.partition: evidence[partition.partition].group_offsets for partition in chosen
-    }
-    return groups_past_end(chosen, committed)
+    return tuple(
+        GroupPastEnd(target.partition, group, offset, target.log_end)
+        for target in targets
+        if target.log_end is not None
+        for group, offset in sorted(_groups(evidence[target.partition].group_offsets).items())
+        if offset > target.log_end
+    )
+
+
+def groups_unread(
+    targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
+) -> tuple[str, ...]:
+    """Which groups `past_end` may lack, each with the reason."""
+    reasons: dict[str, None] = {}
+    for target in targets:
+        read = evidence[target.partition]
+        reasons |= dict.fromkeys(read.groups_unread)
+        if isinstance(read.group_offsets, Unknown) and not read.groups_unread:
+            reasons[f"groups are not known: {read.group_offsets.reason}"] = None
+    return tuple(reasons)
 
 
 def open_transactions_after(
@@ -111,19 +129,5 @@ def left_open_text(one: OpenTransaction) -> str:
     )
 
 
-def groups_past_end(
-    targets: Sequence[ElectionTarget],
-    committed: Mapping[TopicPartition, Mapping[str, int] | Unknown],
-) -> tuple[GroupPastEnd, ...]:
-    """Groups of *targets* that will get OFFSET_OUT_OF_RANGE after the election."""
-    return tuple(
-        GroupPastEnd(target.partition, group, offset, target.log_end)
-        for target in targets
-        if target.log_end is not None
-        for group, offset in sorted(_groups(committed.get(target.partition)).items())
-        if offset > target.log_end
-    )
-
-
-def _groups(committed: Mapping[str, int] | Unknown | None) -> Mapping[str, int]:
-    return {} if committed is None or isinstance(committed, Unknown) else committed
+def _groups(committed: Mapping[str, int] | Unknown) -> Mapping[str, int]:
+    return {} if isinstance(committed, Unknown) else committed

@@ -31,6 +31,7 @@ from breakglass.services.recovery.transactions.source import LoggedBatch, Source
 from breakglass.services.topic_backup.batches import decode_batch
 
 EPOCHS = 64
+DOWN = "it is down: name its log folder by --source"
 
 Batches = Iterator[LoggedBatch | UnreadableRange]
 
@@ -123,6 +124,12 @@ class InternalSearch:
         # Followers have already truncated to their leader's log.
         others = sorted(live.intersection(state.assignment) - {kept}) if state.offline else []
         held = [source for source in self.sources if source.partition == state.partition]
+        disks = {source.broker for source in held if not source.rescued}
+        unread |= {
+            f"b{broker}": DOWN
+            for broker in sorted({*state.assignment} - live - {kept} - disks)
+            if state.offline or broker not in state.isr
+        }
         for name, compare in (
             *((f"b{broker}", _of_broker(comparison, broker)) for broker in others),
             *((source.name, _of_source(comparison, source)) for source in held),

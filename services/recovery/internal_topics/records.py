@@ -43,6 +43,8 @@ class GroupPosition:
 
     offset: int
     committed_at_ms: int
+    leader_epoch: int = -1
+    """Of the record before *offset*; -1 where the consumer gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,9 @@ def _position(content: bytes) -> GroupPosition:
     value = SchemaReader(content, flexible=version >= FIRST_FLEXIBLE_OFFSET)
     value.int16()
     offset = value.int64()
-    if version >= 3:
-        value.int32()
+    epoch = value.int32() if version >= 3 else -1
     value.text()
-    return GroupPosition(offset, value.int64())
+    return GroupPosition(offset, value.int64(), epoch)
 
 
 def _transactions(record: Record) -> StateChange | None:

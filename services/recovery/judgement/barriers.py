@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from breakglass.services.model import Forfeited, Reassignment, ReplicaLog, Unknown
 from breakglass.services.recovery.judgement.eligibility import ReplicaStanding, answered, live
 from breakglass.services.recovery.judgement.inputs import Case, named, proof_of_no_more
-from breakglass.services.recovery.judgement.loss import ReplicaLoss
+from breakglass.services.recovery.judgement.loss import ReplicaLoss, loss_of
 from breakglass.services.recovery.judgement.ranking import (
     RankedReplica,
     contents_read,
@@ -99,6 +99,7 @@ def remarks(case: Case) -> Iterator[str]:
     losing = case.loss is not None and case.loss.total != 0
     if best is not None and losing and contents_read(best.replica):
         yield f"b{best.broker}: {how_far_read(best.replica)}"
+    yield from _over_smaller_loss(case)
     if case.forecast.broker is not None and case.forecast.reason == UNCLEAN_ELECTION:
         yield (
             f"{UNCLEAN_ELECTION}: the controller may elect b{case.forecast.broker} by itself "
@@ -107,6 +108,26 @@ def remarks(case: Case) -> Iterator[str]:
     circumstances = case.circumstances
     if isinstance(circumstances.quorum, Unknown) and not circumstances.quorum_lost:
         yield f"quorum unknown: {circumstances.quorum.reason}"
+
+
+def _over_smaller_loss(case: Case) -> Iterator[str]:
+    """Why the best replica ranks before one whose election would lose less (R8)."""
+    best, loss = case.best, case.loss
+    if best is None or loss is None or not isinstance(loss.total, int) or not loss.total:
+        return
+    for candidate in case.ranking.candidates:
+        if candidate.broker == best.broker or candidate.broker not in case.ranking.recommendable:
+            continue
+        total = loss_of(case.evidence, candidate.broker).total
+        if not isinstance(total, int) or total >= loss.total:
+            continue
+        ours, theirs = best.replica.last_written_epoch, candidate.replica.last_written_epoch
+        if isinstance(ours, int) and isinstance(theirs, int) and ours > theirs:
+            yield (
+                f"b{candidate.broker} would lose {total:,}, and b{best.broker} ranks before it all "
+                f"the same: it has records of leader epoch {ours}, b{candidate.broker} of {theirs} "
+                "at most"
+            )
 
 
 def copy_remark(replica: ReplicaLog) -> str:

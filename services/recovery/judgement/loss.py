@@ -62,7 +62,8 @@ class Loss:
     against: tuple[ReplicaLoss, ...]
     """The loss of each other readable replica, in the order of the assignment."""
     approximate: bool = False
-    """Offsets are not records here: the topic is, or may be, compacted."""
+    """Offsets are not records here: the topic is, or may be, compacted. No offset lost is exactly
+    no record lost."""
 
     @property
     def records(self) -> RecordCounts:
@@ -121,13 +122,11 @@ def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     unreadable = _corrupt_tail(chosen)
     if unreadable is not None:
         tails.insert(0, unreadable)
-    return Loss(
-        broker,
-        _together(tails, divergences) if tails else NO_RECORDS,
-        _together(heads, divergences) if heads else NO_RECORDS,
-        tuple([drop.loss for drop in drops]),
-        approximate,
-    )
+    tail = _together(tails, divergences) if tails else NO_RECORDS
+    head = _together(heads, divergences) if heads else NO_RECORDS
+    something = tail.total != 0 or head.total != 0
+    against = tuple([drop.loss for drop in drops])
+    return Loss(broker, tail, head, against, approximate and something)
 
 
 def unread_bound(evidence: PartitionEvidence) -> UnreadRecords:

@@ -203,7 +203,8 @@ def _loss(read: list[_ReadLog], best: _ReadLog, approximate: bool) -> Loss | Non
                 replica.broker, parting, lost, 0, False, mark > parting, best_end > parting
             )
         )
-    return _loss_value(chosen.broker, tail, NO_RECORDS, tuple(against), approximate)
+    counted = approximate and tail is not NO_RECORDS
+    return _loss_value(chosen.broker, tail, NO_RECORDS, tuple(against), counted)
 
 
 def _fork(loss: Loss) -> str:
@@ -234,7 +235,8 @@ def _cut(
         return cut_by_return(evidence, broker)
     holders = tuple([log[5].broker for log in read])
     at_least = _lacked_by_either(read, loss)
-    return _cut_by_return(broker, holders, unread_log(broker), at_least, loss.approximate)
+    compacted = evidence.settings.compacted is not False
+    return _cut_by_return(broker, holders, unread_log(broker), at_least, compacted)
 
 
 def _lacked_by_either(read: list[_ReadLog], loss: Loss) -> int:

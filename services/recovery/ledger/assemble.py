@@ -100,7 +100,11 @@ def ledger_of(sources: LedgerSources) -> IncidentLedger:
         put_back_by=tuple(
             dict.fromkeys(claim.journal for claims in put_backs.values() for claim in claims)
         ),
-        notes=(*sources.notes, *_unread_copies(sources, lines)),
+        notes=(
+            *sources.notes,
+            *_unread_copies(sources, lines),
+            *_uncounted_put_backs(put_backs, lines),
+        ),
         asked_cluster=sources.now is not None,
         moments=tuple((moment.at_ms, moment.says) for moment in moments_of(view)),
     )
@@ -109,6 +113,24 @@ def ledger_of(sources: LedgerSources) -> IncidentLedger:
 def _unread_copies(sources: LedgerSources, lines: Iterable[PartitionLedger]) -> Iterable[str]:
     for line in lines:
         yield from of_unread(sources.beside.get(line.partition, ()), line.unread)
+
+
+def _uncounted_put_backs(
+    put_backs: Mapping[TopicPartition, Sequence[PutBackClaim]], lines: Iterable[PartitionLedger]
+) -> Iterable[str]:
+    """Sentences about restores whose records are not in the sum of what was put back."""
+    for line in lines:
+        for claim in put_backs.get(line.partition, ()):
+            named = f"{line.partition}: the restore of journal {claim.journal.stem}"
+            spans = () if isinstance(claim.spans, Unknown) else claim.spans
+            records = sum(end - start for start, end in spans)
+            if not claim.proved or isinstance(claim.spans, Unknown):
+                yield f"{named} ({claim.result}) is in no sum: what it put back is not proved"
+            elif claim.broker in line.unread and records:
+                yield (
+                    f"{named} put {records:,} record{'s' * (records != 1)} of b{claim.broker} "
+                    "back, whose log was unread and is in no sum"
+                )
 
 
 def _holdings(

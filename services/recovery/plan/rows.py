@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 from breakglass.services.guard.consent import Price
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.judgement.assessment import recovery_order
+from breakglass.services.recovery.judgement.assessment import (
+    Action,
+    Verb,
+    Verdict,
+    recovery_order,
+)
 from breakglass.services.recovery.plan.document import ChosenBy
 from breakglass.services.recovery.plan.edit import Decision, Partitions, decide, left_out
 from breakglass.services.words.figures import loss_text, unread_text
@@ -107,17 +112,28 @@ def why(record: PartitionRecord, leader: int | None) -> str:
     return f"over b{best}, which ranks first and loses {loss_text(record.loss_of(best))}"
 
 
+def verdict_on(record: PartitionRecord, leader: int | None) -> tuple[str, str]:
+    """The verdict and the action for electing *leader*, who may not be the best replica."""
+    best = record.ranking[0] if record.ranking else None
+    if leader in (None, best) or record.verdict not in (Verdict.SAFE, Verdict.LOSS):
+        return record.verdict, record.action
+    assert leader is not None
+    lossless = record.verdict == Verdict.SAFE and record.loss_of(leader).total == 0
+    return Verdict.SAFE if lossless else Verdict.LOSS, str(Action(Verb.ELECT, leader))
+
+
 def _row(plan: Plan, partition: TopicPartition, checked: Checked | None) -> PlanRow:
     leader, record = plan.leaders.get(partition), plan.records.get(partition)
     holds = checked if checked is not None and checked.leader == leader else None
     if record is None:
         return PlanRow(partition, leader, leader, "", "", None, "?", "", "", holds)
+    verdict, action = verdict_on(record, leader)
     return PlanRow(
         partition,
         leader,
         recommended(record),
-        record.verdict,
-        record.action,
+        verdict,
+        action,
         _price(record, leader),
         unread_text(record.unread),
         record.chosen_by.value if record.chosen_by else "",

@@ -74,6 +74,8 @@ class SourceLog:
     """None where the source does not say."""
     topic_id: UUID | None
     """None where the source does not say."""
+    broker: int | None = None
+    """Whose log folder it is; None for a rescue, and where the folder does not say."""
 
     def states(self, start: int) -> Iterator[BatchState | UnreadableRange]:
         """The batches' states from *start* on, by offset; the first batch may begin before.
@@ -156,6 +158,7 @@ def _of_folder(folder: BrokerFolder, replica: ReplicaFolder) -> SourceLog:
         False,
         folder.cluster_id,
         replica.topic_id,
+        folder.broker,
     )
 
 

@@ -12,7 +12,8 @@ from breakglass.services.guard.journal import Journal, list_journals
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.restore.groups import SNAPSHOT
-from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of, read_standing
+from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of
+from breakglass.services.recovery.group_standing import read_standing
 from breakglass.services.topic_backup import group_history
 from tests.lab.backup.backups import BackUp
 from tests.lab.backup.producing import (

@@ -477,9 +477,12 @@ class TestControllerDown(Alone):
         assert summarize(found.last.assessments).headline == (
             "No controller quorum: restore it first, no election can work without it."
         )
-        assert found.said(self.ORDERS).reasons[0] == (
-            "the controller quorum does not answer, so no election can work: restore it first"
+        controllers = ", ".join(f"{node.id}@" for node in found.lab.cluster.controllers)
+        reason = found.said(self.ORDERS).reasons[0]
+        assert reason.startswith(
+            f"the controller quorum does not answer (controllers: {controllers}"
         )
+        assert reason.endswith("so no election can work: restore it first")
 
     def test_r20_every_replica_is_read_all_the_same(self, found: Found) -> None:
         evidence = found.said(self.ORDERS).evidence
@@ -505,9 +508,8 @@ class TestControllerDown(Alone):
         wanted = targets(found.last, {self.ORDERS: 1})
         (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
         assert outcome.result is RecoveryResult.REFUSED
-        assert outcome.reason == (
-            "the controller quorum does not answer: bring controllers back first"
-        )
+        assert outcome.reason.startswith("the controller quorum does not answer")
+        assert outcome.reason.endswith("bring controllers back first")
         assert found.behind.changes == []
 
     def test_brokers_still_tell_what_is_offline(self, lab: Damaged) -> None:

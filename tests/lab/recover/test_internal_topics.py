@@ -72,6 +72,11 @@ class Course(NamedTuple):
     written: dict[str, Written]
     """What became of a record of each writer."""
     share_start: int | None
+    unagreed: Ended
+    """`groups set` from that disk, without its phrase."""
+    set_back: Ended
+    stands: dict[str, int]
+    """Where the groups stand after it."""
     shares: bool
     """This Kafka has share groups."""
 
@@ -113,14 +118,23 @@ def course(
             )
         after = told(cluster)
         server = ("--bootstrap-server", cluster.bootstrap_servers)
+        unsourced = breakglass("internal-topics", "--json", *server)
+        offsets = {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)}
+        (logs,) = cluster.broker(3).layout.log_dirs
+        setting = ("groups", "set", "--source", f"log:{logs}", "--json", "--write", *server)
+        unagreed = breakglass(*setting)
+        set_back = breakglass(*setting, "--consent", "2 group offsets move")
         yield Course(
             cluster,
             before,
             after,
-            breakglass("internal-topics", "--json", *server),
-            {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)},
+            unsourced,
+            offsets,
             {one: started_again(cluster, one, starts) for one, starts in WRITERS.items()},
             share_start(cluster) if shares else None,
+            unagreed,
+            set_back,
+            {group: stands_at(cluster, group) for group in (GOING, NEW, QUIET)},
             shares,
         )
         del unfinished
@@ -320,6 +334,16 @@ def test_r17_groups_that_go_back_are_told_by_how_much_and_do(course: Course, whe
     assert course.offsets == {GOING: BEFORE, NEW: NO_OFFSET, QUIET: BEFORE}
 
 
+def test_r38_groups_are_set_to_what_a_dead_brokers_disk_says_that_they_had_committed(
+    course: Course,
+) -> None:
+    assert (course.unagreed.code, course.unagreed.said[-1]) == (3, "consent: 2 group offsets move")
+    assert course.set_back.code == 0, course.set_back.err
+    moved = {one["move"]["group"]: one["move"]["to"] for one in course.set_back.document["moved"]}
+    assert moved == {GOING: AFTER, NEW: NEWLY}
+    assert course.stands == {GOING: AFTER, NEW: NEWLY, QUIET: BEFORE}
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 def test_r17_what_a_lost_epoch_means_for_a_transactional_id_is_told(
     course: Course, writer: str
@@ -359,8 +383,10 @@ def test_r17_after_the_election_nothing_is_compared_without_a_source(course: Cou
     compared = [name for one in course.after.document["partitions"] for name in one["compared"]]
     assert compared
     assert all(name.startswith("log:") for name in compared)
-    assert all(one["compared"] == [] for one in course.unsourced.document["partitions"])
-    assert "Nothing was compared: followers have cut their logs" in course.unsourced.err
+    unsourced = course.unsourced.document["partitions"]
+    assert all(one["compared"] == [] for one in unsourced)
+    assert all("b3" in one["not_compared"] for one in unsourced), "it is down, and has more"
+    assert "has anything that the kept ones have not" not in course.unsourced.err
 
 
 def test_r17_the_topics_come_in_the_order_of_their_recovery(course: Course) -> None:

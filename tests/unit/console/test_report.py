@@ -75,3 +75,17 @@ def test_a_journal_under_way_can_be_looked_at(user_folders: Path) -> None:
         found = document(journal.path)
     assert isinstance(journal, Journal)
     assert (found["result"], found["sums"]["waiting"]["records"]) == ("running", 40)
+
+
+def test_of_several_clusters_the_one_that_is_meant_has_to_be_known(
+    journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BREAKGLASS_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    assert str(journal) in run().err, "there are journals of one cluster alone"
+    with Journal.open("another", state_folder()) as other:
+        other.consent("yes")
+        other.finish("succeeded")
+    for named in (True, False):
+        if not named:
+            monkeypatch.delenv("BREAKGLASS_BOOTSTRAP_SERVER")
+        assert "journals of 2 clusters" in run(code=2).err

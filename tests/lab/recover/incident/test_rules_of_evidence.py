@@ -6,7 +6,7 @@ import pytest
 
 from breakglass.services.model import LogContents, TopicPartition, known
 from breakglass.services.recovery.execution.target import target_of
-from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, groups_past_end
+from breakglass.services.recovery.guarded.aftermath import GroupPastEnd, past_end
 from breakglass.services.recovery.judgement.assessment import Action, Verb, Verdict
 from breakglass.services.recovery.judgement.summary import summarize
 from breakglass.services.recovery.triage import Triage, recommended
@@ -148,7 +148,7 @@ def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole
 def test_r19_groups_past_the_end_of_the_designee_are_listed_before(found: Triage) -> None:
     evidence = judgement(found, READ_ON).evidence
     target = target_of(evidence, 2)
-    assert groups_past_end([target], {READ_ON: evidence.group_offsets}) == (
+    assert past_end([target], {READ_ON: evidence}) == (
         GroupPastEnd(READ_ON, GROUP, committed=READ_TO, log_end=100),
     )
 

@@ -17,7 +17,7 @@ from breakglass.services.kafka.cluster.group_offsets import live_groups, read_gr
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
-from breakglass.services.recovery.group_reset import read_standing
+from breakglass.services.recovery.group_standing import read_standing
 from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import committed

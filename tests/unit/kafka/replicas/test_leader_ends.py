@@ -23,7 +23,6 @@ from breakglass.services.kafka.replicas.leader_ends import (
 from breakglass.services.kafka.replicas.list_offsets import OffsetError
 from breakglass.services.model import TopicPartition, Unknown, known
 from breakglass.services.pipeline.source import WantedTopics, read_sources
-from breakglass.services.recovery import group_reset
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.ladder import seen_in
 from breakglass.services.recovery.execution.target import (
@@ -32,6 +31,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
+from breakglass.services.recovery.group_standing import LeaderLog, read_leader_logs
 from tests.kit.deadlines import ample
 from tests.kit.fake_cluster import FakeCluster
 from tests.kit.fake_metadata import TOPIC_ID
@@ -98,7 +98,9 @@ def test_all_brokers_are_asked_at_once() -> None:
 def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: ReadClient) -> None:
     found = live_ends.read_ends(client, {"orders"}, ample())
     assert (found.ends[LED], type(found.ends[HUNG])) == (40, Unanswered)
-    assert group_reset.read_ends(client, cluster.story.states.values(), ample()) == {LED: 40}
+    logs = read_leader_logs(client, cluster.story.states.values(), {}, ample())
+    assert isinstance(logs[LED], LeaderLog)
+    assert (logs[LED].end, type(logs[HUNG])) == (40, Unanswered)
     ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
     assert (ends[LED], known(ends[HUNG])) == (40, False)
 

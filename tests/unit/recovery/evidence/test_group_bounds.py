@@ -66,13 +66,23 @@ def test_a_coordinator_without_a_replica_that_hangs_costs_the_settling_time_alon
 
 
 @pytest.mark.parametrize("topics", [(), ("ledger",)], ids=["all topics", "one topic"])
-def test_r17_while_the_offsets_topic_is_offline_nothing_is_said_of_groups(
+def test_r33_an_offline_offsets_partition_is_named_and_hides_no_other_groups(
     cluster: FakeCluster, client: ReadClient, topics: tuple[str, ...]
 ) -> None:
     cluster.story.offline(OFFSETS, (2, 3))
     found = ledger(gathered(client, *topics))
-    assert isinstance(found.group_offsets, Unknown)
-    assert found.unread_floor_source == "high watermark of b2"
+    assert found.group_offsets == {"billing": 130}
+    assert found.unread_floor_source == "group billing"
+    (unread,) = found.groups_unread
+    assert str(OFFSETS) in unread
+
+
+def test_r33_groups_of_a_coordinator_that_does_not_answer_are_named(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    cluster.brokers[COORDINATOR].hung = True
+    (unread,) = ledger(gathered(client, wait=AfterAnswers(2))).groups_unread
+    assert f"b{COORDINATOR} coordinates" in unread
 
 
 def test_an_offsets_topic_that_is_online_hides_nothing(

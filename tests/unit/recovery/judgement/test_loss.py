@@ -111,8 +111,10 @@ def test_r10_offsets_of_compacted_topics_count_records_only_about(
     compacted: bool | Unknown,
 ) -> None:
     settings = TopicSettings(1, False, compacted, False)
-    assert loss_of(offline(log(1, (0, 9)), settings=settings), 1).approximate
-    assert not loss_of(offline(log(1, (0, 9))), 1).approximate
+    logs = log(1, (0, 9)), log(2, (0, 12))
+    assert loss_of(offline(*logs, settings=settings), 1).approximate
+    assert not loss_of(offline(*logs), 1).approximate
+    assert not loss_of(offline(*logs, settings=settings), 2).approximate, "0 is exact"
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,12 @@ def test_a_restore_that_is_not_proved_puts_nothing_back(
     tmp_path: Path, saved: Path, result: str
 ) -> None:
     path = forked(tmp_path, saved)
-    incidents.put_back(tmp_path, saved.parent, result)
+    restore = incidents.put_back(tmp_path, saved.parent, result)
     other = saved.parents[2].with_name("20991231T000000.000000Z") / "b2" / "ledger"
     incidents.put_back(tmp_path, other)
-    assert figures(made(tmp_path, path)) == {KEPT: 125, RESCUED: 50}
+    ledger = made(tmp_path, path)
+    assert figures(ledger) == {KEPT: 125, RESCUED: 50}
+    assert any(restore.stem in note and result in note for note in ledger.notes)
 
 
 def test_an_earlier_journal_of_a_restore_says_how_many_and_not_which(

@@ -111,3 +111,14 @@ def test_a_copy_of_an_unread_log_is_named_and_in_no_sum(tmp_path: Path) -> None:
     assert figures(ledger) == {Fate.KEPT: 125, Fate.LOST: 50}
     (note,) = ledger.notes
     assert all(word in note for word in (str(LEDGER), "b3", "150-169"))
+
+
+def test_a_restore_of_an_unread_logs_records_is_named_and_in_no_sum(tmp_path: Path) -> None:
+    topic = copied(tmp_path / "beside", [(150, 170, 3)], broker=3)
+    with incidents.begun(tmp_path, FORKED) as journal:
+        incidents.elect(journal, FORKED)
+        journal.finish("succeeded")
+    back = incidents.put_back(tmp_path, topic, start=150, end=170, records=20, spans=[[150, 170]])
+    ledger = ledger_of(gathered(account_of(journal.path), tmp_path, rescued=[tmp_path / "beside"]))
+    assert Fate.PUT_BACK not in figures(ledger)
+    assert any(back.stem in note and "20 records of b3" in note for note in ledger.notes)

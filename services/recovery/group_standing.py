@@ -1,0 +1,337 @@
+"""Where consumer groups stand beside the logs that they read: past the end, or past a cut.
+
+A group past the end meets OFFSET_OUT_OF_RANGE (R19). A log that an election cut below a committed
+offset, and that was refilled since, gives no error: the group would skip the new records below
+that offset (R37). A consumer commits the leader epoch of the record that it read last; where the
+leader's log ends that epoch at a lower offset, the log was cut there. Of clients that commit no
+epoch, the journal of the election lists those that had committed past the new end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.kafka.cluster.group_offsets import (
+    GroupOffsets,
+    describing,
+    read_committed,
+)
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.replicas.leader_ends import ask_brokers, by_leader
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+)
+from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
+from breakglass.services.recovery.timeline.ending import endings_of
+
+PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"
+"""Fields of a partition in a journal's plan: groups with what they had committed, and whether all
+groups were known. Journals of earlier releases lack them."""
+NAMED = 3
+"""How many groups a sentence names."""
+DEPTHS = (64, 512, 4096)
+"""How far epochs are read back for logs whose known ones begin after a committed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """Committed offsets of groups, and the coordinator of each."""
+
+    offsets: GroupOffsets
+    coordinators: Mapping[str, int]
+    unread: Mapping[int, str]
+    """Brokers whose groups could not be read, with the reason."""
+    missing_acls: tuple[str, ...] = ()
+    """``DESCRIBE on group billing``: groups that this user may not describe are not among these."""
+    offline: tuple[TopicPartition, ...] = ()
+    """Partitions of `__consumer_offsets` without leader: nobody can read the groups there."""
+    epochs: GroupOffsets = field(default_factory=dict)
+    """The leader epoch of the record before each offset, where the consumer gave one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderLog:
+    """The log of a partition's leader."""
+
+    topic_id: str
+    start: int
+    end: int
+    epochs: EpochHistory | Unknown
+
+    def shared_end(self, epoch: int) -> int | None:
+        """Up to where this log is that of a reader whose last record was of *epoch*.
+
+        None where the known epochs do not say.
+        """
+        if isinstance(self.epochs, Unknown) or not self.epochs.ranges:
+            return None
+        older = [range_ for range_ in self.epochs.ranges if range_.epoch <= epoch]
+        if older:
+            return older[-1].end
+        whole = self.epochs.complete_from <= self.start
+        return self.epochs.ranges[0].start if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalledCut:
+    """An election of one partition, as its journal has it."""
+
+    partition: TopicPartition
+    topic_id: str
+    log_end: int
+    """Where the log of the new leader ended."""
+    lossless: bool
+    """It was agreed that no record is lost, and that no unread replica is given up."""
+    past_end: Mapping[str, int]
+    """What groups had committed past *log_end*."""
+    all_groups: bool
+    """No other group had: all were known."""
+    journal: str
+
+
+def planned_groups(evidence: PartitionEvidence, log_end: int | None) -> dict[str, object]:
+    """The groups past the end of the log to elect, as a field of a journal's plan."""
+    groups = evidence.group_offsets
+    if log_end is None or isinstance(groups, Unknown):
+        return {PAST_END: {}, ALL_GROUPS: False}
+    past_end = {group: offset for group, offset in groups.items() if offset > log_end}
+    return {PAST_END: past_end, ALL_GROUPS: not evidence.groups_unread}
+
+
+def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
+    """The elections of *view* that gave a partition a leader, or may have."""
+    planned = view.plan.items if view.plan is not None else {}
+    for ending in endings_of(view):
+        item = planned.get(ending.partition, {})
+        log_end, listed = item.get("log_end"), item.get(PAST_END)
+        if not ending.may_be_led or not isinstance(log_end, int):
+            continue
+        given = listed.items() if isinstance(listed, dict) else ()
+        past_end = {name: at for name, at in given if isinstance(at, int)}
+        yield JournalledCut(
+            ending.partition,
+            str(item.get("topic_id", "")),
+            log_end,
+            ending.price == "0" and not ending.abandons,
+            past_end,
+            item.get(ALL_GROUPS) is True,
+            view.path.stem,
+        )
+
+
+def read_standing(
+    client: ReadClient,
+    brokers: Iterable[int],
+    wanted: Container[TopicPartition],
+    deadline: Deadline,
+) -> GroupStanding:
+    """The offsets that every group committed on *wanted* partitions."""
+    offsets: GroupOffsets = {}
+    epochs: GroupOffsets = {}
+    coordinators: dict[str, int] = {}
+    unread: dict[int, str] = {}
+    hidden: list[str] = []
+    for broker in brokers:
+        committed = read_committed(client.sender, broker, wanted, deadline)
+        hidden += committed.hidden
+        if committed.unready:
+            unread[broker] = committed.unready
+        offsets_read = committed.offsets
+        if isinstance(offsets_read, Unknown):
+            unread[broker] = offsets_read.reason
+            continue
+        for partition, groups in offsets_read.items():
+            offsets.setdefault(partition, {}).update(groups)
+            epochs.setdefault(partition, {}).update(committed.epochs.get(partition, {}))
+            coordinators.update(dict.fromkeys(groups, broker))
+    acls = tuple(map(describing, sorted(hidden)))
+    offline = offline_offsets(client, deadline)
+    return GroupStanding(offsets, coordinators, unread, acls, offline, epochs)
+
+
+def read_leader_logs(
+    client: ReadClient,
+    states: Collection[PartitionState],
+    epochs: GroupOffsets,
+    deadline: Deadline,
+) -> dict[TopicPartition, LeaderLog | Unknown]:
+    """The logs of the leaders of *states*, each read back to the committed *epochs* of its groups.
+
+    A log ends at its log end offset: a leader serves fetches from there, however far behind its
+    high watermark is. The log of a partition that is offline is Unknown.
+    """
+    ids = {state.partition: state.topic_id for state in states}
+
+    def read(
+        leader: int, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, LeaderLog | Unknown]:
+        reader = client.replicas_on(leader)
+        readings = reader.read({name: ids[name] for name in partitions}, deadline)
+        logs: dict[TopicPartition, LeaderLog | Unknown] = {}
+        for name, told in readings.items():
+            start, end = told.log_start, told.log_end
+            if isinstance(end, Unknown):
+                logs[name] = end
+            else:
+                start = end if isinstance(start, Unknown) else start
+                logs[name] = LeaderLog(str(ids[name]), start, end, told.epochs)
+        for depth in DEPTHS:
+            short = [name for name, log in logs.items() if _too_short(log, epochs.get(name, {}))]
+            if not short:
+                break
+            reader.deepen(short, depth, deadline)
+            for name in short:
+                log = logs[name]
+                assert isinstance(log, LeaderLog)
+                logs[name] = LeaderLog(log.topic_id, log.start, log.end, reader.history(name))
+        return logs
+
+    offline = Unknown("it is offline")
+    found: dict[TopicPartition, LeaderLog | Unknown] = dict.fromkeys(ids, offline)
+    found.update(ask_brokers(by_leader(states), read))
+    return found
+
+
+def _too_short(log: LeaderLog | Unknown, epochs: Mapping[str, int]) -> bool:
+    """Whether the known epochs of *log* begin after one that a group committed."""
+    if isinstance(log, Unknown) or isinstance(log.epochs, Unknown) or not log.epochs.ranges:
+        return False
+    return any(log.shared_end(epoch) is None for epoch in epochs.values())
+
+
+def moves_past_end(
+    standing: GroupStanding,
+    logs: Mapping[TopicPartition, LeaderLog | Unknown],
+    cuts: Iterable[JournalledCut] = (),
+) -> tuple[OffsetMove, ...]:
+    """A move for each offset that its log does not have, or has other records below.
+
+    The move is to where the log ends, or stops to be the log that the group has read; sorted by
+    group.
+    """
+    known = _by_partition(cuts)
+    return tuple(
+        sorted(
+            (
+                move
+                for partition, groups in standing.offsets.items()
+                if isinstance(log := logs.get(partition), LeaderLog)
+                for group, committed in groups.items()
+                if (
+                    move := _move(
+                        group,
+                        partition,
+                        committed,
+                        standing.epochs.get(partition, {}).get(group),
+                        log,
+                        known.get(partition, ()),
+                    )
+                )
+                is not None
+            ),
+            key=lambda move: (move.group, move.partition),
+        )
+    )
+
+
+def _move(
+    group: str,
+    partition: TopicPartition,
+    committed: int,
+    epoch: int | None,
+    log: LeaderLog,
+    cuts: Collection[JournalledCut],
+) -> OffsetMove | None:
+    to = valid_end(log, committed, epoch)
+    if epoch is None:
+        noted = [
+            cut.log_end
+            for cut in cuts
+            if cut.topic_id == log.topic_id and cut.past_end.get(group) == committed
+        ]
+        to = min([to, *noted])
+    if to >= committed:
+        return None
+    reason = MoveReason.PAST_END if committed > log.end else MoveReason.REFILLED
+    return OffsetMove(group, partition, committed, to, reason)
+
+
+def valid_end(log: LeaderLog, offset: int, epoch: int | None) -> int:
+    """*offset*, or the lower one at which *log* ends or parts from what the group has read."""
+    shared = None if epoch is None else log.shared_end(epoch)
+    return min(offset, log.end, log.end if shared is None else shared)
+
+
+def doubts(
+    standing: GroupStanding,
+    logs: Mapping[TopicPartition, LeaderLog | Unknown],
+    cuts: Iterable[JournalledCut],
+) -> Iterator[str]:
+    """What is not known of groups: each in a sentence."""
+    known = _by_partition(cuts)
+    for partition, groups in sorted(standing.offsets.items()):
+        log = logs.get(partition)
+        if isinstance(log, Unknown):
+            yield (
+                f"{len(groups):,} group{'s' * (len(groups) != 1)} on {partition} "
+                f"{'were' if len(groups) != 1 else 'was'} not compared with its log: {log.reason}"
+            )
+            continue
+        epochs = standing.epochs.get(partition, {})
+        for cut in known.get(partition, ()):
+            if log is None or cut.all_groups or cut.topic_id != log.topic_id:
+                continue
+            for group, committed in sorted(groups.items()):
+                told = group in epochs or group in cut.past_end
+                if not told and cut.log_end < committed <= log.end:
+                    yield (
+                        f"group {group} committed {committed:,} on {partition}, without a leader "
+                        f"epoch: whether it has read the records from {cut.log_end:,} on, where an "
+                        f"election cut the log (journal {cut.journal}), is not known"
+                    )
+    for partition, some in sorted(known.items()):
+        lossy = next((cut for cut in some if not cut.lossless), None)
+        if partition.topic == OFFSETS_TOPIC and lossy is not None:
+            yield (
+                f"groups of {partition} may have lost what they had committed, by the election of "
+                f"journal {lossy.journal}: `breakglass internal-topics --source log:DIR` compares "
+                "it with a dead broker's log folder"
+            )
+
+
+def without_epochs(standing: GroupStanding) -> Iterator[str]:
+    """The groups of whose logs a cut is known from journals alone, in a sentence."""
+    groups = {
+        group
+        for partition, groups in standing.offsets.items()
+        for group in groups.keys() - standing.epochs.get(partition, {}).keys()
+    }
+    if len(groups) == 1:
+        yield (
+            f"group {groups.pop()} commits no leader epochs: a cut of its log below its offset is "
+            "known from this account's journals alone"
+        )
+    elif groups:
+        named = ", ".join([*sorted(groups)[:NAMED], *(["..."] if len(groups) > NAMED else [])])
+        yield (
+            f"{len(groups):,} groups ({named}) "
+            "commit no leader epochs: a cut of their logs below their offsets is known from this "
+            "account's journals alone"
+        )
+
+
+def _by_partition(
+    cuts: Iterable[JournalledCut],
+) -> dict[TopicPartition, list[JournalledCut]]:
+    found: dict[TopicPartition, list[JournalledCut]] = {}
+    for cut in cuts:
+        found.setdefault(cut.partition, []).append(cut)
+    return found

@@ -1,0 +1,167 @@
+"""Finds committed offsets that an election of `__consumer_offsets` lost, to set groups to them.
+
+A dead broker's log folder, or a rescue, still has them. A group is set to no offset that its own
+log does not have: where that log was cut as well, the group is set to where it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from breakglass.services import patience
+from breakglass.services.errors import BreakglassError
+from breakglass.services.kafka.cluster.group_offsets import find_coordinator, read_offsets_of
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC, offline_offsets
+from breakglass.services.kafka.read_client import ReadClient
+from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.model import TopicPartition, Unknown
+from breakglass.services.recovery.acts.move_groups import GroupMoves
+from breakglass.services.recovery.group_reset import MoveReason, OffsetMove
+from breakglass.services.recovery.group_standing import (
+    GroupStanding,
+    LeaderLog,
+    read_leader_logs,
+    valid_end,
+)
+from breakglass.services.recovery.internal_topics.finding import InternalLoss, InternalSearch
+from breakglass.services.recovery.internal_topics.records import GroupPosition, StateKind
+from breakglass.services.recovery.transactions.source import SourceLog
+
+Lost = Mapping[tuple[str, TopicPartition], GroupPosition]
+"""The newest lost position of each group on each partition."""
+
+
+def lost_offsets(
+    client: ReadClient, sources: Collection[SourceLog], topics: tuple[str, ...] = ()
+) -> GroupMoves:
+    """The moves that set groups to what *sources* still know of them.
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+        WrongCluster: a source is of another cluster.
+    """
+    wanted = tuple(source for source in sources if source.partition.topic == OFFSETS_TOPIC)
+    losses = list(InternalSearch(wanted).run(client)) if wanted else []
+    losses = [loss for loss in losses if loss.partition.topic == OFFSETS_TOPIC]
+    lost = newest_lost(losses, topics)
+    doubts = list(_not_compared(losses, wanted))
+    now, coordinators, unread = _committed_now(client, lost)
+    doubts += unread
+    snapshot = client.snapshot(Deadline.after(patience.REQUEST))
+    places = {partition for _, partition in lost}
+    states = [state for state in snapshot.partitions if state.partition in places]
+    epochs = {
+        partition: {
+            group: position.leader_epoch
+            for (group, place), position in lost.items()
+            if place == partition and position.leader_epoch >= 0
+        }
+        for partition in places
+    }
+    logs = read_leader_logs(client, states, epochs, Deadline.after(patience.REQUEST))
+    moves = []
+    for (group, partition), position in sorted(lost.items()):
+        if group not in now:
+            continue
+        log = logs.get(partition, Unknown("the cluster has no such partition"))
+        if isinstance(log, Unknown):
+            doubts.append(f"group {group} on {partition} is left as it is: {log.reason}")
+            continue
+        move = move_to_lost(group, partition, now[group].get(partition), position, log)
+        if move is not None:
+            moves.append(move)
+    offline = offline_offsets(client, Deadline.after(patience.REQUEST))
+    standing = GroupStanding({}, coordinators, {}, offline=offline)
+    return GroupMoves(snapshot, standing, tuple(moves), tuple(doubts), partly=bool(doubts))
+
+
+def newest_lost(losses: Iterable[InternalLoss], topics: Collection[str] = ()) -> Lost:
+    """The positions that sources have and leaders lack; of several sources, the newest commit."""
+    found: dict[tuple[str, TopicPartition], GroupPosition] = {}
+    for loss in losses:
+        for tail in loss.tails:
+            for state in tail.states:
+                position = state.lost
+                if state.key.kind is not StateKind.OFFSET or not isinstance(
+                    position, GroupPosition
+                ):
+                    continue
+                topic, _, number = state.key.place.rpartition("-")
+                partition = TopicPartition(topic, int(number))
+                if topics and partition.topic not in topics:
+                    continue
+                key = state.key.name, partition
+                held = found.get(key)
+                if held is None or held.committed_at_ms < position.committed_at_ms:
+                    found[key] = position
+    return found
+
+
+def move_to_lost(
+    group: str,
+    partition: TopicPartition,
+    committed: int | None,
+    lost: GroupPosition,
+    log: LeaderLog,
+) -> OffsetMove | None:
+    """The move to the *lost* position; None where the group has committed as far since."""
+    epoch = lost.leader_epoch if lost.leader_epoch >= 0 else None
+    to = valid_end(log, lost.offset, epoch)
+    if committed is not None and committed >= to:
+        return None
+    return OffsetMove(group, partition, committed, to, MoveReason.SET_BACK)
+
+
+def _not_compared(losses: Iterable[InternalLoss], sources: Collection[SourceLog]) -> Iterator[str]:
+    """What of the sources could not be compared, or read."""
+    if not sources:
+        yield f"the sources have no partition of {OFFSETS_TOPIC}"
+    of_sources = {source.partition for source in sources}
+    names = {source.name for source in sources}
+    seen = set()
+    for loss in losses:
+        seen.add(loss.partition)
+        if loss.partition not in of_sources:
+            continue
+        if loss.leader is None:
+            yield f"groups of {loss.partition} cannot be set while it is offline"
+            continue
+        for name, reason in sorted(loss.unread.items()):
+            if name in names:
+                yield f"{loss.partition}: {name} was not compared: {reason}"
+        for tail in loss.tails:
+            for damage in tail.unreadable:
+                yield (
+                    f"{loss.partition}: {tail.source}: offsets {damage.start:,} to "
+                    f"{damage.end - 1:,} cannot be read: {damage.reason}"
+                )
+            if tail.not_understood:
+                yield (
+                    f"{loss.partition}: {tail.source}: {tail.not_understood:,} records are of a "
+                    "version that is not known"
+                )
+    for partition in sorted(of_sources - seen):
+        yield f"{partition} is in a source, and the cluster shows no such partition"
+
+
+def _committed_now(
+    client: ReadClient, lost: Lost
+) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, int], list[str]]:
+    """What each group of *lost* has committed now, its coordinator, and who could not be asked."""
+    now: dict[str, dict[TopicPartition, int]] = {}
+    coordinators: dict[str, int] = {}
+    unread: list[str] = []
+    for group in sorted({group for group, _ in lost}):
+        places = {partition for named, partition in lost if named == group}
+        deadline = Deadline.after(patience.GROUPS)
+        try:
+            coordinator = find_coordinator(client.sender, group, deadline)
+            found = read_offsets_of(client.sender, coordinator, [group], places, deadline)
+        except BreakglassError as error:
+            unread.append(f"group {group} is left as it is: {error}")
+            continue
+        coordinators[group] = coordinator
+        now[group] = {
+            partition: groups[group] for partition, groups in found.items() if group in groups
+        }
+    return now, coordinators, unread

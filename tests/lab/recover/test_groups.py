@@ -1,0 +1,199 @@
+"""Consumer groups around an election that lost records: which are known, and where they go on.
+
+b3 led `orders` alone at the end and is dead; b1 lacks its last records. One partition of
+`__consumer_offsets` is on b3 alone, the others are on b2.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer
+
+from breakglass.services.checkpoint.kafka.transaction_logs import log_of
+from breakglass.services.kafka.offsets_topic import OFFSETS_TOPIC
+from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.produce import produce
+from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
+from breakglass.services.lab.tools import tool_command
+from breakglass.services.lab.topics import create_topic
+from breakglass.services.model import TopicPartition
+from tests.kit.program import Ended
+from tests.kit.waiting import wait_until
+from tests.lab.asking import ANSWER_SECONDS, commit, committed_offset, lab_consumer
+from tests.lab.console.commands import agreeing, on
+
+ORDERS = TopicPartition("orders", 0)
+IN_SYNC, CUT, REFILL = 80, 20, 30
+READ = IN_SYNC + CUT
+PARTITIONS = 4
+LOST_OFFSETS = TopicPartition(OFFSETS_TOPIC, 3)
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+
+
+def coordinated(stem: str, *, by_b3: bool) -> str:
+    """A group whose partition of `__consumer_offsets` is on b3, or on b2."""
+    names = (f"{stem}-{number}" for number in range(1000))
+    return next(
+        name for name in names if (log_of(name, OFFSETS_TOPIC, PARTITIONS) == LOST_OFFSETS) == by_b3
+    )
+
+
+EPOCHS = coordinated("commits-epochs", by_b3=False)
+NO_EPOCHS = coordinated("commits-no-epochs", by_b3=False)
+HIDDEN = coordinated("hidden", by_b3=True)
+EARLIEST, LATEST = (coordinated(stem, by_b3=False) for stem in ("earliest", "latest"))
+JAVA = coordinated("java", by_b3=False)
+
+
+class Course(NamedTuple):
+    """What was said, and what the members met."""
+
+    cluster: Cluster
+    triage: Ended
+    recovery: Ended
+    went_on: dict[str, int]
+    """The first offset that each running member read after the election."""
+    refilled: Ended
+    """`groups past-end` when producers had filled the log again."""
+    reset: Ended
+
+
+def read_all(consumer: Consumer) -> None:
+    """Read what is there, and commit it as a client does: with leader epochs."""
+    read = 0
+    while read < READ:
+        message = consumer.poll(ANSWER_SECONDS)
+        assert message is not None
+        assert message.error() is None, message.error()
+        read += 1
+    consumer.commit(asynchronous=False)
+
+
+def next_offset(cluster: Cluster, consumer: Consumer) -> int:
+    """The first offset that *consumer* reads; records are written until it reads one."""
+    for _ in range(int(ANSWER_SECONDS)):
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            return int(message.offset() or 0)
+        produce(cluster, ORDERS.topic, ORDERS.partition, 1, acks="1")
+    raise AssertionError("the member reads nothing")
+
+
+def offsets_read(output: Path) -> list[int]:
+    """The offsets that Kafka's console consumer has printed."""
+    return [int(offset) for offset in re.findall(r"Offset:(\d+)\s", output.read_text())]
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+def course(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Course]:
+    folder = tmp_path_factory.mktemp("groups")
+    with ExitStack() as held:
+        cluster = held.enter_context(
+            Cluster.up(
+                folder / "lab",
+                kafka_version=request.param,
+                overrides=QUICK_TO_FENCE.overrides,
+                tethered=True,
+            )
+        )
+        create_topic(cluster, OFFSETS_TOPIC, [(2,), (2,), (2,), (3,)])
+        create_topic(cluster, ORDERS.topic, [(3, 1)])
+        produce(cluster, ORDERS.topic, 0, IN_SYNC)
+        lose(cluster, 1)
+        produce(cluster, ORDERS.topic, 0, CUT)
+        members = {
+            group: held.enter_context(
+                lab_consumer(cluster, group, auto_offset_reset=policy, session_timeout_ms=300_000)
+            )
+            for group, policy in ((EARLIEST, "earliest"), (LATEST, "latest"), (EPOCHS, "earliest"))
+        }
+        commit(cluster, LATEST, ORDERS, 0)
+        for member in members.values():
+            member.subscribe([ORDERS.topic])
+            read_all(member)
+        members.pop(EPOCHS).close()
+        java = folder / "java"
+        with java.open("w") as output:
+            running = subprocess.Popen(
+                tool_command(
+                    cluster.kafka,
+                    CONSOLE_CONSUMER,
+                    [
+                        "--bootstrap-server", cluster.lab_bootstrap,
+                        "--topic", ORDERS.topic, "--group", JAVA, "--from-beginning",
+                        "--property", "print.offset=true",
+                    ],
+                ),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        held.callback(running.wait)
+        held.callback(running.kill)
+        wait_until(lambda: len(offsets_read(java)) == READ, "the Java consumer to read all")
+        for group in (NO_EPOCHS, HIDDEN):
+            commit(cluster, group, ORDERS, READ)
+        lose_last(cluster, 3, back=(1,))
+
+        judged = on(cluster, "triage", "--gone", 3, "--json")
+        plan = folder / "plan.json"
+        named = ("--topics", ORDERS.topic)
+        assert on(cluster, "plan", "make", "--gone", 3, *named, "--out", plan).code == 0
+        recovery, _ = agreeing(cluster, "recover", "--plan", plan, "--json")
+        assert recovery.code == 0, recovery.err
+        went_on = {group: next_offset(cluster, members[group]) for group in (EARLIEST, LATEST)}
+        wait_until(lambda: len(offsets_read(java)) > READ, "the Java consumer to go on")
+        went_on[JAVA] = offsets_read(java)[READ]
+        produce(cluster, ORDERS.topic, 0, REFILL, acks="1")
+        refilled = on(cluster, "groups", "past-end", "--json")
+        reset, _ = agreeing(cluster, "groups", "reset", "--json")
+        yield Course(cluster, judged, recovery, went_on, refilled, reset)
+
+
+def test_r33_one_offline_offsets_partition_hides_its_own_groups_and_is_named(
+    course: Course,
+) -> None:
+    for document in (course.triage.document, course.recovery.document):
+        (unread,) = document["groups_unread"]
+        assert str(LOST_OFFSETS) in unread
+    past = {one["group"]: one for one in course.recovery.document["groups_past_end"]}
+    assert {EPOCHS, NO_EPOCHS} <= past.keys()
+    assert HIDDEN not in past
+    assert {(one["committed"], one["log_end"]) for one in past.values()} == {(READ, IN_SYNC)}
+    assert course.refilled.document["offline"] == [str(LOST_OFFSETS)]
+
+
+def test_r37_without_the_journal_groups_that_commit_no_epochs_are_named_as_not_known(
+    course: Course,
+) -> None:
+    """Each test has a state folder of its own: this is another account."""
+    elsewhere = on(course.cluster, "groups", "past-end", "--json")
+    assert any("no leader epochs" in told for told in elsewhere.document["unknown"])
+
+
+def test_r19_running_members_that_know_epochs_go_on_where_the_log_was_cut(course: Course) -> None:
+    """Whatever their auto.offset.reset: OFFSET_OUT_OF_RANGE is met by others alone (KIP-320)."""
+    assert course.went_on == dict.fromkeys((EARLIEST, LATEST, JAVA), IN_SYNC)
+
+
+def test_r37_groups_of_a_log_that_was_cut_and_refilled_are_named_by_epoch_and_by_journal(
+    course: Course,
+) -> None:
+    found = {one["group"]: one for one in course.refilled.document["past_end"]}
+    for group in (EPOCHS, NO_EPOCHS):
+        assert (found[group]["committed"], found[group]["to"]) == (READ, IN_SYNC), group
+        assert "other records" in found[group]["reason"]
+
+
+def test_r37_a_reset_moves_them_to_where_the_log_was_cut(course: Course) -> None:
+    results = {one["move"]["group"]: one["result"] for one in course.reset.document["moved"]}
+    for group in (EPOCHS, NO_EPOCHS):
+        assert results[group] == "moved"
+        assert committed_offset(course.cluster, group, ORDERS) == IN_SYNC

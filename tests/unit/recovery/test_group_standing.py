@@ -1,0 +1,115 @@
+"""Groups past the end of their log, or past a cut of it, by epochs and journals (R19, R37)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
+from breakglass.services.recovery.group_reset import MoveReason
+from breakglass.services.recovery.group_standing import (
+    GroupStanding,
+    JournalledCut,
+    LeaderLog,
+    doubts,
+    moves_past_end,
+    planned_groups,
+    without_epochs,
+)
+from tests.unit.recovery.replicas import log, offline
+
+ORDERS = TopicPartition("orders", 0)
+OFFSETS = TopicPartition("__consumer_offsets", 3)
+REFILLED = LeaderLog(
+    "an id", 0, 110, EpochHistory((EpochRange(1, 0, 80), EpochRange(4, 80, 110)), 0)
+)
+"""A log that an election cut to 80, in epoch 4, and that producers filled again."""
+CUT = JournalledCut(ORDERS, "an id", 80, False, {"billing": 100}, True, "a journal")
+
+
+def standing(committed: int, epoch: int | None = None) -> GroupStanding:
+    epochs = {} if epoch is None else {ORDERS: {"billing": epoch}}
+    return GroupStanding({ORDERS: {"billing": committed}}, {"billing": 1}, {}, epochs=epochs)
+
+
+def moved(
+    committed: int, epoch: int | None, *cuts: JournalledCut, log: LeaderLog = REFILLED
+) -> tuple[int | None, MoveReason] | None:
+    found = moves_past_end(standing(committed, epoch), {ORDERS: log}, cuts)
+    return (found[0].to, found[0].reason) if found else None
+
+
+@pytest.mark.parametrize(
+    ("committed", "epoch", "expected"),
+    [
+        (100, 1, (80, MoveReason.REFILLED)),
+        (100, 3, (80, MoveReason.REFILLED)),
+        (100, 4, None),
+        (80, 1, None),
+        (130, 1, (80, MoveReason.PAST_END)),
+        (130, 4, (110, MoveReason.PAST_END)),
+        (100, None, None),
+        (130, None, (110, MoveReason.PAST_END)),
+    ],
+)
+def test_r37_a_group_goes_back_to_where_the_log_that_it_has_read_ends(
+    committed: int, epoch: int | None, expected: tuple[int, MoveReason] | None
+) -> None:
+    assert moved(committed, epoch) == expected
+
+
+def test_r37_an_epoch_before_the_whole_log_diverges_at_its_start() -> None:
+    emptied = replace(REFILLED, epochs=EpochHistory((EpochRange(4, 0, 110),), 0))
+    assert moved(100, 1, log=emptied) == (0, MoveReason.REFILLED)
+    half_read = replace(REFILLED, epochs=EpochHistory((EpochRange(4, 80, 110),), 80))
+    assert moved(100, 1, log=half_read) is None
+
+
+def test_r37_of_a_client_without_epochs_the_journal_of_the_election_tells() -> None:
+    assert moved(100, None, CUT) == (80, MoveReason.REFILLED)
+    assert moved(105, None, CUT) is None, "it has committed since"
+    assert moved(100, 4, CUT) is None, "its epoch says that it has read the new records"
+    assert moved(100, None, replace(CUT, topic_id="of a deleted topic")) is None
+
+
+def test_r37_where_neither_tells_it_is_not_known() -> None:
+    silent = replace(CUT, past_end={}, all_groups=False)
+    (doubt,) = doubts(standing(100), {ORDERS: REFILLED}, [silent])
+    assert ("billing" in doubt, "80" in doubt) == (True, True)
+    assert not list(doubts(standing(100, 4), {ORDERS: REFILLED}, [silent]))
+    assert not list(doubts(standing(80), {ORDERS: REFILLED}, [silent]))
+    assert not list(doubts(standing(100), {ORDERS: REFILLED}, [CUT]))
+    assert not list(doubts(standing(100), {ORDERS: REFILLED}, [replace(CUT, all_groups=False)]))
+
+
+def test_a_log_that_could_not_be_read_is_named_and_nothing_is_moved() -> None:
+    logs = {ORDERS: Unknown("b3 does not answer")}
+    assert moves_past_end(standing(100, 1), logs) == ()
+    (doubt,) = doubts(standing(100, 1), logs, [])
+    assert "b3 does not answer" in doubt
+
+
+def test_an_election_of_the_offsets_topic_that_lost_records_is_named() -> None:
+    nothing = GroupStanding({}, {}, {})
+    (doubt,) = doubts(nothing, {}, [replace(CUT, partition=OFFSETS)])
+    assert str(OFFSETS) in doubt
+    assert not list(doubts(nothing, {}, [replace(CUT, partition=OFFSETS, lossless=True)]))
+
+
+def test_a_plan_lists_groups_past_the_end_and_whether_all_were_known() -> None:
+    evidence = replace(offline(log(1, (0, 80))), group_offsets={"billing": 100, "audit": 80})
+    listed = {"groups_past_end": {"billing": 100}, "all_groups": True}
+    assert planned_groups(evidence, 80) == listed
+    unread = replace(evidence, groups_unread=("groups of b2",))
+    assert planned_groups(unread, 80) == {**listed, "all_groups": False}
+    nothing = replace(evidence, group_offsets=Unknown("nobody answers"))
+    assert planned_groups(nothing, 80) == {"groups_past_end": {}, "all_groups": False}
+
+
+def test_r37_groups_without_epochs_are_named() -> None:
+    assert list(without_epochs(standing(80, 1))) == []
+    (one,) = without_epochs(standing(80))
+    many = GroupStanding({ORDERS: dict.fromkeys("abcd", 80)}, {}, {})
+    (several,) = without_epochs(many)
+    assert ("billing" in one, "4 groups (a, b, c, ...)" in several) == (True, True)
