@@ -272,6 +272,8 @@ def _print_mended(mended: tuple[MendedPartition, ...], *, as_json: bool) -> None
             say(str(left_out))
         for stretch in partition.stretches[:MOST_SAID] if partition.salvaged else ():
             say(f"partition {partition.partition}  {stretch}")
+        for doubt in partition.unproved[:MOST_SAID]:
+            say(f"partition {partition.partition}  stays marked as not proved: {doubt}")
 
 
 def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:

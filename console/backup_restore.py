@@ -23,6 +23,7 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import print_json, say
 from breakglass.console.restoring import (
+    NEVER_THERE,
     Compared,
     Renamed,
     Replicas,
@@ -318,6 +319,13 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         for gap in topic.gaps:
             say(f"{topic.target}  the backup cannot give back {gap}")
+        for lost in topic.lost:
+            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
+        if topic.groups_not_read:
+            say(
+                f"{topic.target}  offsets of {', '.join(topic.groups_not_read)} are of an earlier "
+                "run: their coordinator did not answer the last one"
+            )
         if topic.salvaged:
             say(f"{topic.target}  records were found again among damage of the backup")
         for reason, count in topic.left_out.items():

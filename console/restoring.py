@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NEVER_THERE = "the backup has no {}: these offsets were lost before it could copy them"
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
 
@@ -98,6 +99,8 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
     for topic in done:
         for gap in topic.gaps:
             say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
+        for lost in topic.lost:
+            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
         if topic.salvaged:
             say(f"{topic.target}  records were found again among damage of the backup")
 

@@ -111,7 +111,8 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
     """
     sources = read_sources(run.client, wanted, Deadline.after(patience.JOB), partial=True)
     standing = _groups(run, sources)
-    report = BackupReport(unread_groups=_unread(standing))
+    away = bool(standing.unread or standing.offline)
+    report = BackupReport(unread_groups=_unread(standing), away=away)
     run.meter.total = sum(
         partition.stable_end - partition.log_start
         for topic in sources
@@ -135,7 +136,10 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
                 partition.partition.partition: standing.offsets.get(partition.partition, {})
                 for partition in source.partitions
             }
-            group_history.update(topic.assembler.folder, offsets)
+            whole = not (standing.unread or standing.offline)
+            report.groups_not_read = group_history.update(
+                topic.assembler.folder, offsets, read=None if whole else standing.coordinators
+            )
     except BreakglassError as error:
         report.error = str(error)
     return report

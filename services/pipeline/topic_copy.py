@@ -217,6 +217,7 @@ class TopicCopy:
         report.records += sum(segment.part.count for segment in copied.segments)
         report.bytes += sum(segment.part.records_bytes for segment in copied.segments)
         for missing in (*(segment.before for segment in copied.segments), copied.behind):
+            report.lost += (gap for gap in missing.gaps if gap.reason is GapReason.LOST)
             for reason, count in missing.counts.items():
                 report.missing[reason] = report.missing.get(reason, 0) + count
 

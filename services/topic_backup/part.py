@@ -192,10 +192,9 @@ def extended(
     both = Missing(last.gaps, last.missing).and_then(new.behind)
     last = replace(last, gaps=both.gaps, missing=both.counts)
     same_end = new.end_epoch is None and held.next_offset == new.next_offset
-    return PartitionSummary(
-        new.partition,
-        new.next_offset,
-        (*others, last),
-        held.batch_log,
-        held.end_epoch if same_end else new.end_epoch,
+    return replace(
+        held,
+        next_offset=new.next_offset,
+        segments=(*others, last),
+        end_epoch=held.end_epoch if same_end else new.end_epoch,
     )

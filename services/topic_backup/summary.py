@@ -28,6 +28,10 @@ class GapReason(StrEnum):
     UNKNOWN = "unknown"
 
 
+EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
+"""Reasons that leave no record missing for a read_committed consumer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """The offsets ``[start, end)`` are missing."""
@@ -37,6 +41,11 @@ class Gap:
     start: int
     end: int
     reason: GapReason
+
+    @property
+    def offsets(self) -> str:
+        """The offsets as text: ``36..99``."""
+        return f"{self.start}..{self.end - 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,23 @@ class BatchLogSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Unproved:
+    """The records with offsets in ``[start, end)`` were copied from a damaged backup.
+
+    Their hash says what was copied, not that it was what the topic had: that stays unknown.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    start: int
+    end: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"offsets {self.start}..{self.end - 1}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionSummary:
     """One partition as it was committed."""
 
@@ -102,6 +128,14 @@ class PartitionSummary:
     batch_log: BatchLogSummary | None = None
     end_epoch: int | None = None
     """The leader epoch that wrote the offset before *next_offset*, if known."""
+    unproved: tuple[Unproved, ...] = ()
+    """What a copy of a damaged backup could not prove. No later commit drops it."""
+
+    @property
+    def lost(self) -> tuple[Gap, ...]:
+        """Offsets that were removed before they were read, as far as they are listed."""
+        gaps = (gap for segment in self.segments for gap in segment.gaps)
+        return tuple(gap for gap in gaps if gap.reason is GapReason.LOST)
 
     def segment(self, start_offset: int) -> SegmentSummary | None:
         """The committed segment with that start offset."""

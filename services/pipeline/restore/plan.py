@@ -12,7 +12,11 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.pipeline.restore.groups import groups_of, require_no_members
+from breakglass.services.pipeline.restore.groups import (
+    groups_of,
+    not_read,
+    require_no_members,
+)
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
 from breakglass.services.pipeline.restore.planned import (
     PartitionPlan,
@@ -173,7 +177,9 @@ def _topic(
 ) -> TopicPlan:
     held = read_held(topic.folder, topic.topic)
     require_manifest(held)
-    held = read_sound(held, {part.partition for part in chosen_partitions(held, options)})
+    chosen = chosen_partitions(held, options)
+    lost = [f"{topic.topic}-{part.partition} {gap.offsets}" for part in chosen for gap in part.lost]
+    held = read_sound(held, {part.partition for part in chosen})
     chosen = chosen_partitions(held, options)
     gaps = accepted_gaps(held, topic.topic, chosen, options)
     begun = begun_restore(state_folder, topic, target, now, options)
@@ -203,6 +209,8 @@ def _topic(
         resumed=options.resume,
         stored={part.partition: stored_segments(held.folder, part.segments) for part in chosen},
         gaps=gaps,
+        lost=lost,
+        groups_not_read=not_read(held, options.groups_at_ms) if options.groups else (),
         salvaged=held.salvaged,
     )
 

@@ -60,6 +60,10 @@ class TopicPlan:
     """The segments of each partition; None: those of the folder."""
     gaps: Sequence[str] = ()
     """Offsets that are lost in the backup: ``orders-0 36..99``."""
+    lost: Sequence[str] = ()
+    """Offsets that were lost before the backup could copy them: ``orders-0 36..99``."""
+    groups_not_read: Sequence[str] = ()
+    """Groups whose saved offsets are of an earlier time than those of the other groups."""
     salvaged: bool = False
     """Records were salvaged from damage, or from the files of a killed writer."""
 

@@ -144,7 +144,8 @@ class SegmentSalvage:
         shift = self._shift if shift is None else shift
         end, behind = entry.end + shift, self._entries.peek(ahead)
         if behind is None:
-            return self._ends_at(end, entry.offset)
+            # `_fit` has found a record of exactly the entry's length, whatever follows it.
+            return not shift or self._ends_at(end, entry.offset)
         if behind.position != entry.end:
             # Either stray bytes that the index skips, or records whose entries are lost.
             placed = self._records.at(end)
