@@ -257,6 +257,7 @@ def _partition(report: PartitionReport) -> dict[str, Any]:
         "bytes": report.bytes,
         "gaps": report.missing,
         "lost": [gap.offsets for gap in report.lost],
+        "unproved": [str(doubt) for doubt in report.unproved],
         "held_back": report.held_back,
     }
 
@@ -300,6 +301,8 @@ def _say_left_out(report: BackupReport) -> None:
                 "deletion or an election removed them before they were copied. Back up more often, "
                 "or let the topic keep records longer."
             )
+        for doubt in part.unproved:
+            say(f"{part.partition}  stays marked as not proved: {doubt}")
         if part.held_back:
             say(f"{part.partition}  {part.held_back:,} offsets left out: a transaction is open")
     for reason in report.unread_groups:

@@ -23,7 +23,7 @@ from breakglass.services.pipeline.source import (
     read_sources,
     stretch,
 )
-from breakglass.services.pipeline.topic_copy import TopicCopy
+from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
 from breakglass.services.recovery.group_reset import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import Assembler, assembling
@@ -42,14 +42,16 @@ class OpenTopic:
     copy: TopicCopy
 
 
-def begun(run: BackupRun, source: TopicSource) -> TopicReport:
+def begun(run: BackupRun, source: TopicSource, reason: str = "") -> TopicReport:
     """Start the report of a topic, with the generation that its log belongs to.
+
+    *reason* is why a new generation is needed, if that is known.
 
     Raises:
         MalformedInput, UnsupportedSchema: its manifest cannot be read.
         UsageError: the new generation cannot have the requested folder.
     """
-    generation, because = _generation(run, source)
+    generation, because = _generation(run, source, reason)
     where = run.settings.store.where(generation.name)
     aside = generation.others_aside
     report = TopicReport(source.name, where, generation.number, aside, because)
@@ -79,12 +81,12 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
-def _generation(run: BackupRun, source: TopicSource) -> tuple[Generation, str]:
+def _generation(run: BackupRun, source: TopicSource, reason: str) -> tuple[Generation, str]:
     """The generation of the topic's log, and the reason if the generation is new."""
     store = run.settings.store
     newest = latest(store, source.name)
     manifest = read_manifest(store.folder(newest.name)) if store.names(newest.name) else None
-    because = other_log(manifest, source)
+    because = reason or other_log(manifest, source)
     return (following(newest, run.settings.new_generation), because) if because else (newest, "")
 
 
@@ -127,22 +129,36 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
     """Back up one topic; the report has the error if it fails."""
     report = begun(run, source)
     try:
-        with jvm_errors(f"backing up {source.name}"), opened(run, source, report) as topic:
-            skipped = sum(stretch.start - stretch.source.log_start for stretch in topic.todo)
-            run.meter.count(source.name, skipped, 0)
-            for job in jobs(topic.todo, run.settings.offsets_a_job):
-                topic.copy.copy(job)
-            offsets: dict[int, Mapping[str, int]] = {
-                partition.partition.partition: standing.offsets.get(partition.partition, {})
-                for partition in source.partitions
-            }
-            whole = not (standing.unread or standing.offline)
-            report.groups_not_read = group_history.update(
-                topic.assembler.folder, offsets, read=None if whole else standing.coordinators
-            )
+        try:
+            _copied(run, source, report, standing)
+        except LostDeletions as lost:
+            gone = {part.partition: part.lost for part in report.partitions}
+            report = begun(run, source, str(lost))
+            _copied(run, source, report, standing)
+            for part in report.partitions:
+                part.lost += gone.get(part.partition, [])
     except BreakglassError as error:
         report.error = str(error)
     return report
+
+
+def _copied(
+    run: BackupRun, source: TopicSource, report: TopicReport, standing: GroupStanding
+) -> None:
+    """Copy the topic into the folder that *report* names. Raises as `opened` and `TopicCopy`."""
+    with jvm_errors(f"backing up {source.name}"), opened(run, source, report) as topic:
+        skipped = sum(stretch.start - stretch.source.log_start for stretch in topic.todo)
+        run.meter.count(source.name, skipped, 0)
+        for job in jobs(topic.todo, run.settings.offsets_a_job):
+            topic.copy.copy(job)
+        offsets: dict[int, Mapping[str, int]] = {
+            partition.partition.partition: standing.offsets.get(partition.partition, {})
+            for partition in source.partitions
+        }
+        whole = not (standing.unread or standing.offline)
+        report.groups_not_read = group_history.update(
+            topic.assembler.folder, offsets, read=None if whole else standing.coordinators
+        )
 
 
 def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch]]:

@@ -61,7 +61,7 @@ class Followed:
     partitions: int = 0
     """Number of partitions at the last run."""
     lost: int = 0
-    """Number of gaps of offsets that were removed before they could be copied."""
+    """Number of stretches that were removed before they could be copied, or are in doubt."""
     failures: list[str] = field(default_factory=list)
     """Topics that the last run could not back up."""
 
@@ -75,7 +75,7 @@ class Followed:
         self.records += report.records
         self.bytes += report.bytes
         self.seconds += report.seconds
-        self.lost += sum(len(part.lost) for part in report.partitions)
+        self.lost += sum(len(part.lost) + len(part.unproved) for part in report.partitions)
         for reason, count in report.missing.items():
             self.missing[reason] = self.missing.get(reason, 0) + count
 

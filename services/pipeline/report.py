@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.summary import Gap
+from breakglass.services.topic_backup.summary import Gap, Unproved
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class PartitionReport:
     """Offsets without a record, by reason."""
     lost: list[Gap] = field(default_factory=list)
     """Offsets that were removed before this run could copy them, as far as they are listed."""
+    unproved: list[Unproved] = field(default_factory=list)
+    """What may not be as it was in the topic."""
     held_back: int = 0
     """Offsets left out because they follow the start of an open transaction."""
 
@@ -106,4 +108,6 @@ class BackupReport:
     def whole(self) -> bool:
         """Whether every committed record and the offsets of every group are in the backup."""
         lacking = any(topic.error or topic.unread or topic.groups_not_read for topic in self.topics)
-        return not (lacking or self.away or any(part.lost for part in self.partitions))
+        return not (
+            lacking or self.away or any(part.lost or part.unproved for part in self.partitions)
+        )

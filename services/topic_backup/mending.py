@@ -8,7 +8,7 @@ the hashes of the copy say nothing about what was read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.errors import UsageError
@@ -85,11 +85,11 @@ def _mended(
 ) -> MendedPartition:
     count, at = 0, None
     explained = _explained(committed)
-    doubts = list(committed.unproved) if committed else []
+    doubts = committed.unproved if committed else ()
     for found in reader.found():
         record = found.placed.record
         if doubt := _doubt(found.proof, committed):
-            _note(doubts, Unproved(record.offset, record.offset + 1, doubt))
+            doubts = Unproved(record.offset, record.offset + 1, doubt).after(doubts)
         if at is not None and record.offset > at:
             _account(writer, at, record.offset, explained, reader)
         writer.append(record)
@@ -101,8 +101,8 @@ def _mended(
         if damage.start_offset is not None:
             start, end = damage.start_offset, damage.end_offset or damage.start_offset + 1
             if not any(doubt.start <= start and end <= doubt.end for doubt in doubts):
-                _note(doubts, Unproved(start, end, damage.reason))
-    writer.unproved = tuple(doubts)
+                doubts = Unproved(start, end, damage.reason).after(doubts)
+    writer.unproved = doubts
     stretches = tuple(str(stretch) for stretch in reader.stretches)
     salvaged = reader.salvaged or bool(doubts)
     return MendedPartition(
@@ -116,14 +116,6 @@ def _doubt(proof: Proof, committed: PartitionSummary | None) -> str:
         return "" if proof is Proof.COMMITTED else OTHER_BYTES
     # Without a manifest the index is a second witness of where each record begins and ends.
     return str(proof) if proof in (Proof.BETWEEN, Proof.WALKED) else ""
-
-
-def _note(doubts: list[Unproved], new: Unproved) -> None:
-    last = doubts[-1] if doubts else None
-    if last is not None and last.why == new.why and last.start <= new.start:
-        doubts[-1] = replace(last, end=max(last.end, new.end))
-    elif new not in doubts:
-        doubts.append(new)
 
 
 def _explained(committed: PartitionSummary | None) -> list[Gap]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from typing import Self
 
 from breakglass.services.topic_backup.folder import TEMPORARY
@@ -23,8 +24,10 @@ from breakglass.services.topic_backup.summary import (
     MAX_GAPS,
     EpochStart,
     Gap,
+    LogLook,
     PartitionSummary,
     SegmentSummary,
+    Unproved,
 )
 
 
@@ -139,6 +142,10 @@ class Addition:
     """All offsets below it are accounted for after the addition."""
     end_epoch: int | None = None
     """The leader epoch that wrote the last offset."""
+    look: LogLook | None = None
+    """The look at the log's end, if the addition goes to that end."""
+    unproved: tuple[Unproved, ...] = ()
+    """What may not be as it was in the topic."""
 
 
 def placed(
@@ -197,4 +204,18 @@ def extended(
         next_offset=new.next_offset,
         segments=(*others, last),
         end_epoch=held.end_epoch if same_end else new.end_epoch,
+        look=_look(held, new),
+        unproved=reduce(lambda all_of, one: one.after(all_of), new.unproved, held.unproved),
     )
+
+
+def _look(held: PartitionSummary, new: Addition) -> LogLook | None:
+    """The look that is kept; an older one is as good where nothing was added to the log.
+
+    It is replaced in time, so that deletions stay known to be there.
+    """
+    old = held.look
+    if old is None or new.look is None or held.next_offset != new.next_offset:
+        return new.look or old
+    aged = new.look.at_ms - old.at_ms > old.tombstones_ms // 2
+    return new.look if aged or new.look.tombstones_ms != old.tombstones_ms else old

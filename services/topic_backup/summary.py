@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -114,6 +114,25 @@ class Unproved:
     def __str__(self) -> str:
         return f"offsets {self.start}..{self.end - 1}: {self.why}"
 
+    def after(self, others: Sequence[Unproved]) -> tuple[Unproved, ...]:
+        """The *others* and this one, which joins the last of them if it continues it."""
+        last = others[-1] if others else None
+        if last is not None and last.why == self.why and last.start <= self.start <= last.end:
+            return (*others[:-1], replace(last, end=max(last.end, self.end)))
+        return (*others, self)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """A look at the end of a compacted log: later deletions stay in it for some time."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    at_ms: int
+    """No deletion that is not backed up was compacted before."""
+    tombstones_ms: int
+    """How long the topic then kept tombstones: delete.retention.ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionSummary:
@@ -128,6 +147,8 @@ class PartitionSummary:
     batch_log: BatchLogSummary | None = None
     end_epoch: int | None = None
     """The leader epoch that wrote the offset before *next_offset*, if known."""
+    look: LogLook | None = None
+    """Of a compacted topic: the look at the log's end to which the backup goes."""
     unproved: tuple[Unproved, ...] = ()
     """What a copy of a damaged backup could not prove. No later commit drops it."""
 
