@@ -319,6 +319,13 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         for gap in topic.gaps:
             say(f"{topic.target}  the backup cannot give back {gap}")
+        if topic.more_partitions > 0:
+            now = topic.partition_count + topic.more_partitions
+            say(
+                f"{topic.target}  has {now:,} partitions, {topic.partition_count:,} are restored: "
+                "producers that choose a partition by the key put later records of many keys into "
+                "another one than their restored records"
+            )
         for lost in topic.lost:
             say(f"{topic.target}  {NEVER_THERE.format(lost)}")
         if topic.groups_not_read:

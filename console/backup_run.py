@@ -289,6 +289,12 @@ def _say_left_out(report: BackupReport) -> None:
             say(f"{topic.topic}  not backed up: {topic.error}")
         for number, reason in topic.unread.items():
             say(f"{topic.topic}-{number}  not backed up: {reason}")
+        now = len(topic.partitions) + len(topic.unread)
+        if topic.partitions_before is not None and now > topic.partitions_before:
+            say(
+                f"{topic.topic}  has {now:,} partitions, it had {topic.partitions_before:,}: "
+                "later records of many keys are in another partition than earlier ones"
+            )
         if topic.groups_not_read:
             say(
                 f"{topic.topic}  offsets of {', '.join(topic.groups_not_read)} are those of an "

@@ -51,11 +51,12 @@ def begun(run: BackupRun, source: TopicSource, reason: str = "") -> TopicReport:
         MalformedInput, UnsupportedSchema: its manifest cannot be read.
         UsageError: the new generation cannot have the requested folder.
     """
-    generation, because = _generation(run, source, reason)
+    generation, because, before = _generation(run, source, reason)
     where = run.settings.store.where(generation.name)
     aside = generation.others_aside
     report = TopicReport(source.name, where, generation.number, aside, because)
     report.unread = source.unread
+    report.partitions_before = before
     return report
 
 
@@ -81,13 +82,17 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
-def _generation(run: BackupRun, source: TopicSource, reason: str) -> tuple[Generation, str]:
-    """The generation of the topic's log, and the reason if the generation is new."""
+def _generation(
+    run: BackupRun, source: TopicSource, reason: str
+) -> tuple[Generation, str, int | None]:
+    """The generation of the topic's log, the reason if it is new, and the partitions it had."""
     store = run.settings.store
     newest = latest(store, source.name)
     manifest = read_manifest(store.folder(newest.name)) if store.names(newest.name) else None
     because = reason or other_log(manifest, source)
-    return (following(newest, run.settings.new_generation), because) if because else (newest, "")
+    if because:
+        return following(newest, run.settings.new_generation), because, None
+    return newest, "", manifest.identity.partition_count if manifest else None
 
 
 def _stretch(assembler: Assembler, source: PartitionSource) -> CopyStretch:

@@ -59,6 +59,8 @@ class TopicReport:
     partitions: list[PartitionReport] = field(default_factory=list)
     unread: Mapping[int, str] = field(default_factory=dict)
     """Partitions that could not be copied, with the reason."""
+    partitions_before: int | None = None
+    """How many partitions the topic had at the last commit; None if that is unknown."""
     groups_not_read: Sequence[str] = ()
     """Groups whose coordinator did not answer: their offsets are those of an earlier run."""
     error: str = ""

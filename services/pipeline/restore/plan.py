@@ -28,6 +28,7 @@ from breakglass.services.pipeline.restore.state import (
     RestoreState,
     as_begun,
     begun_restore,
+    is_complete,
     source_of,
 )
 from breakglass.services.pipeline.restore.target import (
@@ -142,6 +143,12 @@ INSTEAD_OF_FILLED = (
 )
 
 
+INSTEAD_OF_COMPLETE = (
+    "a restore into it is complete; restore into a topic of another name with --map, or add "
+    "--into-existing to have the records twice"
+)
+
+
 def make_plan(
     client: ReadClient, held: Sequence[HeldTopic], options: RestoreOptions, state_root: Path
 ) -> RestorePlan:
@@ -186,7 +193,8 @@ def _topic(
     if now is not None:
         _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
         ours = begun is not None and begun.topic_id is not None
-        require_room(now, filled=ours or options.into_existing, instead=INSTEAD_OF_FILLED)
+        instead = INSTEAD_OF_COMPLETE if is_complete(state_folder, now) else INSTEAD_OF_FILLED
+        require_room(now, filled=ours or options.into_existing, instead=instead)
     settings = _settings(held, now, begun, options)
     partitions = tuple(_partition(held, part, options) for part in chosen)
     if begun is not None and options.resume:
@@ -201,6 +209,7 @@ def _topic(
         topic_id=None if now is None else str(now.identity.topic_id),
         empty=not options.into_existing if begun is None else begun.alone,
         partition_count=held.partition_count,
+        more_partitions=0 if now is None else partition_count(now) - held.partition_count,
         settings=settings,
         partitions=partitions,
         expired_at_once=sum(expired_at_once(settings, part.segments, now_ms()) for part in chosen),

@@ -64,6 +64,8 @@ class TopicPlan:
     """Offsets that were lost before the backup could copy them: ``orders-0 36..99``."""
     groups_not_read: Sequence[str] = ()
     """Groups whose saved offsets are of an earlier time than those of the other groups."""
+    more_partitions: int = 0
+    """How many partitions the existing target has that the backed-up topic had not."""
     salvaged: bool = False
     """Records were salvaged from damage, or from the files of a killed writer."""
 

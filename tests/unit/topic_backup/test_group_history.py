@@ -38,7 +38,7 @@ def offsets(topic: Path) -> dict[str, int]:
     return group_history.newest_offsets(LocalFolder(topic), [0])[0]
 
 
-def test_no_flipped_bit_of_a_file_with_groups_is_called_whole(topic: Path) -> None:
+def test_b17_no_flipped_bit_of_a_file_with_groups_is_called_whole(topic: Path) -> None:
     assert verify_files(LocalFolder(topic)).whole
     files = of_groups(topic)
     assert len(files) == 3
@@ -91,7 +91,7 @@ def test_a_run_that_is_killed_leaves_files_that_are_whole(
     assert seen == {None, 12, 15}
 
 
-def test_a_group_whose_coordinator_is_away_keeps_its_offset_and_is_named(topic: Path) -> None:
+def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_and_is_named(topic: Path) -> None:
     folder = LocalFolder(topic)
     assert group_history.update(folder, {0: {"audit": 20}}, read={"audit"}) == ("billing",)
     state = group_history.newest_state(folder, folder.names())
