@@ -112,6 +112,12 @@ def restore(
     into_existing: Annotated[
         bool, typer.Option("--into-existing", help="Add records to topics that have records.")
     ] = False,
+    compacted: Annotated[
+        bool,
+        typer.Option(
+            "--compacted", help="Restore only the latest value of each key, as compacted."
+        ),
+    ] = False,
     accept_gaps: Annotated[
         list[str] | None,
         typer.Option(
@@ -168,6 +174,7 @@ def restore(
         accept_gaps,
         groups=bool(groups) or groups_at is not None,
         into_existing=into_existing,
+        compacted=compacted,
         resume=resume,
     )
     from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics

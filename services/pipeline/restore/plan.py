@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from breakglass.services.pipeline.restore.groups import (
     not_read,
     require_no_members,
 )
+from breakglass.services.pipeline.restore.latest import latest_records
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
 from breakglass.services.pipeline.restore.planned import (
-    PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
@@ -196,7 +197,15 @@ def _topic(
         instead = INSTEAD_OF_COMPLETE if is_complete(state_folder, now) else INSTEAD_OF_FILLED
         require_room(now, filled=ours or options.into_existing, instead=instead)
     settings = _settings(held, now, begun, options)
-    partitions = tuple(_partition(held, part, options) for part in chosen)
+    stored = {part.partition: stored_segments(held.folder, part.segments) for part in chosen}
+    spans = {part.partition: chosen_spans(stored[part.partition], part, options) for part in chosen}
+    left_out: Counter[str] = Counter()
+    if options.compacted and not options.resume:
+        for number, own in spans.items():
+            latest = latest_records(stored[number], own)
+            spans[number] = latest.spans
+            left_out.update(latest.left_out)
+    partitions = tuple(partition_plan(number, stored[number], own) for number, own in spans.items())
     if begun is not None and options.resume:
         partitions = as_begun(held, begun, partitions)
     return TopicPlan(
@@ -216,7 +225,8 @@ def _topic(
         groups=groups_of(held, chosen, options.groups_at_ms) if options.groups else {},
         state_folder=str(state_folder.absolute()),
         resumed=options.resume,
-        stored={part.partition: stored_segments(held.folder, part.segments) for part in chosen},
+        left_out=dict(left_out),
+        stored=stored,
         gaps=gaps,
         lost=lost,
         groups_not_read=not_read(held, options.groups_at_ms) if options.groups else (),
@@ -246,10 +256,3 @@ def _settings(
     else:
         own = held.identity.config
     return {name: value for name, value in {**own, **options.settings}.items() if value}
-
-
-def _partition(
-    held: RestorableTopic, part: PartitionSummary, options: RestoreOptions
-) -> PartitionPlan:
-    stored = stored_segments(held.folder, part.segments)
-    return partition_plan(part.partition, stored, chosen_spans(stored, part, options))

@@ -55,7 +55,7 @@ class TopicPlan:
     tail_of: str = ""
     """The replica or folder whose tail is restored; empty if the plan is not for a tail."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Records of a tail that are left out, by reason."""
+    """Records that are left out, by reason: of a tail, or of a restore of the latest values."""
     stored: Mapping[int, Sequence[StoredSegment]] | None = None
     """The segments of each partition; None: those of the folder."""
     gaps: Sequence[str] = ()
