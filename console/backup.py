@@ -202,7 +202,9 @@ def _say_left_out(reader: PartitionReader) -> None:
         say(str(left_out))
     if len(reader.left_out) > MOST_SAID:
         say(f"and {len(reader.left_out) - MOST_SAID:,} more places")
-    if reader.salvaged:
+    for doubt in reader.unproved[:MOST_SAID]:
+        say(f"not proved when this copy was made: {doubt}")
+    if reader.salvaged and not reader.unproved:
         for stretch in reader.stretches[:MOST_SAID]:
             say(f"salvaged: {stretch}")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services.model import TopicPartition
-from breakglass.services.topic_backup.summary import Gap, Unproved
+from breakglass.services.topic_backup.summary import Gap, GapReason, Unproved
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,6 @@ class BackupReport:
     def whole(self) -> bool:
         """Whether every committed record and the offsets of every group are in the backup."""
         lacking = any(topic.error or topic.unread or topic.groups_not_read for topic in self.topics)
-        return not (
-            lacking or self.away or any(part.lost or part.unproved for part in self.partitions)
-        )
+        lost = any(part.lost or GapReason.LOST in part.missing for part in self.partitions)
+        doubted = any(part.unproved for part in self.partitions)
+        return not (lacking or self.away or lost or doubted)

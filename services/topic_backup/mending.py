@@ -104,9 +104,13 @@ def _mended(
                 doubts = Unproved(start, end, damage.reason).after(doubts)
     writer.unproved = doubts
     stretches = tuple(str(stretch) for stretch in reader.stretches)
-    salvaged = reader.salvaged or bool(doubts)
     return MendedPartition(
-        number, count, salvaged, tuple(reader.left_out), stretches, writer.unproved
+        number,
+        count,
+        reader.salvaged or bool(doubts),
+        tuple(reader.left_out),
+        stretches,
+        writer.unproved,
     )
 
 

@@ -21,13 +21,13 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.segment_reader import MAGIC
 from breakglass.services.topic_backup.summary import (
-    MAX_GAPS,
     EpochStart,
     Gap,
     LogLook,
     PartitionSummary,
     SegmentSummary,
     Unproved,
+    listed,
 )
 
 
@@ -115,7 +115,7 @@ class Missing:
         counts = {
             reason: self.counts.get(reason, 0) + other.counts.get(reason, 0) for reason in reasons
         }
-        return Missing((*self.gaps, *other.gaps)[:MAX_GAPS], counts)
+        return Missing(listed((*self.gaps, *other.gaps)), counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,5 +165,5 @@ def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -
         damage=tuple(str(one.what) for one in lost),
         gaps=gaps,
         unproved=tuple(map(str, held.unproved)),
-        lost_offsets=tuple(gap.offsets for gap in held.lost),
+        lost_offsets=held.lost,
     )

@@ -10,7 +10,8 @@ from typing import ClassVar
 from breakglass.services.topic_backup.record import Record
 
 MAX_GAPS = 100
-"""Maximum number of listed gaps of one segment; the offsets of further gaps are only counted."""
+"""Maximum number of listed gaps of one segment; the offsets of further gaps are only counted:
+`listed`."""
 
 
 class GapReason(StrEnum):
@@ -46,6 +47,14 @@ class Gap:
     def offsets(self) -> str:
         """The offsets as text: ``36..99``."""
         return f"{self.start}..{self.end - 1}"
+
+
+def listed(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+    """At most `MAX_GAPS` of *gaps*, in order: those that leave a record missing before others."""
+    if len(gaps) <= MAX_GAPS:
+        return tuple(gaps)
+    ranked = sorted(range(len(gaps)), key=lambda at: gaps[at].reason in EXPECTED)
+    return tuple(gaps[at] for at in sorted(ranked[:MAX_GAPS]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +162,14 @@ class PartitionSummary:
     """What a copy of a damaged backup could not prove. No later commit drops it."""
 
     @property
-    def lost(self) -> tuple[Gap, ...]:
-        """Offsets that were removed before they were read, as far as they are listed."""
-        gaps = (gap for segment in self.segments for gap in segment.gaps)
-        return tuple(gap for gap in gaps if gap.reason is GapReason.LOST)
+    def lost(self) -> tuple[str, ...]:
+        """Offsets that were removed before they were read: ``36..99``."""
+        gaps = [gap for segment in self.segments for gap in segment.gaps]
+        lost = [gap for gap in gaps if gap.reason is GapReason.LOST]
+        counted = sum(segment.missing.get(GapReason.LOST, 0) for segment in self.segments)
+        unlisted = counted - sum(gap.end - gap.start for gap in lost)
+        more = (f"and {unlisted:,} more",) if unlisted > 0 else ()
+        return (*(gap.offsets for gap in lost), *more)
 
     def segment(self, start_offset: int) -> SegmentSummary | None:
         """The committed segment with that start offset."""

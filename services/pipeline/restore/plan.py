@@ -186,7 +186,7 @@ def _topic(
     held = read_held(topic.folder, topic.topic)
     require_manifest(held)
     chosen = chosen_partitions(held, options)
-    lost = [f"{topic.topic}-{part.partition} {gap.offsets}" for part in chosen for gap in part.lost]
+    lost = [f"{topic.topic}-{part.partition} {gone}" for part in chosen for gone in part.lost]
     held = read_sound(held, {part.partition for part in chosen})
     chosen = chosen_partitions(held, options)
     gaps = accepted_gaps(held, topic.topic, chosen, options)
