@@ -24,6 +24,7 @@ from breakglass.console.options import (
 from breakglass.console.output import print_json, say
 from breakglass.console.restoring import (
     NEVER_THERE,
+    NOT_PROVED,
     Compared,
     Renamed,
     Replicas,
@@ -341,7 +342,7 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
                 "run: their coordinator did not answer the last one"
             )
         if topic.salvaged:
-            say(f"{topic.target}  records were found again among damage of the backup")
+            say(f"{topic.target}  {NOT_PROVED}")
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
         if topic.exists and not topic.empty:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NEVER_THERE = "the backup has no {}: these offsets were lost before it could copy them"
+NOT_PROVED = (
+    "not everything in the backup is proved to be as the topic had it: `backup verify` says what"
+)
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
 
@@ -102,7 +105,7 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
         for lost in topic.lost:
             say(f"{topic.target}  {NEVER_THERE.format(lost)}")
         if topic.salvaged:
-            say(f"{topic.target}  records were found again among damage of the backup")
+            say(f"{topic.target}  {NOT_PROVED}")
 
 
 def _row(topic: TopicRestored) -> tuple[object, ...]:

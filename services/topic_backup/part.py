@@ -209,6 +209,9 @@ def extended(
     )
 
 
+HOUR_MS = 3_600_000
+
+
 def _look(held: PartitionSummary, new: Addition) -> LogLook | None:
     """The look that is kept; an older one is as good where nothing was added to the log.
 
@@ -217,5 +220,5 @@ def _look(held: PartitionSummary, new: Addition) -> LogLook | None:
     old = held.look
     if old is None or new.look is None or held.next_offset != new.next_offset:
         return new.look or old
-    aged = new.look.at_ms - old.at_ms > old.tombstones_ms // 2
+    aged = new.look.at_ms - old.at_ms > max(old.tombstones_ms // 2, HOUR_MS)
     return new.look if aged or new.look.tombstones_ms != old.tombstones_ms else old
