@@ -119,7 +119,7 @@ def _doubt(proof: Proof, committed: PartitionSummary | None) -> str:
     if committed is not None:
         return "" if proof is Proof.COMMITTED else OTHER_BYTES
     # Without a manifest the index is a second witness of where each record begins and ends.
-    return str(proof) if proof in (Proof.BETWEEN, Proof.WALKED) else ""
+    return str(proof) if proof in (Proof.BETWEEN, Proof.LAST, Proof.WALKED) else ""
 
 
 def _explained(committed: PartitionSummary | None) -> list[Gap]:
