@@ -202,7 +202,9 @@ def _say_left_out(reader: PartitionReader) -> None:
         say(str(left_out))
     if len(reader.left_out) > MOST_SAID:
         say(f"and {len(reader.left_out) - MOST_SAID:,} more places")
-    if reader.salvaged:
+    for doubt in reader.unproved[:MOST_SAID]:
+        say(f"not proved when this copy was made: {doubt}")
+    if reader.salvaged and not reader.unproved:
         for stretch in reader.stretches[:MOST_SAID]:
             say(f"salvaged: {stretch}")
 
@@ -272,6 +274,8 @@ def _print_mended(mended: tuple[MendedPartition, ...], *, as_json: bool) -> None
             say(str(left_out))
         for stretch in partition.stretches[:MOST_SAID] if partition.salvaged else ():
             say(f"partition {partition.partition}  {stretch}")
+        for doubt in partition.unproved[:MOST_SAID]:
+            say(f"partition {partition.partition}  stays marked as not proved: {doubt}")
 
 
 def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:

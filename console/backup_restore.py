@@ -23,6 +23,8 @@ from breakglass.console.options import (
 )
 from breakglass.console.output import print_json, say
 from breakglass.console.restoring import (
+    NEVER_THERE,
+    NOT_PROVED,
     Compared,
     Renamed,
     Replicas,
@@ -111,6 +113,12 @@ def restore(
     into_existing: Annotated[
         bool, typer.Option("--into-existing", help="Add records to topics that have records.")
     ] = False,
+    compacted: Annotated[
+        bool,
+        typer.Option(
+            "--compacted", help="Restore only the latest value of each key, as compacted."
+        ),
+    ] = False,
     accept_gaps: Annotated[
         list[str] | None,
         typer.Option(
@@ -167,6 +175,7 @@ def restore(
         accept_gaps,
         groups=bool(groups) or groups_at is not None,
         into_existing=into_existing,
+        compacted=compacted,
         resume=resume,
     )
     from breakglass.services.pipeline.acts.restore import RestoreSettings, RestoreTopics
@@ -318,8 +327,22 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
             )
         for gap in topic.gaps:
             say(f"{topic.target}  the backup cannot give back {gap}")
+        if topic.more_partitions > 0:
+            now = topic.partition_count + topic.more_partitions
+            say(
+                f"{topic.target}  has {now:,} partitions, {topic.partition_count:,} are restored: "
+                "producers that choose a partition by the key put later records of many keys into "
+                "another one than their restored records"
+            )
+        for lost in topic.lost:
+            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
+        if topic.groups_not_read:
+            say(
+                f"{topic.target}  offsets of {', '.join(topic.groups_not_read)} are of an earlier "
+                "run: their coordinator did not answer the last one"
+            )
         if topic.salvaged:
-            say(f"{topic.target}  records were found again among damage of the backup")
+            say(f"{topic.target}  {NOT_PROVED}")
         for reason, count in topic.left_out.items():
             say(f"{topic.target}  {count:,} records are left out: {reason}")
         if topic.exists and not topic.empty:

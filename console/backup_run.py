@@ -195,12 +195,12 @@ def _end(followed: Followed, *, as_json: bool) -> NoReturn:
             "seconds": round(followed.seconds, 3),
             "partitions": followed.partitions,
             "gaps": followed.missing,
-            "whole": not followed.failures,
+            "whole": followed.whole,
         }
         print(json.dumps({"schema": 1, **figures, **rest, "failures": followed.failures}))
     else:
         say(f"{followed.records:,} records, {followed.bytes:,} bytes in {followed.runs:,} runs")
-    raise typer.Exit(1 if followed.failures else 0)
+    raise typer.Exit(0 if followed.whole else 1)
 
 
 def chosen(topics: Sequence[str] | None, pattern: str | None) -> Any:
@@ -243,6 +243,7 @@ def _topic(report: TopicReport) -> dict[str, Any]:
         "passed_over_by_kafka_backup": report.passed_over,
         "error": report.error or None,
         "unread": {str(number): reason for number, reason in report.unread.items()},
+        "groups_not_read": list(report.groups_not_read),
         "partitions": [_partition(part) for part in report.partitions],
     }
 
@@ -255,6 +256,8 @@ def _partition(report: PartitionReport) -> dict[str, Any]:
         "records": report.records,
         "bytes": report.bytes,
         "gaps": report.missing,
+        "lost": [gap.offsets for gap in report.lost],
+        "unproved": [str(doubt) for doubt in report.unproved],
         "held_back": report.held_back,
     }
 
@@ -286,7 +289,26 @@ def _say_left_out(report: BackupReport) -> None:
             say(f"{topic.topic}  not backed up: {topic.error}")
         for number, reason in topic.unread.items():
             say(f"{topic.topic}-{number}  not backed up: {reason}")
+        now = len(topic.partitions) + len(topic.unread)
+        if topic.partitions_before is not None and now > topic.partitions_before:
+            say(
+                f"{topic.topic}  has {now:,} partitions, it had {topic.partitions_before:,}: "
+                "later records of many keys are in another partition than earlier ones"
+            )
+        if topic.groups_not_read:
+            say(
+                f"{topic.topic}  offsets of {', '.join(topic.groups_not_read)} are those of an "
+                "earlier run: their coordinator did not answer"
+            )
     for part in report.partitions:
+        if part.lost:
+            say(
+                f"{part.partition}  LOST {', '.join(gap.offsets for gap in part.lost)}: retention, "
+                "deletion or an election removed them before they were copied. Back up more often, "
+                "or let the topic keep records longer."
+            )
+        for doubt in part.unproved:
+            say(f"{part.partition}  stays marked as not proved: {doubt}")
         if part.held_back:
             say(f"{part.partition}  {part.held_back:,} offsets left out: a transaction is open")
     for reason in report.unread_groups:

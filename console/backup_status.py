@@ -100,6 +100,7 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
         "verified": topic.verified,
         "verified_now": topic.verified_now,
         "damaged": topic.damaged,
+        "salvaged": topic.salvaged,
         "group_states": topic.group_states,
         "partitions": [
             {
@@ -114,6 +115,8 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
                 "damage": partition.damage,
                 "gaps": partition.gaps,
                 "lost": partition.lost,
+                "lost_offsets": partition.lost_offsets,
+                "unproved": partition.unproved,
             }
             for partition in topic.partitions
         ]
@@ -140,6 +143,7 @@ def _found_document(partition: FoundPartition) -> dict[str, Any]:
         "bytes": partition.bytes,
         "segments": partition.segments,
         "damage": partition.damage,
+        "stray": partition.stray,
         **dict.fromkeys(("next_offset", "lag", "gaps", "lost")),
         "unknown": {
             **dict.fromkeys(("next_offset", "lag", "gaps", "lost"), NO_MANIFEST),
@@ -165,7 +169,7 @@ def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]
             f"{partition.segments:,}",
             f"{partition.lost:,}",
             time_text(topic.committed_at_ms),
-            "DAMAGED" if topic.damaged else "yes" if topic.verified_now else "no",
+            _verified(topic),
         )
     for found in _found(topic):
         yield (
@@ -181,6 +185,12 @@ def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]
         )
 
 
+def _verified(topic: TopicStatus) -> str:
+    if topic.damaged:
+        return "DAMAGED"
+    return "salvaged" if topic.salvaged else "yes" if topic.verified_now else "no"
+
+
 def _found_offsets(found: FoundPartition) -> str:
     first, last = found.first_offset, found.last_offset
     if isinstance(first, Unknown) or isinstance(last, Unknown):
@@ -194,9 +204,21 @@ def _say(topic: TopicStatus) -> None:
     for partition in topic.partitions:
         for damage in partition.damage:
             say(f"damaged: {damage}")
+        for doubt in partition.unproved:
+            say(f"{topic.name}-{partition.partition}  not proved when this copy was made: {doubt}")
+        if partition.lost_offsets:
+            say(
+                f"{topic.name}-{partition.partition}  LOST {', '.join(partition.lost_offsets)}: "
+                "they were removed before they were copied"
+            )
     for found in _found(topic):
         for damage in found.damage:
             say(f"damaged: {damage}")
+        if found.stray:
+            say(
+                f"{topic.name}-{found.partition}  {found.stray:,} bytes behind its last indexed "
+                "record are read by no command; `backup verify` says whether they are a record"
+            )
         if isinstance(found.records, Unknown):
             say(f"? {topic.name}-{found.partition}: {found.records.reason}")
     if topic.lost_manifest:

@@ -128,7 +128,7 @@ def _keep(
         if manifest is None:
             continue
         how, against = ("content", compared.against) if compared else ("files", None)
-        whole = found.whole and (compared is None or compared.identical)
+        whole = found.as_committed and (compared is None or compared.identical)
         try:
             verified.note(held.folder, manifest.commit, how, against, whole=whole)
         except StorageError as error:
@@ -160,6 +160,8 @@ def _print(
     for _, found in files:
         for damage in found.damages:
             say(f"{damage.file}: {damage.reason}")
+        for doubt in found.unproved:
+            say(f"{found.folder}  not proved when this copy was made: {doubt}")
         if not found.manifest:
             say(f"{found.folder} has no manifest: its format was checked, there are no hashes")
     if content:
@@ -177,7 +179,9 @@ def _print(
 
 
 def _files_row(held: HeldTopic, found: FilesVerified) -> tuple[object, ...]:
-    verdict = "damaged" if not found.whole else "whole" if found.manifest else "readable"
+    verdict = "whole" if found.manifest else "readable"
+    if not found.whole:
+        verdict = "salvaged" if found.as_committed and found.manifest else "damaged"
     counts = (f"{found.segments:,}", f"{found.records:,}", f"{found.bytes:,}")
     return (held.name, *counts, verdict)
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NEVER_THERE = "the backup has no {}: these offsets were lost before it could copy them"
+NOT_PROVED = (
+    "not everything in the backup is proved to be as the topic had it: `backup verify` says what"
+)
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
 
@@ -98,8 +102,10 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
     for topic in done:
         for gap in topic.gaps:
             say(f"{topic.target}  offsets of {gap} are not restored: the backup is damaged there")
+        for lost in topic.lost:
+            say(f"{topic.target}  {NEVER_THERE.format(lost)}")
         if topic.salvaged:
-            say(f"{topic.target}  records were found again among damage of the backup")
+            say(f"{topic.target}  {NOT_PROVED}")
 
 
 def _row(topic: TopicRestored) -> tuple[object, ...]:

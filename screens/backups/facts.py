@@ -218,6 +218,10 @@ def _partition(line: BackupPartitionLine) -> Iterator[Fact]:
     if part.damage:
         yield Fact("Damage", (LinePart("; ".join(part.damage), Role.DIVERGED),))
     yield Fact("Gaps", (LinePart(_gaps(part.gaps) or "none"),))
+    if part.lost_offsets:
+        yield Fact("Lost", (LinePart(", ".join(part.lost_offsets), Role.LOST),))
+    if part.unproved:
+        yield Fact("Not proved", (LinePart("; ".join(part.unproved), Role.DIVERGED),))
     yield from _unknown_lag(line.lag)
 
 
@@ -286,6 +290,8 @@ def _copied_partition(part: PartitionStatus) -> dict[str, Any]:
         "damage": list(part.damage),
         "gaps": part.gaps,
         "lost": part.lost,
+        "lost_offsets": list(part.lost_offsets),
+        "unproved": list(part.unproved),
     }
 
 

@@ -23,10 +23,9 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.segment_index import open_index
-from breakglass.services.topic_backup.status import EXPECTED
 from breakglass.services.topic_backup.store.key import Key
 from breakglass.services.topic_backup.store.store import open_store
-from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary, SegmentSummary
 
 NO_INDEX = Unknown("it has no index: `breakglass backup reindex --write` makes one")
 GONE = "gone"

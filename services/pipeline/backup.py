@@ -23,7 +23,7 @@ from breakglass.services.pipeline.source import (
     read_sources,
     stretch,
 )
-from breakglass.services.pipeline.topic_copy import TopicCopy
+from breakglass.services.pipeline.topic_copy import LostDeletions, TopicCopy
 from breakglass.services.recovery.group_standing import GroupStanding, read_standing
 from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.assembler import Assembler, assembling
@@ -42,18 +42,21 @@ class OpenTopic:
     copy: TopicCopy
 
 
-def begun(run: BackupRun, source: TopicSource) -> TopicReport:
+def begun(run: BackupRun, source: TopicSource, reason: str = "") -> TopicReport:
     """Start the report of a topic, with the generation that its log belongs to.
+
+    *reason* is why a new generation is needed, if that is known.
 
     Raises:
         MalformedInput, UnsupportedSchema: its manifest cannot be read.
         UsageError: the new generation cannot have the requested folder.
     """
-    generation, because = _generation(run, source)
+    generation, because, before = _generation(run, source, reason)
     where = run.settings.store.where(generation.name)
     aside = generation.others_aside
     report = TopicReport(source.name, where, generation.number, aside, because)
     report.unread = source.unread
+    report.partitions_before = before
     return report
 
 
@@ -79,13 +82,17 @@ def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
-def _generation(run: BackupRun, source: TopicSource) -> tuple[Generation, str]:
-    """The generation of the topic's log, and the reason if the generation is new."""
+def _generation(
+    run: BackupRun, source: TopicSource, reason: str
+) -> tuple[Generation, str, int | None]:
+    """The generation of the topic's log, the reason if it is new, and the partitions it had."""
     store = run.settings.store
     newest = latest(store, source.name)
     manifest = read_manifest(store.folder(newest.name)) if store.names(newest.name) else None
-    because = other_log(manifest, source)
-    return (following(newest, run.settings.new_generation), because) if because else (newest, "")
+    because = reason or other_log(manifest, source)
+    if because:
+        return following(newest, run.settings.new_generation), because, None
+    return newest, "", manifest.identity.partition_count if manifest else None
 
 
 def _stretch(assembler: Assembler, source: PartitionSource) -> CopyStretch:
@@ -111,7 +118,8 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
     """
     sources = read_sources(run.client, wanted, Deadline.after(patience.JOB), partial=True)
     standing = _groups(run, sources)
-    report = BackupReport(unread_groups=_unread(standing))
+    away = bool(standing.unread or standing.offline)
+    report = BackupReport(unread_groups=_unread(standing), away=away)
     run.meter.total = sum(
         partition.stable_end - partition.log_start
         for topic in sources
@@ -126,19 +134,36 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
     """Back up one topic; the report has the error if it fails."""
     report = begun(run, source)
     try:
-        with jvm_errors(f"backing up {source.name}"), opened(run, source, report) as topic:
-            skipped = sum(stretch.start - stretch.source.log_start for stretch in topic.todo)
-            run.meter.count(source.name, skipped, 0)
-            for job in jobs(topic.todo, run.settings.offsets_a_job):
-                topic.copy.copy(job)
-            offsets: dict[int, Mapping[str, int]] = {
-                partition.partition.partition: standing.offsets.get(partition.partition, {})
-                for partition in source.partitions
-            }
-            group_history.update(topic.assembler.folder, offsets)
+        try:
+            _copied(run, source, report, standing)
+        except LostDeletions as lost:
+            gone = {part.partition: part.lost for part in report.partitions}
+            report = begun(run, source, str(lost))
+            _copied(run, source, report, standing)
+            for part in report.partitions:
+                part.lost += gone.get(part.partition, [])
     except BreakglassError as error:
         report.error = str(error)
     return report
+
+
+def _copied(
+    run: BackupRun, source: TopicSource, report: TopicReport, standing: GroupStanding
+) -> None:
+    """Copy the topic into the folder that *report* names. Raises as `opened` and `TopicCopy`."""
+    with jvm_errors(f"backing up {source.name}"), opened(run, source, report) as topic:
+        skipped = sum(stretch.start - stretch.source.log_start for stretch in topic.todo)
+        run.meter.count(source.name, skipped, 0)
+        for job in jobs(topic.todo, run.settings.offsets_a_job):
+            topic.copy.copy(job)
+        offsets: dict[int, Mapping[str, int]] = {
+            partition.partition.partition: standing.offsets.get(partition.partition, {})
+            for partition in source.partitions
+        }
+        whole = not (standing.unread or standing.offline)
+        report.groups_not_read = group_history.update(
+            topic.assembler.folder, offsets, read=None if whole else standing.coordinators
+        )
 
 
 def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch]]:

@@ -60,14 +60,22 @@ class Followed:
     missing: dict[str, int] = field(default_factory=dict)
     partitions: int = 0
     """Number of partitions at the last run."""
+    lost: int = 0
+    """Number of stretches that were removed before they could be copied, or are in doubt."""
     failures: list[str] = field(default_factory=list)
     """Topics that the last run could not back up."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the backup has everything that existed at the last run."""
+        return not self.failures and not self.lost
 
     def add(self, report: BackupReport) -> None:
         """Add the report of one run or one batch."""
         self.records += report.records
         self.bytes += report.bytes
         self.seconds += report.seconds
+        self.lost += sum(len(part.lost) + len(part.unproved) for part in report.partitions)
         for reason, count in report.missing.items():
             self.missing[reason] = self.missing.get(reason, 0) + count
 

@@ -14,7 +14,7 @@ from breakglass.services.topic_backup.folder import Folder, storage_errors
 from breakglass.services.topic_backup.part import Missing, NewSegment, SegmentPart
 from breakglass.services.topic_backup.segment_index import ENTRY
 from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
-from breakglass.services.topic_backup.summary import MAX_GAPS, EpochStart, Gap, GapReason
+from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, listed
 
 EXPLAINED_BYTES = 256 * 1024 * 1024
 """The bytes of a log that are read again to explain the gaps of one copy; further gaps stay
@@ -175,13 +175,11 @@ def new_segments(
 
 def missing(gaps: Iterable[Gap]) -> Missing:
     """The *gaps*, the first of them listed and all of them counted."""
-    listed: list[Gap] = []
+    merged = list(merged_gaps(gaps))
     counts: dict[str, int] = {}
-    for gap in merged_gaps(gaps):
-        if len(listed) < MAX_GAPS:
-            listed.append(gap)
+    for gap in merged:
         counts[gap.reason.value] = counts.get(gap.reason.value, 0) + gap.end - gap.start
-    return Missing(tuple(listed), counts)
+    return Missing(listed(merged), counts)
 
 
 def epoch_starts(part: SegmentPart, epochs: EpochHistory | Unknown) -> tuple[EpochStart, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from breakglass.services.model import TopicPartition
+from breakglass.services.topic_backup.summary import Gap, GapReason, Unproved
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class PartitionReport:
     bytes: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     """Offsets without a record, by reason."""
+    lost: list[Gap] = field(default_factory=list)
+    """Offsets that were removed before this run could copy them, as far as they are listed."""
+    unproved: list[Unproved] = field(default_factory=list)
+    """What may not be as it was in the topic."""
     held_back: int = 0
     """Offsets left out because they follow the start of an open transaction."""
 
@@ -54,6 +59,10 @@ class TopicReport:
     partitions: list[PartitionReport] = field(default_factory=list)
     unread: Mapping[int, str] = field(default_factory=dict)
     """Partitions that could not be copied, with the reason."""
+    partitions_before: int | None = None
+    """How many partitions the topic had at the last commit; None if that is unknown."""
+    groups_not_read: Sequence[str] = ()
+    """Groups whose coordinator did not answer: their offsets are those of an earlier run."""
     error: str = ""
     """Why the topic was not backed up, or only partly."""
 
@@ -72,6 +81,8 @@ class BackupReport:
     """Time from the first copy to the last manifest, without the start of Spark."""
     unread_groups: tuple[str, ...] = ()
     """Why offsets of some groups were not backed up."""
+    away: bool = False
+    """Whether a coordinator of groups did not answer."""
 
     @property
     def partitions(self) -> list[PartitionReport]:
@@ -97,5 +108,8 @@ class BackupReport:
 
     @property
     def whole(self) -> bool:
-        """Whether every requested partition was backed up to its stable end."""
-        return not any(topic.error or topic.unread for topic in self.topics)
+        """Whether every committed record and the offsets of every group are in the backup."""
+        lacking = any(topic.error or topic.unread or topic.groups_not_read for topic in self.topics)
+        lost = any(part.lost or GapReason.LOST in part.missing for part in self.partitions)
+        doubted = any(part.unproved for part in self.partitions)
+        return not (lacking or self.away or lost or doubted)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import UsageError
-from breakglass.services.kafka.cluster.topic_settings import read_topic_configs
+from breakglass.services.kafka.cluster.topic_settings import TopicValues, read_topic_values
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
 from breakglass.services.kafka.replicas.list_offsets import (
@@ -26,7 +27,13 @@ from breakglass.services.kafka.replicas.list_offsets import (
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import EpochHistory, PartitionState, TopicPartition, Unknown
 from breakglass.services.topic_backup.manifest import TopicIdentity, TopicManifest
-from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
+from breakglass.services.topic_backup.summary import (
+    EpochStart,
+    Gap,
+    GapReason,
+    LogLook,
+    PartitionSummary,
+)
 
 EPOCHS = 64
 """The number of leader epochs of a partition that are read, from the newest back."""
@@ -93,6 +100,10 @@ class TopicSource:
     partitions: tuple[PartitionSource, ...]
     unread: Mapping[int, str]
     """Why partitions cannot be copied now, by number."""
+    read_at_ms: int = 0
+    """When it was read: before any of its logs' ends."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """All its settings, with defaults; empty if they are hidden."""
 
     @property
     def name(self) -> str:
@@ -101,7 +112,16 @@ class TopicSource:
     @property
     def compacted(self) -> bool:
         """Whether compaction may have removed offsets."""
-        return "compact" in self.identity.config.get("cleanup.policy", "")
+        own = self.identity.config.get("cleanup.policy", "")
+        return "compact" in self.settings.get("cleanup.policy", own)
+
+    @property
+    def look(self) -> LogLook | None:
+        """What this reading says of deletions in a compacted topic; None for any other topic."""
+        if not self.compacted:
+            return None
+        # A hidden setting may have any value.
+        return LogLook(self.read_at_ms, int(self.settings.get("delete.retention.ms", 0)))
 
 
 def read_sources(
@@ -121,25 +141,29 @@ def read_sources(
         Unreachable, NotAuthorized: no broker returns the metadata, a leader does not answer, or
             an ACL is missing.
     """
+    read_at_ms = now_ms()
     cluster_id = client.describe(deadline).cluster_id
     # A pattern needs the names of all topics; a few names do not.
     states = client.newest_partitions(() if wanted.pattern else wanted.names, deadline)
     topics = wanted.choose({state.partition.topic for state in states})
     held = [state for state in states if state.partition.topic in set(topics)]
     asked = [state for state in held if numbers is None or state.partition.partition in numbers]
-    configs = read_topic_configs(client.sender, topics, deadline) if topics else {}
+    configs = read_topic_values(client.sender, topics, deadline) if topics else {}
     read = _Reading(client, asked, deadline)
     if not partial:
         read.require_answers()
-    return tuple(_topic(cluster_id, topic, held, configs[topic], read) for topic in topics)
+    return tuple(
+        _topic(cluster_id, topic, held, configs[topic], read, read_at_ms) for topic in topics
+    )
 
 
 def _topic(
     cluster_id: str,
     topic: str,
     states: Sequence[PartitionState],
-    config: Mapping[str, str] | Unknown,
+    config: TopicValues | Unknown,
     read: _Reading,
+    read_at_ms: int,
 ) -> TopicSource:
     own = [state for state in states if state.partition.topic == topic]
     found = {state.partition.partition: read.of(state) for state in own if read.asked(state)}
@@ -148,12 +172,14 @@ def _topic(
         cluster_id=cluster_id,
         topic_id=own[0].topic_id,
         partition_count=len(own),
-        config={} if isinstance(config, Unknown) else config,
+        config={} if isinstance(config, Unknown) else config.own,
     )
     return TopicSource(
         identity,
         tuple(source for _, source in sorted(found.items()) if isinstance(source, PartitionSource)),
         {number: reason for number, reason in sorted(found.items()) if isinstance(reason, str)},
+        read_at_ms,
+        {} if isinstance(config, Unknown) else config.valid,
     )
 
 
@@ -321,3 +347,29 @@ def stretch(backed_up: PartitionSummary | None, now: PartitionSource) -> CopyStr
     start = max(done, now.log_start)
     lost = Gap(done, start, GapReason.LOST) if done < start else None
     return CopyStretch(now, start, max(start, now.stable_end), lost)
+
+
+CLOCKS_MS = 60_000
+"""How far the clocks of two machines that back up, or of a broker, may be apart."""
+
+
+def lost_deletions(
+    backed_up: PartitionSummary, now: TopicSource, missing: Collection[str], at_ms: int
+) -> LogLook | None:
+    """The look at the log since which deletions of keys may have been removed unseen (B16).
+
+    None if they cannot have been. *missing* are the reasons for offsets that a copy which ends at
+    *at_ms* does not have: a removed tombstone is one of these offsets. Compaction keeps it for
+    delete.retention.ms, so that a copy which began in that time has it; retention does not.
+    """
+    if now.look is None or not {*missing} - {GapReason.CONTROL, GapReason.ABORTED}:
+        return None
+    if backed_up.next_offset is None:
+        since = now.look
+    else:
+        since = backed_up.look or LogLook(0, 0)
+        if GapReason.LOST in missing:
+            return since
+    kept = min(since.tombstones_ms, now.look.tombstones_ms)
+    slack = 0 if since.at_ms == now.read_at_ms else CLOCKS_MS
+    return since if at_ms - since.at_ms + slack >= kept else None

@@ -8,6 +8,7 @@ put aside, and the records file is read from its start.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -349,22 +350,39 @@ class FetchedSegment:
 class StoredSegment(SegmentFiles):
     """A segment that can be read, and sent to a worker, which opens its files again."""
 
-    @cached_property
+    @property
     def reader(self) -> MappedSegment | FetchedSegment:
-        """The reader of the segment, with open files."""
+        """The reader of the segment; the files of `MOST_OPEN` segments stay open."""
+        with _opening:
+            _open[id(self)] = _open.pop(id(self), self)
+            while len(_open) > MOST_OPEN:
+                next(iter(_open.values())).passed()
+            return self._reader
+
+    @cached_property
+    def _reader(self) -> MappedSegment | FetchedSegment:
         if isinstance(self.folder, LocalFolder):
             return MappedSegment(self, self.folder.path)
         return FetchedSegment(self)
 
     def passed(self) -> None:
-        """Close the files after the last read. Maps occupy no memory, and stay."""
-        if not isinstance(self.folder, LocalFolder):
-            self.__dict__.pop("reader", None)
+        """Close the files, if they are open."""
+        if "_reader" in self.__dict__:
+            with _opening:
+                _open.pop(id(self), None)
+                self.__dict__.pop("_reader", None)
 
     def __getstate__(self) -> dict[str, object]:
         """The fields, without open files."""
         names = {field.name for field in fields(self)}
         return {name: value for name, value in self.__dict__.items() if name in names}
+
+
+MOST_OPEN = 32
+"""Segments with open files, two each: a backup has more segments than a process may open files."""
+_open: dict[int, StoredSegment] = {}
+"""By id, the least recently used first."""
+_opening = threading.RLock()
 
 
 def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[StoredSegment]:
@@ -394,3 +412,5 @@ def runs_between(segments: Sequence[StoredSegment], start: int, end: int) -> Ite
             segment.passed()
         elif segment.first_offset < end:
             yield from segment.reader.runs(start, end)
+            if segment.last_offset < end:
+                segment.passed()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from breakglass.services import patience
+from breakglass.services.clock import now_ms
 from breakglass.services.errors import ClusterError, LogBeginsLater, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun, repeating
@@ -24,6 +25,7 @@ from breakglass.services.pipeline.source import (
     WantedTopics,
     cut_since,
     end_epoch,
+    lost_deletions,
     read_sources,
 )
 from breakglass.services.topic_backup.assembler import Assembler
@@ -36,13 +38,24 @@ from breakglass.services.topic_backup.part import (
     run_place_of,
 )
 from breakglass.services.topic_backup.segment_index import ENTRY
-from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason
+from breakglass.services.topic_backup.summary import (
+    EpochStart,
+    Gap,
+    GapReason,
+    LogLook,
+    Unproved,
+)
+from breakglass.services.words.moments import time_text
 
 WATCH_SECONDS = 0.5
 WATCH_STORE_SECONDS = 5.0
 """How often an object store is polled: each poll is one request or several."""
 ATTEMPTS = 5
 """How often a range is restarted because retention overtook the reader."""
+
+
+class LostDeletions(ClusterError):
+    """Keys in the backup may have been deleted: the topic is copied anew as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,19 @@ class CopiedStretch:
     stretch: CopyStretch
     segments: list[NewSegment]
     behind: Missing
+    look: LogLook | None = None
+    unproved: tuple[Unproved, ...] = ()
+
+    @property
+    def missing(self) -> Sequence[Missing]:
+        """The offsets without a record."""
+        return [*(segment.before for segment in self.segments), self.behind]
+
+    @property
+    def lost(self) -> list[Gap]:
+        """The offsets that were removed before they were copied, as far as they are listed."""
+        gaps = (gap for missing in self.missing for gap in missing.gaps)
+        return [gap for gap in gaps if gap.reason is GapReason.LOST]
 
     @property
     def end_epoch(self) -> int | None:
@@ -62,7 +88,15 @@ class CopiedStretch:
     def addition(self) -> Addition:
         """The addition to the backup."""
         stretch = self.stretch
-        return Addition(stretch.number, self.segments, self.behind, stretch.end, self.end_epoch)
+        return Addition(
+            stretch.number,
+            self.segments,
+            self.behind,
+            stretch.end,
+            self.end_epoch,
+            self.look,
+            self.unproved,
+        )
 
     def epochs(self) -> Iterator[EpochStart]:
         """Offsets of the stretch with the epochs that wrote them."""
@@ -101,6 +135,12 @@ class TopicCopy:
             self._explained(stretch, [part for part in parts if part.partition == stretch.number])
             for stretch in stretches
         ]
+        try:
+            copied = [self._with_deletions(copied_stretch) for copied_stretch in copied]
+        except LostDeletions:
+            for one in copied:
+                self._reports[one.stretch.source.partition].lost += one.lost
+            raise
         self._require_same(copied)
         self._assembler.add([copied_stretch.addition for copied_stretch in copied])
         if self._assembler.changed:
@@ -189,6 +229,30 @@ class TopicCopy:
         )
         return CopiedStretch(stretch, segments, behind)
 
+    def _with_deletions(self, copied: CopiedStretch) -> CopiedStretch:
+        """*copied* with the look at the log that it goes to, and what the time it took may hide.
+
+        Raises:
+            LostDeletions: keys in the backup may have been deleted, and their deletions removed.
+        """
+        source, stretch = self._source, copied.stretch
+        held = self._assembler.partition(stretch.number)
+        reasons = {reason for missing in copied.missing for reason in missing.counts}
+        since = lost_deletions(held, source, reasons, now_ms())
+        if since is not None and since != source.look:
+            last = f" at {time_text(since.at_ms)}" if since.at_ms else ""
+            raise LostDeletions(
+                f"since the last look{last} compaction or retention may have removed deletions of "
+                f"keys that the older folder has: see delete.retention.ms of {source.name}"
+            )
+        doubts: tuple[Unproved, ...] = ()
+        if since is not None:
+            why = "compaction may have removed deletions of keys while they were copied"
+            doubts = (Unproved(stretch.start, stretch.end, why),)
+        first = held.next_offset is None
+        goes_to_end = first or stretch.end >= stretch.source.stable_end
+        return replace(copied, look=source.look if goes_to_end else None, unproved=doubts)
+
     def _require_same(self, copied: Sequence[CopiedStretch]) -> None:
         """Check that the copied log is still the log of the topic (B2).
 
@@ -216,7 +280,9 @@ class TopicCopy:
         report.end = copied.stretch.end
         report.records += sum(segment.part.count for segment in copied.segments)
         report.bytes += sum(segment.part.records_bytes for segment in copied.segments)
-        for missing in (*(segment.before for segment in copied.segments), copied.behind):
+        report.lost += copied.lost
+        report.unproved += copied.unproved
+        for missing in copied.missing:
             for reason, count in missing.counts.items():
                 report.missing[reason] = report.missing.get(reason, 0) + count
 

@@ -178,11 +178,11 @@ class TopicAssembler:
         gone = oldest_missing(committed, found.segments)
         segments = gone + _as_known(found.segments, committed) or (_empty(number),)
         known = [number for number in (found.next_offset, _next(committed)) if number is not None]
-        log = committed.batch_log if committed else None
         next_offset = max(known, default=None)
         same = committed is not None and committed.next_offset == next_offset
         epoch = committed.end_epoch if committed and same else None
-        return PartitionSummary(number, next_offset, segments, log, epoch)
+        held = committed or PartitionSummary(number, None, ())
+        return replace(held, next_offset=next_offset, segments=segments, end_epoch=epoch)
 
     def _untouched(self, committed: PartitionSummary, files: PartitionFiles) -> bool:
         """Whether the folder contains exactly what was committed, judged by file sizes."""

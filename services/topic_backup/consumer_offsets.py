@@ -72,11 +72,14 @@ def read(folder: Folder, partition: int) -> dict[str, int]:
 
 def update(folder: Folder, partition: int, offsets: Mapping[str, int]) -> None:
     """Replace the offsets of the groups in *offsets*; other groups stay unchanged."""
-    held = read(folder, partition)
-    merged = (
-        {**held, **offsets} if held else {group: offsets[group] for group in hash_order(offsets)}
-    )
-    folder.replace(consumer_offsets_name(partition), [encode(merged)])
+    content = encoded(read(folder, partition), offsets)
+    folder.replace(consumer_offsets_name(partition), [content])
+
+
+def encoded(held: Mapping[str, int], offsets: Mapping[str, int]) -> bytes:
+    """The file that had the groups *held*, with the *offsets* of groups."""
+    new = {group: offsets[group] for group in hash_order(offsets)}
+    return encode({**held, **(offsets if held else new)})
 
 
 def hash_order(groups: Iterable[str]) -> list[str]:

@@ -73,7 +73,9 @@ class RestorableTopic:
     lost: tuple[Lost, ...] = ()
     """Missing or changed parts of the backup, as far as it was checked."""
     salvaged: bool = False
-    """Whether, without a manifest, records had to be searched for or stray bytes skipped."""
+    """Whether, without a manifest, records had to be searched for or stray bytes skipped; or, with
+    one, it is of a copy that could not prove all that it has.
+    """
 
     @property
     def partition_count(self) -> int:
@@ -93,7 +95,9 @@ def read_held(folder: Folder, topic: str) -> RestorableTopic:
     """
     manifest = read_manifest(folder)
     if manifest is not None:
-        return RestorableTopic(folder, manifest.identity, manifest.partitions, manifest)
+        parts = manifest.partitions
+        salvaged = any(part.unproved for part in parts)
+        return RestorableTopic(folder, manifest.identity, parts, manifest, salvaged=salvaged)
     found = listing(folder.names())
     if not found:
         raise UsageError(f"{folder.where()} holds no segments: name the folder of a topic.")

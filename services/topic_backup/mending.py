@@ -1,7 +1,8 @@
 """Copies a damaged topic backup: writes every record that can be proved to new files.
 
 The damaged folder is only read. The copy's manifest lists missing offsets: with the reason of
-the original manifest if it has one, otherwise as lost.
+the original manifest if it has one, otherwise as lost. What could not be proved is marked there:
+the hashes of the copy say nothing about what was read.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakglass.services.errors import UsageError
-from breakglass.services.topic_backup import consumer_offsets, group_history
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder import Folder, LocalFolder, storage_errors
 from breakglass.services.topic_backup.layout import listing, require_folder_name, topic_path
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
 from breakglass.services.topic_backup.partition_writer import PartitionWriter
 from breakglass.services.topic_backup.reader import LeftOut, PartitionReader
 from breakglass.services.topic_backup.record import MAX_RECORD_BYTES
-from breakglass.services.topic_backup.summary import Gap, GapReason, PartitionSummary
+from breakglass.services.topic_backup.salvage.finding import Proof
+from breakglass.services.topic_backup.soundness import OTHER_BYTES
+from breakglass.services.topic_backup.summary import Gap, GapReason, PartitionSummary, Unproved
 from breakglass.services.topic_backup.topic_writer import TopicWriter
 
 
@@ -33,6 +36,8 @@ class MendedPartition:
     left_out: tuple[LeftOut, ...]
     stretches: tuple[str, ...]
     """How the records were proved."""
+    unproved: tuple[Unproved, ...]
+    """What the copy has and could not prove; its manifest says so for ever."""
 
 
 def mend(
@@ -68,7 +73,7 @@ def mend(
             done.append(_mended(writer.partition(number), number, reader, committed))
             writer.finish(number)
         writer.commit()
-    _copy_groups(folder, LocalFolder(target), numbers)
+    group_history.copy(folder, LocalFolder(target), numbers)
     return tuple(done)
 
 
@@ -80,7 +85,11 @@ def _mended(
 ) -> MendedPartition:
     count, at = 0, None
     explained = _explained(committed)
-    for record in reader.records():
+    doubts = committed.unproved if committed else ()
+    for found in reader.found():
+        record = found.placed.record
+        if doubt := _doubt(found.proof, committed):
+            doubts = Unproved(record.offset, record.offset + 1, doubt).after(doubts)
         if at is not None and record.offset > at:
             _account(writer, at, record.offset, explained, reader)
         writer.append(record)
@@ -88,8 +97,29 @@ def _mended(
         count += 1
     if committed is not None and committed.next_offset is not None:
         _account(writer, at or 0, committed.next_offset, explained, reader)
+    for damage in reader.damages:
+        if damage.start_offset is not None:
+            start, end = damage.start_offset, damage.end_offset or damage.start_offset + 1
+            if not any(doubt.start <= start and end <= doubt.end for doubt in doubts):
+                doubts = Unproved(start, end, damage.reason).after(doubts)
+    writer.unproved = doubts
     stretches = tuple(str(stretch) for stretch in reader.stretches)
-    return MendedPartition(number, count, reader.salvaged, tuple(reader.left_out), stretches)
+    return MendedPartition(
+        number,
+        count,
+        reader.salvaged or bool(doubts),
+        tuple(reader.left_out),
+        stretches,
+        writer.unproved,
+    )
+
+
+def _doubt(proof: Proof, committed: PartitionSummary | None) -> str:
+    """Why a record with that *proof* may differ from what was written; empty: it is proved."""
+    if committed is not None:
+        return "" if proof is Proof.COMMITTED else OTHER_BYTES
+    # Without a manifest the index is a second witness of where each record begins and ends.
+    return str(proof) if proof in (Proof.BETWEEN, Proof.LAST, Proof.WALKED) else ""
 
 
 def _explained(committed: PartitionSummary | None) -> list[Gap]:
@@ -126,11 +156,3 @@ def _is_lost(start: int, end: int, reader: PartitionReader) -> bool:
         if first is not None and first < end and (last is None or start < last):
             return True
     return False
-
-
-def _copy_groups(folder: Folder, target: LocalFolder, numbers: list[int]) -> None:
-    """Copy the consumer groups' offsets: the latest, and all earlier states."""
-    for number in numbers:
-        consumer_offsets.update(target, number, consumer_offsets.read(folder, number))
-    for at_ms in group_history.times(folder.names()):
-        group_history.update(target, group_history.read_state(folder, at_ms), at_ms)

@@ -26,6 +26,7 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.segment_index import open_index
+from breakglass.services.topic_backup.segment_reader import FIRST_POSITION
 from breakglass.services.topic_backup.summary import SegmentSummary
 
 PROCESSES = Path("/proc")
@@ -44,6 +45,8 @@ class FoundPartition:
     segments: int
     damage: tuple[str, ...]
     """Segments that are missing or too short; only `verify` finds changed bytes."""
+    stray: int = 0
+    """Bytes behind the last indexed records: no command reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,11 @@ def _partition(folder: Folder, number: int, files: PartitionFiles) -> FoundParti
         records=unknown or sum(index.records for index in known),
         bytes=sum(sizes),
         segments=len(present),
+        stray=sum(
+            max(0, size - (index.end or FIRST_POSITION))
+            for size, index in zip(sizes, indexed, strict=True)
+            if isinstance(index, _Indexed)
+        ),
         damage=(
             *_missing(folder, number, present),
             *(

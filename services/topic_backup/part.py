@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from typing import Self
 
 from breakglass.services.topic_backup.folder import TEMPORARY
@@ -20,11 +21,13 @@ from breakglass.services.topic_backup.layout import (
 )
 from breakglass.services.topic_backup.segment_reader import MAGIC
 from breakglass.services.topic_backup.summary import (
-    MAX_GAPS,
     EpochStart,
     Gap,
+    LogLook,
     PartitionSummary,
     SegmentSummary,
+    Unproved,
+    listed,
 )
 
 
@@ -112,7 +115,7 @@ class Missing:
         counts = {
             reason: self.counts.get(reason, 0) + other.counts.get(reason, 0) for reason in reasons
         }
-        return Missing((*self.gaps, *other.gaps)[:MAX_GAPS], counts)
+        return Missing(listed((*self.gaps, *other.gaps)), counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ class Addition:
     """All offsets below it are accounted for after the addition."""
     end_epoch: int | None = None
     """The leader epoch that wrote the last offset."""
+    look: LogLook | None = None
+    """The look at the log's end, if the addition goes to that end."""
+    unproved: tuple[Unproved, ...] = ()
+    """What may not be as it was in the topic."""
 
 
 def placed(
@@ -192,10 +199,26 @@ def extended(
     both = Missing(last.gaps, last.missing).and_then(new.behind)
     last = replace(last, gaps=both.gaps, missing=both.counts)
     same_end = new.end_epoch is None and held.next_offset == new.next_offset
-    return PartitionSummary(
-        new.partition,
-        new.next_offset,
-        (*others, last),
-        held.batch_log,
-        held.end_epoch if same_end else new.end_epoch,
+    return replace(
+        held,
+        next_offset=new.next_offset,
+        segments=(*others, last),
+        end_epoch=held.end_epoch if same_end else new.end_epoch,
+        look=_look(held, new),
+        unproved=reduce(lambda all_of, one: one.after(all_of), new.unproved, held.unproved),
     )
+
+
+HOUR_MS = 3_600_000
+
+
+def _look(held: PartitionSummary, new: Addition) -> LogLook | None:
+    """The look that is kept; an older one is as good where nothing was added to the log.
+
+    It is replaced in time, so that deletions stay known to be there.
+    """
+    old = held.look
+    if old is None or new.look is None or held.next_offset != new.next_offset:
+        return new.look or old
+    aged = new.look.at_ms - old.at_ms > max(old.tombstones_ms // 2, HOUR_MS)
+    return new.look if aged or new.look.tombstones_ms != old.tombstones_ms else old

@@ -79,6 +79,8 @@ class PartitionWriter:
         self._closed = [*gone, *found.segments[:-1]]
         self._segment = self._begin(found.segments[-1] if found.segments else None, found.digest)
         self._log = self._existing_log(committed)
+        self.unproved = committed.unproved if committed else ()
+        """What a copy of a damaged backup could not prove."""
         self._replay: Iterator[Record] = iter(())
         self._replay_offset = -1
         self._replay_end = -1
@@ -163,6 +165,7 @@ class PartitionWriter:
             next_offset=self._next_offset,
             segments=(*self._closed, self._segment.summary()),
             batch_log=self._log.summary() if self._log is not None else None,
+            unproved=self.unproved,
         )
 
     def _begin(self, resumed: SegmentSummary | None, digest: _Hash | None) -> SegmentWriter:

@@ -98,6 +98,8 @@ class PartitionReader:
         *committed* is the partition's entry in the manifest; None without a manifest.
         """
         self.left_out: list[LeftOut] = []
+        self.unproved = committed.unproved if committed is not None else ()
+        """What could not be proved when this copy of a damaged backup was made."""
         self.stretches: list[ProvenStretch] = []
         """How the records were proved that the salvaging reader read."""
         self._folder = folder
@@ -121,11 +123,18 @@ class PartitionReader:
 
     @property
     def salvaged(self) -> bool:
-        """Whether anything was salvaged: damage, stray bytes, or records proved in another way."""
+        """Whether anything was salvaged: damage, stray bytes, or records proved in another way.
+
+        Also what a copy of a damaged backup could not prove.
+        """
         other = any(
             stretch.proof not in (Proof.INDEX, Proof.COMMITTED) for stretch in self.stretches
         )
-        return other or any(out.damage or out.reason in _STRAY for out in self.left_out)
+        return (
+            bool(self.unproved)
+            or other
+            or any(out.damage or out.reason in _STRAY for out in self.left_out)
+        )
 
     def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
         """The complete records with offsets in ``[start, end)``, in offset order."""

@@ -14,12 +14,9 @@ from breakglass.services.topic_backup.layout import folder_name
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.originals import FoundFiles, found_files
 from breakglass.services.topic_backup.store.store import Store
-from breakglass.services.topic_backup.summary import GapReason, PartitionSummary
+from breakglass.services.topic_backup.summary import EXPECTED, PartitionSummary
 from breakglass.services.topic_backup.verification import has_lost_manifest
 from breakglass.services.topic_backup.verified import Verified
-
-EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
-"""Reasons that leave no record missing for a read_committed consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +35,10 @@ class PartitionStatus:
     """Segments that are missing or too short, with offsets; only `verify` finds changed bytes."""
     gaps: dict[str, int]
     """Offsets without a record, by reason."""
+    unproved: tuple[str, ...] = ()
+    """What could not be proved when this copy of a damaged backup was made."""
+    lost_offsets: tuple[str, ...] = ()
+    """Offsets that were removed before they were copied, as far as they are listed: ``36..99``."""
 
     @property
     def lost(self) -> int:
@@ -91,11 +92,16 @@ class TopicStatus:
         return any(damages)
 
     @property
+    def salvaged(self) -> bool:
+        """Whether it is a copy of a damaged backup that could not prove all that it has."""
+        return any(part.unproved for part in self.partitions)
+
+    @property
     def verified_now(self) -> bool:
         """Whether the last commit was verified as intact and its files are unchanged since."""
         held = self.verified
         whole = held is not None and held.whole and held.commit == self.commit
-        return whole and not self.changed and not self.damaged
+        return whole and not self.changed and not self.damaged and not self.salvaged
 
 
 def read_status(store: Store, topics: Collection[str] = ()) -> list[TopicStatus]:
@@ -158,4 +164,6 @@ def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -
         segments=len(kept),
         damage=tuple(str(one.what) for one in lost),
         gaps=gaps,
+        unproved=tuple(map(str, held.unproved)),
+        lost_offsets=held.lost,
     )

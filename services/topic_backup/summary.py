@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
 from breakglass.services.topic_backup.record import Record
 
 MAX_GAPS = 100
-"""Maximum number of listed gaps of one segment; the offsets of further gaps are only counted."""
+"""Maximum number of listed gaps of one segment; the offsets of further gaps are only counted:
+`listed`."""
 
 
 class GapReason(StrEnum):
@@ -28,6 +29,10 @@ class GapReason(StrEnum):
     UNKNOWN = "unknown"
 
 
+EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
+"""Reasons that leave no record missing for a read_committed consumer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """The offsets ``[start, end)`` are missing."""
@@ -37,6 +42,19 @@ class Gap:
     start: int
     end: int
     reason: GapReason
+
+    @property
+    def offsets(self) -> str:
+        """The offsets as text: ``36..99``."""
+        return f"{self.start}..{self.end - 1}"
+
+
+def listed(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+    """At most `MAX_GAPS` of *gaps*, in order: those that leave a record missing before others."""
+    if len(gaps) <= MAX_GAPS:
+        return tuple(gaps)
+    ranked = sorted(range(len(gaps)), key=lambda at: gaps[at].reason in EXPECTED)
+    return tuple(gaps[at] for at in sorted(ranked[:MAX_GAPS]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +108,42 @@ class BatchLogSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Unproved:
+    """The records with offsets in ``[start, end)`` were copied from a damaged backup.
+
+    Their hash says what was copied, not that it was what the topic had: that stays unknown.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    start: int
+    end: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"offsets {self.start}..{self.end - 1}: {self.why}"
+
+    def after(self, others: Sequence[Unproved]) -> tuple[Unproved, ...]:
+        """The *others* and this one, which joins the last of them if it continues it."""
+        last = others[-1] if others else None
+        if last is not None and last.why == self.why and last.start <= self.start <= last.end:
+            return (*others[:-1], replace(last, end=max(last.end, self.end)))
+        return (*others, self)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """A look at the end of a compacted log: later deletions stay in it for some time."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    at_ms: int
+    """No deletion that is not backed up was compacted before."""
+    tombstones_ms: int
+    """How long the topic then kept tombstones: delete.retention.ms."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionSummary:
     """One partition as it was committed."""
 
@@ -102,6 +156,20 @@ class PartitionSummary:
     batch_log: BatchLogSummary | None = None
     end_epoch: int | None = None
     """The leader epoch that wrote the offset before *next_offset*, if known."""
+    look: LogLook | None = None
+    """Of a compacted topic: the look at the log's end to which the backup goes."""
+    unproved: tuple[Unproved, ...] = ()
+    """What a copy of a damaged backup could not prove. No later commit drops it."""
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Offsets that were removed before they were read: ``36..99``."""
+        gaps = [gap for segment in self.segments for gap in segment.gaps]
+        lost = [gap for gap in gaps if gap.reason is GapReason.LOST]
+        counted = sum(segment.missing.get(GapReason.LOST, 0) for segment in self.segments)
+        unlisted = counted - sum(gap.end - gap.start for gap in lost)
+        more = (f"and {unlisted:,} more",) if unlisted > 0 else ()
+        return (*(gap.offsets for gap in lost), *more)
 
     def segment(self, start_offset: int) -> SegmentSummary | None:
         """The committed segment with that start offset."""

@@ -47,10 +47,17 @@ class FilesVerified:
     """Whether records were salvaged from damage or from a killed writer's files."""
     stretches: list[str] = field(default_factory=list)
     """How the salvaged records were proved."""
+    unproved: list[str] = field(default_factory=list)
+    """What could not be proved when this copy of a damaged backup was made."""
 
     @property
     def whole(self) -> bool:
         return not self.damages and not self.salvaged
+
+    @property
+    def as_committed(self) -> bool:
+        """Whether every file has the bytes that were committed."""
+        return not self.damages
 
 
 def verify_files(
@@ -85,7 +92,19 @@ def _committed(
             found.damages += damages
     for partition in manifest.partitions if folder.original else ():
         found.damages += _index(folder, partition)
+    found.damages += _groups(folder)
+    found.unproved = [
+        f"partition {part.partition}, {doubt}"
+        for part in manifest.partitions
+        for doubt in part.unproved
+    ]
+    found.salvaged = bool(found.unproved)
     return found
+
+
+def _groups(folder: Folder) -> Iterator[Damage]:
+    """The files with groups' offsets that were changed."""
+    yield from (Damage(folder.where(name), why) for name, why in group_history.damages(folder))
 
 
 def _segment(
@@ -165,6 +184,7 @@ def _format_only(folder: Folder) -> FilesVerified:
         found.damages += [Damage(out.file, str(out)) for out in reader.left_out]
         found.salvaged = found.salvaged or reader.salvaged
         found.stretches += [f"partition {number}: {stretch}" for stretch in reader.stretches]
+    found.damages += _groups(folder)
     if has_lost_manifest(names):
         found.damages.append(Damage(folder.where(MANIFEST), NO_MANIFEST))
     return found

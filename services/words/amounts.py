@@ -9,8 +9,8 @@ import re
 
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,3})?)"
 _DURATION = re.compile(_NUMBER + "(ms|s|m|h|d)?", re.ASCII)
-_SIZE = re.compile(_NUMBER + "(?:([kMGT]i?)?B)?", re.ASCII)
-_RATE = re.compile(_NUMBER + "(?:([kMGT]i?)?B/s)?", re.ASCII)
+_SIZE = re.compile(_NUMBER + "([kKMGT]i?)?B?", re.ASCII)
+_RATE = re.compile(_NUMBER + "(?:([kKMGT]i?)?B/s)?", re.ASCII)
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {
     "": 1,
@@ -23,6 +23,7 @@ _BYTES = {
     "Gi": 2**30,
     "Ti": 2**40,
 }
+UNITS = "kB, MB, GB and TB are powers of 1,000 (K, KB: as kB), KiB, MiB, GiB and TiB of 1,024"
 UNLIMITED = "unlimited"
 
 
@@ -42,15 +43,19 @@ def duration_ms(text: str, *, bare: str = "") -> int:
 
 
 def size_bytes(text: str) -> int:
-    """The bytes of a size such as ``10GB``, ``1GiB`` or ``500000``.
+    """The bytes of a size such as ``10GB``, ``1GiB``, ``64K`` or ``500000``.
 
     Raises:
         ValueError: *text* is not a size.
     """
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a size: write it as 10GB, 512MiB or 4096")
-    return round(float(match[1]) * _BYTES[match[2] or ""])
+        raise ValueError(f"{text!r} is not a size: write it as 10GB, 512MiB or 4096; {UNITS}")
+    return round(float(match[1]) * _bytes(match[2]))
+
+
+def _bytes(unit: str | None) -> int:
+    return _BYTES[(unit or "").replace("K", "k")]
 
 
 def rate_bytes(text: str) -> float:
@@ -64,4 +69,4 @@ def rate_bytes(text: str) -> float:
     match = _RATE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a rate: write it as 20MB/s, 500kB/s or unlimited")
-    return float(match[1]) * _BYTES[match[2] or ""]
+    return float(match[1]) * _bytes(match[2])

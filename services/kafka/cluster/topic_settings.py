@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from breakglass.services.errors import BreakglassError
@@ -91,10 +92,31 @@ OF_TOPIC = 1
 TopicConfig = dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class TopicValues:
+    """The settings of one topic."""
+
+    own: TopicConfig
+    """Those that are set on the topic."""
+    valid: TopicConfig
+    """All of them, with the brokers' and Kafka's defaults."""
+
+
 def read_topic_configs(
     sender: Sender, topics: Sequence[str], deadline: Deadline
 ) -> dict[str, TopicConfig | Unknown]:
-    """The own settings of each of *topics*; Unknown with the missing ACL where they are hidden.
+    """The own settings of each of *topics*. Raises as `read_topic_values`."""
+    found = read_topic_values(sender, topics, deadline)
+    return {
+        topic: values if isinstance(values, Unknown) else values.own
+        for topic, values in found.items()
+    }
+
+
+def read_topic_values(
+    sender: Sender, topics: Sequence[str], deadline: Deadline
+) -> dict[str, TopicValues | Unknown]:
+    """The settings of each of *topics*; Unknown with the missing ACL where they are hidden.
 
     Raises:
         Unreachable: no broker answered before *deadline*.
@@ -106,18 +128,18 @@ def read_topic_configs(
 
     request = settings_request(TOPIC_RESOURCE, topics)
     answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
-    told = {result.resource_name: _own(result) for result in answer.results}
+    told = {result.resource_name: _values(result) for result in answer.results}
     absent = Unknown("the broker left this topic out of its answer")
     return {topic: told.get(topic, absent) for topic in topics}
 
 
-def _own(result: Any) -> TopicConfig | Unknown:
+def _values(result: Any) -> TopicValues | Unknown:
     if result.error_code in AUTHORIZATION_CODES:
         return denied(f"DESCRIBE_CONFIGS on topic {result.resource_name}")
     if result.error_code:
         return Unknown(describe_error(result.error_code, result.error_message))
-    return {
-        config.name: config.value
-        for config in result.configs
-        if config.config_source == OF_TOPIC and config.value is not None
-    }
+    set_ones = [config for config in result.configs if config.value is not None]
+    return TopicValues(
+        {config.name: config.value for config in set_ones if config.config_source == OF_TOPIC},
+        {config.name: config.value for config in set_ones},
+    )

@@ -27,7 +27,7 @@ from breakglass.services.model import TopicPartition
 from breakglass.services.pipeline.restore.offset_map import OffsetMap
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.group_reset import RESTORE_STEP, MoveResult
-from breakglass.services.topic_backup import consumer_offsets, group_history
+from breakglass.services.topic_backup import group_history
 from breakglass.services.topic_backup.folder_contents import RestorableTopic
 from breakglass.services.topic_backup.summary import PartitionSummary
 
@@ -48,16 +48,26 @@ def groups_of(
         MalformedInput: the saved offsets cannot be read.
     """
     if at_ms is None:
-        found = {
-            part.partition: consumer_offsets.read(held.folder, part.partition) for part in chosen
-        }
+        numbers = [part.partition for part in chosen]
+        found = group_history.newest_offsets(held.folder, numbers)
     else:
-        state = _state_at(held, at_ms)
+        state = _state_at(held, at_ms).partitions
         found = {part.partition: state.get(part.partition, {}) for part in chosen}
     return {number: groups for number, groups in found.items() if groups}
 
 
-def _state_at(held: RestorableTopic, at_ms: int) -> dict[int, dict[str, int]]:
+def not_read(held: RestorableTopic, at_ms: int | None) -> tuple[str, ...]:
+    """The groups whose offsets are of an earlier time: their coordinator did not answer then.
+
+    Raises: as `groups_of`.
+    """
+    if at_ms is not None:
+        return _state_at(held, at_ms).not_read
+    state = group_history.newest_state(held.folder, held.folder.names())
+    return state.not_read if state else ()
+
+
+def _state_at(held: RestorableTopic, at_ms: int) -> group_history.GroupState:
     taken = group_history.times(held.folder.names())
     before = [taken_at for taken_at in taken if taken_at <= at_ms]
     if not before:

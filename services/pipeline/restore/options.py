@@ -30,6 +30,8 @@ class RestoreOptions:
     """The target may already have records."""
     accepted_gaps: Collection[str] = ()
     """Offsets that are lost in the backup, as a refusal names them."""
+    compacted: bool = False
+    """Restore the latest value of each key alone."""
     resume: bool = False
     """Resume an interrupted restore into the target."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
-from breakglass.services.pipeline.restore.groups import groups_of, require_no_members
+from breakglass.services.pipeline.restore.groups import (
+    groups_of,
+    not_read,
+    require_no_members,
+)
+from breakglass.services.pipeline.restore.latest import latest_records
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
 from breakglass.services.pipeline.restore.planned import (
-    PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
@@ -24,6 +29,7 @@ from breakglass.services.pipeline.restore.state import (
     RestoreState,
     as_begun,
     begun_restore,
+    is_complete,
     source_of,
 )
 from breakglass.services.pipeline.restore.target import (
@@ -138,6 +144,12 @@ INSTEAD_OF_FILLED = (
 )
 
 
+INSTEAD_OF_COMPLETE = (
+    "a restore into it is complete; restore into a topic of another name with --map, or add "
+    "--into-existing to have the records twice"
+)
+
+
 def make_plan(
     client: ReadClient, held: Sequence[HeldTopic], options: RestoreOptions, state_root: Path
 ) -> RestorePlan:
@@ -173,16 +185,27 @@ def _topic(
 ) -> TopicPlan:
     held = read_held(topic.folder, topic.topic)
     require_manifest(held)
-    held = read_sound(held, {part.partition for part in chosen_partitions(held, options)})
+    chosen = chosen_partitions(held, options)
+    lost = [f"{topic.topic}-{part.partition} {gone}" for part in chosen for gone in part.lost]
+    held = read_sound(held, {part.partition for part in chosen})
     chosen = chosen_partitions(held, options)
     gaps = accepted_gaps(held, topic.topic, chosen, options)
     begun = begun_restore(state_folder, topic, target, now, options)
     if now is not None:
         _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
         ours = begun is not None and begun.topic_id is not None
-        require_room(now, filled=ours or options.into_existing, instead=INSTEAD_OF_FILLED)
+        instead = INSTEAD_OF_COMPLETE if is_complete(state_folder, now) else INSTEAD_OF_FILLED
+        require_room(now, filled=ours or options.into_existing, instead=instead)
     settings = _settings(held, now, begun, options)
-    partitions = tuple(_partition(held, part, options) for part in chosen)
+    stored = {part.partition: stored_segments(held.folder, part.segments) for part in chosen}
+    spans = {part.partition: chosen_spans(stored[part.partition], part, options) for part in chosen}
+    left_out: Counter[str] = Counter()
+    if options.compacted and not options.resume:
+        for number, own in spans.items():
+            latest = latest_records(stored[number], own)
+            spans[number] = latest.spans
+            left_out.update(latest.left_out)
+    partitions = tuple(partition_plan(number, stored[number], own) for number, own in spans.items())
     if begun is not None and options.resume:
         partitions = as_begun(held, begun, partitions)
     return TopicPlan(
@@ -195,14 +218,18 @@ def _topic(
         topic_id=None if now is None else str(now.identity.topic_id),
         empty=not options.into_existing if begun is None else begun.alone,
         partition_count=held.partition_count,
+        more_partitions=0 if now is None else partition_count(now) - held.partition_count,
         settings=settings,
         partitions=partitions,
         expired_at_once=sum(expired_at_once(settings, part.segments, now_ms()) for part in chosen),
         groups=groups_of(held, chosen, options.groups_at_ms) if options.groups else {},
         state_folder=str(state_folder.absolute()),
         resumed=options.resume,
-        stored={part.partition: stored_segments(held.folder, part.segments) for part in chosen},
+        left_out=dict(left_out),
+        stored=stored,
         gaps=gaps,
+        lost=lost,
+        groups_not_read=not_read(held, options.groups_at_ms) if options.groups else (),
         salvaged=held.salvaged,
     )
 
@@ -229,10 +256,3 @@ def _settings(
     else:
         own = held.identity.config
     return {name: value for name, value in {**own, **options.settings}.items() if value}
-
-
-def _partition(
-    held: RestorableTopic, part: PartitionSummary, options: RestoreOptions
-) -> PartitionPlan:
-    stored = stored_segments(held.folder, part.segments)
-    return partition_plan(part.partition, stored, chosen_spans(stored, part, options))

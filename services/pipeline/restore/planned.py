@@ -55,11 +55,17 @@ class TopicPlan:
     tail_of: str = ""
     """The replica or folder whose tail is restored; empty if the plan is not for a tail."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Records of a tail that are left out, by reason."""
+    """Records that are left out, by reason: of a tail, or of a restore of the latest values."""
     stored: Mapping[int, Sequence[StoredSegment]] | None = None
     """The segments of each partition; None: those of the folder."""
     gaps: Sequence[str] = ()
     """Offsets that are lost in the backup: ``orders-0 36..99``."""
+    lost: Sequence[str] = ()
+    """Offsets that were lost before the backup could copy them: ``orders-0 36..99``."""
+    groups_not_read: Sequence[str] = ()
+    """Groups whose saved offsets are of an earlier time than those of the other groups."""
+    more_partitions: int = 0
+    """How many partitions the existing target has that the backed-up topic had not."""
     salvaged: bool = False
     """Records were salvaged from damage, or from the files of a killed writer."""
 

@@ -62,6 +62,8 @@ class TopicRestored:
     groups_failed: dict[str, str] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
     """Accepted gaps: offsets that are lost in the backup."""
+    lost: list[str] = field(default_factory=list)
+    """Offsets that were lost before the backup could copy them."""
     salvaged: bool = False
     """Records were salvaged from a damaged backup."""
     error: str = ""
@@ -121,6 +123,7 @@ class _Topic:
         self._plan = plan
         self._report = TopicRestored(plan.topic, plan.target)
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
+        self._report.lost = list(plan.lost)
         self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )

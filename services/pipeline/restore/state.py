@@ -155,6 +155,11 @@ def begun_restore(
     require_hopeful(state, topic_id)
     if state is not None and state.ended:
         state = None
+    if options.resume and now is not None and is_complete(folder, now):
+        raise UsageError(
+            f"the restore into {target} is complete, so nothing is left to resume: "
+            "`breakglass backup verify` compares it again"
+        )
     if options.resume:
         return _resumable(state, topic, target, topic_id, folder)
     if state is None or topic_id is None or state.topic_id not in (None, topic_id):
@@ -165,6 +170,15 @@ def begun_restore(
             "to start again"
         )
     return state
+
+
+def is_complete(folder: Path, now: TopicSource) -> bool:
+    """Whether a restore into the topic *now* has ended, with every step done.
+
+    Raises: as `read_state`.
+    """
+    state = read_state(folder)
+    return state is not None and state.ended and state.topic_id == str(now.identity.topic_id)
 
 
 def require_hopeful(state: RestoreState | None, topic_id: str | None) -> None:

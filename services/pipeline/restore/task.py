@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,9 +83,15 @@ def runs_within(
     segments: Sequence[StoredSegment], spans: Spans, start: int = 0
 ) -> Iterator[RecordRun]:
     """The stored records of *spans* from offset *start* on."""
+    first = 0
     for begin, end in spans:
+        # There may be as many spans as records: each looks at its own segments alone.
+        while first < len(segments) and segments[first].last_offset < max(begin, start):
+            segments[first].passed()
+            first += 1
+        behind = bisect_left(segments, end, first, key=lambda segment: segment.first_offset)
         if end > start:
-            yield from runs_between(segments, max(begin, start), end)
+            yield from runs_between(segments[first:behind], max(begin, start), end)
 
 
 @dataclass(slots=True)

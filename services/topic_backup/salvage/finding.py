@@ -15,6 +15,7 @@ class Proof(StrEnum):
     COMMITTED = "the segment has the bytes that were committed"
     INDEX = "the index names each record at its place"
     BEHIND_STRAY = "the index names where each record ends, behind stray bytes"
+    LAST = "the index names it, and the bytes behind it begin no record"
     SHIFTED = "the index names each record, all of them at another place than it says"
     BETWEEN = "records fill the bytes between two that the index names"
     WALKED = "each record ends where the next begins"

@@ -101,7 +101,10 @@ class RecordsFile:
                     self._chunk, position - base, self.end - base, self._max_record_bytes
                 )
             except NeedMore as need:
-                self._load(position, base + need.size - position)
+                # Each further read begins with the record again: doubling keeps it linear.
+                wanted = base + need.size - position
+                doubled = min(2 * len(self._chunk), self._max_record_bytes)
+                self._load(position, max(wanted, doubled if position == base else 0))
             else:
                 return Placed(record, position, base + after - position)
 

@@ -92,6 +92,9 @@ class SegmentSalvage:
         if placed.position > self._at:
             yield from self._before(placed)
             proof = Proof.BEHIND_STRAY
+        elif not self._shift and self._entries.peek() is None:
+            ends = self._ends_at(placed.end, placed.record.offset)
+            proof = Proof.INDEX if ends else Proof.LAST
         self._at, self._last = placed.end, placed.record.offset
         self._before_it = placed
         self._proved += 1
@@ -144,7 +147,8 @@ class SegmentSalvage:
         shift = self._shift if shift is None else shift
         end, behind = entry.end + shift, self._entries.peek(ahead)
         if behind is None:
-            return self._ends_at(end, entry.offset)
+            # `_fit` has found a record of exactly the entry's length, whatever follows it.
+            return not shift or self._ends_at(end, entry.offset)
         if behind.position != entry.end:
             # Either stray bytes that the index skips, or records whose entries are lost.
             placed = self._records.at(end)
@@ -161,9 +165,13 @@ class SegmentSalvage:
         """Whether the last indexed record ends at *end*: the file ends or a record begins there."""
         if end == self._records.end:
             return True
-        following = self._records.offset_at(end)
-        if following is None or not offset < following < min(self._limit, offset + MOST_STEP):
+        next_ones = offset + 1, min(self._limit, offset + MOST_STEP) - 1
+        held = self._records.held(end, end + OFFSET_BYTES)
+        low, high = (one.to_bytes(OFFSET_BYTES)[: len(held)] for one in next_ones)
+        if not low <= held <= high:
             return False
+        if len(held) < OFFSET_BYTES:
+            return True
         return self._records.at(end) is not None or self._records.torn_at(end)
 
     def _found_again(self) -> Generator[Piece, None, bool]:

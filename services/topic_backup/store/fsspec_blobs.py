@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import ENOENT
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
@@ -88,6 +89,8 @@ S3_OPTIONS = {
 S3_RETRIES = 2
 """Additional retries of s3fs, for responses that break off while they are read."""
 
+BUCKETS = frozenset({"s3", "s3a", "gs", "gcs"})
+"""Schemes in which a URL begins with a bucket."""
 STATE_KEYS = ("ETag", "etag", "md5", "md5Hash", "content_md5", "generation")
 """Names of attributes that change with an object's bytes. Times are not used: many stores round
 them to a second, in which an object can be replaced twice.
@@ -115,9 +118,22 @@ class FsspecBlobs:
             try:
                 found = self._fs.ls(self._root, detail=True)
             except FileNotFoundError:
+                self._require_bucket()
                 return []
         paths = [str(one["name"]).rstrip("/") for one in found if one["type"] == "directory"]
         return [path.rpartition("/")[2] for path in paths]
+
+    def _require_bucket(self) -> None:
+        """Check that the bucket exists. Raises FileNotFoundError if it does not."""
+        scheme, _, rest = self.url.partition("://")
+        bucket = rest.partition("/")[0]
+        try:
+            there = scheme not in BUCKETS or self._fs.exists(bucket)
+        except PermissionError:
+            # Who may not look at the bucket may still read what is in it.
+            return
+        if not there:
+            raise FileNotFoundError(ENOENT, f"there is no bucket {bucket}")
 
     def size(self, name: str) -> int | None:
         with self._errors(name):

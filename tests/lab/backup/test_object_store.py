@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services.errors import StorageError, UsageError
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import Pattern
 from breakglass.services.lab.produce import produce as produce_many
+from breakglass.services.topic_backup.catalog import held_topics
 from breakglass.services.topic_backup.manifest import read_manifest
 from breakglass.services.topic_backup.store.store import ObjectStore
 from breakglass.services.topic_backup.verification import verify_files
@@ -41,6 +43,13 @@ def stored_bytes(to_s3: BackUp, topic: str, partition: int = 0) -> bytes:
         with folder.open(f"{segment.prefix}_records") as file:
             content += file.read()[1:]
     return content
+
+
+def test_a_bucket_that_does_not_exist_is_called_that(s3: S3) -> None:
+    with pytest.raises(StorageError, match="there is no bucket nowhere"):
+        held_topics(ObjectStore("s3://nowhere/backups"))
+    with pytest.raises(UsageError, match="holds no backup"):
+        held_topics(ObjectStore(f"{s3.url}/nothing-here"))
 
 
 def test_a_topic_goes_to_s3_and_comes_back(

@@ -223,3 +223,20 @@ def test_a_restore_ends_where_it_is_told_to(
     done = restore.topic(topic, f"{topic}-back", until_ms=1006)
     assert done.records == 7
     assert contents(whole_broker, f"{topic}-back") == contents(whole_broker, topic)[:7]
+
+
+def test_the_latest_value_of_each_key_is_restored_alone(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(20))
+    produce(whole_broker, topic, iter([{"key": b"k3", "value": None}, {"value": b"keyless"}]))
+    produce(whole_broker, topic, iter([{"key": b"k5", "value": b"later"}]))
+    back_up.topic(topic, max_segment_bytes=300)
+    plan = restore.plan(topic, f"{topic}-back", compacted=True)
+    assert sorted(plan.topics[0].left_out.values()) == [1, 1, 2]
+    done = restore(plan)
+    assert (done.error, done.verified, done.records) == ("", True, 19)
+    values = [(content.key, content.value) for content in contents(whole_broker, f"{topic}-back")]
+    wanted = [(b"k%d" % at, b"v%d" % at) for at in range(20) if at not in (3, 5)]
+    assert values == [*wanted, (b"k5", b"later")]

@@ -69,8 +69,11 @@ def test_a_killed_restore_is_gone_on_with_or_refused(
     assert (done.error, done.verified, done.records) == ("", True, 0)
     assert contents(whole_broker, target) == contents(whole_broker, backed_up)
     assert settings(target) == settings(backed_up)
-    with pytest.raises(UsageError, match="without --resume"):
+    with pytest.raises(UsageError, match="nothing is left to resume"):
         restore.plan(backed_up, target, resume=True)
+    with pytest.raises(Refused, match="is complete") as refused:
+        restore.plan(backed_up, target)
+    assert "--resume" not in str(refused.value)
 
 
 def test_nothing_is_doubled_when_the_cluster_has_forgotten_how_far_it_came(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,16 @@ from breakglass.services.errors import Refused, UsageError
 from breakglass.services.guard.journal import Journal, list_journals
 from breakglass.services.guard.journal_view import JournalView
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.lab.properties import SMALL
+from breakglass.services.lab.topics import create_topic
 from breakglass.services.pipeline.restore.groups import SNAPSHOT
 from breakglass.services.recovery.group_reset import MoveResult, carry_out, moves_of
 from breakglass.services.recovery.group_standing import read_standing
 from breakglass.services.topic_backup import group_history
+from breakglass.services.topic_backup.consumer_offsets import java_hash
+from breakglass.services.topic_backup.folder import LocalFolder
 from tests.lab.backup.backups import BackUp
+from tests.lab.backup.commands import finish, last_line
 from tests.lab.backup.producing import (
     SECONDS,
     commit,
@@ -125,3 +131,39 @@ def test_what_a_restore_did_to_groups_can_be_taken_back(
     }
     assert stands == {moved: 1, fresh: nowhere, gone_on: 5}
     assert next_value(whole_broker, target, moved) == b"v1"
+
+
+def partition_of(group: str, count: int) -> int:
+    """The partition of `__consumer_offsets` whose leader coordinates *group*."""
+    signed = java_hash(group) - (2**32 if java_hash(group) >= 2**31 else 0)
+    return abs(signed) % count
+
+
+def test_b17_a_group_whose_coordinator_is_away_keeps_its_offset_in_the_backup_and_is_named(
+    tmp_path: Path,
+) -> None:
+    quick = {"broker.session.timeout.ms": "4000"}
+    with Cluster.up(tmp_path / "lab", brokers=2, overrides=quick, tethered=True) as cluster:
+        count = int(SMALL["offsets.topic.num.partitions"])
+        create_topic(cluster, "__consumer_offsets", [(2,), *[(1,)] * (count - 1)])
+        names = [f"g{number}" for number in range(50)]
+        away = next(name for name in names if partition_of(name, count) == 0)
+        there = next(name for name in names if partition_of(name, count) != 0)
+        make(cluster, "orders")
+        produce(cluster, "orders", numbered(9))
+        for group, offset in ((away, 3), (there, 4)):
+            commit(cluster, "orders", group, offset)
+        words = ("run", "--topics", "orders", "--store", str(tmp_path / "store"), "--json")
+        assert finish(cluster, *words)[0] == 0
+        cluster.broker(2).kill()
+        cluster.wait_fenced(2)
+        commit(cluster, "orders", there, 7)
+        code, out, err = finish(cluster, *words)
+        told = last_line(out)
+        assert (code, told["whole"], told["topics"][0]["groups_not_read"]) == (1, False, [away])
+        assert away in err
+    folder = LocalFolder(tmp_path / "store" / "orders")
+    assert group_history.newest_offsets(folder, [0]) == {0: {away: 3, there: 7}}
+    state = group_history.newest_state(folder, folder.names())
+    assert state is not None
+    assert state.not_read == (away,)

@@ -1,7 +1,8 @@
-"""The rules B1 to B12 that were found on live brokers, as far as they are of backing up."""
+"""The rules B1 to B16 that were found on live brokers, as far as they are of backing up."""
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -21,6 +22,8 @@ from breakglass.services.pipeline.source import WantedTopics, read_sources
 from breakglass.services.topic_backup.record import encode
 from breakglass.services.topic_backup.summary import Gap, GapReason
 from tests.lab.backup.backups import BackUp, once
+from tests.lab.backup.commands import finish, last_line
+from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import (
     FOR_EVER,
     LOG,
@@ -35,6 +38,7 @@ from tests.lab.backup.producing import (
     producer,
     put,
 )
+from tests.lab.backup.restores import Restore
 from tests.lab.backup.watching import killed_once, writers_in
 
 LOG.addHandler(logging.NullHandler())
@@ -220,13 +224,7 @@ def test_b12_records_of_aborted_transactions_are_left_out(
 def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_client_reads_them(
     whole_broker: Cluster, back_up: BackUp, topic: str
 ) -> None:
-    compacted = {
-        "cleanup.policy": "compact",
-        "segment.ms": "100",
-        "min.cleanable.dirty.ratio": "0.01",
-        "max.compaction.lag.ms": "1",
-    }
-    make(whole_broker, topic, compacted)
+    make(whole_broker, topic, COMPACTED)
     for number in range(5):
         produce(whole_broker, topic, numbered(10, start=number))
     write_transactions(whole_broker, topic)
@@ -238,6 +236,60 @@ def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_clien
     assert missing.keys() == {"compaction", "control", "aborted"}
     everything = report.partitions[0].records + sum(missing.values())
     assert everything == report.partitions[0].end
+
+
+@pytest.mark.parametrize("kept_ms", ["0", "86400000"], ids=["removed", "kept"])
+def test_b16_a_key_that_was_deleted_between_two_runs_does_not_come_back(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str, kept_ms: str
+) -> None:
+    """Its tombstone is compacted away before the second run, or is backed up."""
+    make(whole_broker, topic, {**COMPACTED, "delete.retention.ms": kept_ms})
+    produce(whole_broker, topic, numbered(5))
+    back_up.topic(topic)
+    produce(whole_broker, topic, iter([{"key": b"k3", "value": None}]))
+
+    def deleted() -> bool:
+        produce(whole_broker, topic, iter([{"key": b"roll", "value": b""}]))
+        found = [content for content in contents(whole_broker, topic) if content.key == b"k3"]
+        return [content.value for content in found] == ([] if kept_ms == "0" else [None])
+
+    whole_broker.wait_until(deleted, "k3 to be compacted away")
+    report = back_up.topic(topic)
+    assert report.generation == (2 if kept_ms == "0" else 1)
+    restore.topic(topic, f"{topic}-back")
+    values = {content.key: content.value for content in contents(whole_broker, f"{topic}-back")}
+    assert values.get(b"k3") is None
+    assert values[b"k4"] == b"v4"
+
+
+def test_b14_records_that_are_lost_before_they_are_copied_end_the_run_with_1_and_are_named(
+    whole_broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(whole_broker, topic)
+    produce(whole_broker, topic, numbered(10))
+    back_up.topic(topic)
+    produce(whole_broker, topic, numbered(5, start=10))
+    cut, client = TopicPartition(topic, 0, 12), admin(whole_broker)
+    client.delete_records([cut])[cut].result(SECONDS)
+    words = ("--topics", topic, "--store", str(back_up.root), "--json")
+    code, out, err = finish(whole_broker, "run", *words)
+    assert (code, last_line(out)["whole"], last_line(out)["gaps"]) == (1, False, {"lost": 2})
+    assert f"{topic}-0  LOST 10..11" in err
+    assert back_up(topic).whole
+    code, out, err = finish(whole_broker, "status", "--store", str(back_up.root), "--json")
+    (partition,) = json.loads(out)["topics"][0]["partitions"]
+    assert (code, partition["lost_offsets"]) == (0, ["10..11"])
+    plan = restore.plan(topic, f"{topic}-back")
+    assert plan.topics[0].lost == [f"{topic}-0 10..11"]
+    assert restore(plan).lost == [f"{topic}-0 10..11"]
+
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "1",
+}
 
 
 def _rolled_and_compacted(broker: Cluster, topic: str) -> bool:

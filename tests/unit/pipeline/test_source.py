@@ -15,6 +15,7 @@ from breakglass.services.pipeline.source import (
     TopicSource,
     WantedTopics,
     diverged,
+    lost_deletions,
     other_log,
     stretch,
 )
@@ -23,6 +24,7 @@ from breakglass.services.topic_backup.summary import (
     EpochStart,
     Gap,
     GapReason,
+    LogLook,
     PartitionSummary,
     SegmentSummary,
 )
@@ -117,6 +119,47 @@ def test_a_log_that_was_cut_or_written_anew_is_told(
     assert told in found
     assert bool(found) == bool(told)
     assert bool(other_log(manifest(ONE, backup), topic(ONE, log))) == bool(told)
+
+
+HOUR, DAY = 3_600_000, 86_400_000
+LAST, NOW = 10 * DAY, 11 * DAY
+HOLE, MARKER, GONE = ({reason} for reason in ("compaction", "control", "lost"))
+
+
+@pytest.mark.parametrize(
+    ("committed", "kept", "missing", "since"),
+    [
+        pytest.param(LogLook(LAST, DAY), DAY, HOLE, LAST, id="a day has passed"),
+        pytest.param(LogLook(LAST, 2 * DAY), 2 * DAY, HOLE, None, id="deletions are kept longer"),
+        pytest.param(LogLook(LAST, 2 * DAY), DAY, HOLE, LAST, id="kept shorter by now"),
+        pytest.param(LogLook(LAST, DAY), 2 * DAY, HOLE, LAST, id="kept shorter then"),
+        pytest.param(LogLook(NOW - HOUR, DAY), DAY, HOLE, None, id="an hour has passed"),
+        pytest.param(LogLook(NOW - DAY + 1, DAY), DAY, HOLE, NOW - DAY + 1, id="clocks differ"),
+        pytest.param(LogLook(LAST, DAY), DAY, set(), None, id="every offset is there"),
+        pytest.param(LogLook(LAST, DAY), DAY, MARKER, None, id="markers are no deletions"),
+        pytest.param(LogLook(LAST, DAY), DAY, {"unknown"}, LAST, id="an unknown gap may be one"),
+        pytest.param(LogLook(NOW, DAY), DAY, GONE, NOW, id="retention keeps no deletion"),
+        pytest.param(None, DAY, HOLE, 0, id="an older release looked"),
+    ],
+)
+def test_b16_deletions_may_be_lost_once_they_may_have_been_removed(
+    committed: LogLook | None, kept: int, missing: set[str], since: int | None
+) -> None:
+    settings = {"cleanup.policy": "compact", "delete.retention.ms": str(kept)}
+    now = replace(topic(), read_at_ms=NOW, settings=settings)
+    found = lost_deletions(replace(held(60), look=committed), now, missing, NOW)
+    assert (None if found is None else found.at_ms) == since
+    plain = replace(now, settings={**settings, "cleanup.policy": "delete"})
+    assert lost_deletions(replace(held(60), look=committed), plain, missing, NOW) is None
+
+
+def test_a_whole_copy_loses_no_deletion_unless_it_takes_longer_than_they_are_kept() -> None:
+    settings = {"cleanup.policy": "compact", "delete.retention.ms": str(DAY)}
+    now = replace(topic(), read_at_ms=NOW, settings=settings)
+    assert lost_deletions(held(None), now, HOLE, NOW + DAY - 1) is None
+    assert lost_deletions(held(None), now, HOLE, NOW + DAY) == now.look
+    hidden = replace(topic(), read_at_ms=NOW, identity=replace(now.identity, config=settings))
+    assert lost_deletions(held(None), hidden, HOLE, NOW) == LogLook(NOW, 0)
 
 
 @pytest.mark.parametrize(("offsets", "count"), [(200, 1), (100, 2), (70, 3)])

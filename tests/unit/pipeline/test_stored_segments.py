@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from breakglass.services.errors import AlreadyRunning, DamagedBackup
 from breakglass.services.pipeline.comparison import Differences, StretchComparison
 from breakglass.services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
+from breakglass.services.pipeline.restore.planned import partition_plan
 from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
     runs_between,
@@ -31,6 +33,7 @@ from breakglass.services.topic_backup.store.form import StoredForm
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.verification import verify_files
 from tests.unit.pipeline.chunks import chunk_of
+from tests.unit.topic_backup.backups import back_up as of_records
 from tests.unit.topic_backup.shapes import run
 from tests.unit.topic_backup.store.stores import (
     BOTH,
@@ -108,6 +111,25 @@ def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: Sto
     assert (found.whole, found.records, found.damages) == (True, 40, [])
     (status,) = read_status(store)
     assert (status.partitions[0].records, status.partitions[0].next_offset) == (40, 40)
+
+
+def test_b18_few_files_are_open_however_many_segments_a_backup_has(tmp_path: Path) -> None:
+    """Two files of each of 300 segments are more than the 256 that this process may open."""
+    folder = LocalFolder(of_records(tmp_path, run(0, 600), max_segment_bytes=41))
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    segments = stored_segments(folder, manifest.partitions[0].segments)
+    assert len(segments) == 300
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        assert partition_plan(0, segments, ((0, 600),)).records == 600
+        for segment in segments:
+            # As of a partition of its own, which is not read to its end.
+            (half,) = runs_between([segment], segment.first_offset, segment.last_offset)
+            assert half.offsets.tolist() == [segment.first_offset]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_records_are_read_by_range(

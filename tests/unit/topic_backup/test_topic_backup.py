@@ -463,7 +463,14 @@ def test_the_manifest_is_json_that_a_person_can_read(tmp_path: Path) -> None:
             "origin": {"rescued from broker": "2"},
         },
     }
-    assert partition == {"partition": 0, "next_offset": 4, "batch_log": None, "end_epoch": None}
+    assert partition == {
+        "partition": 0,
+        "next_offset": 4,
+        "batch_log": None,
+        "end_epoch": None,
+        "look": None,
+        "unproved": [],
+    }
     assert segment["epochs"] == [{"epoch": 9, "offset": 3}]
     assert len(segment["sha256"]) == 64
 

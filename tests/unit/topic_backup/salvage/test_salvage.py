@@ -15,27 +15,37 @@ from breakglass.services.divergence.backup_opening import open_backup
 from breakglass.services.divergence.entry import RecordEntry
 from breakglass.services.divergence.source import Reading
 from breakglass.services.pipeline.stored_segments import runs_between, stored_segments
+from breakglass.services.topic_backup.assembler import TopicAssembler
 from breakglass.services.topic_backup.folder import LocalFolder
-from breakglass.services.topic_backup.folder_contents import read_held
+from breakglass.services.topic_backup.folder_contents import read_held, read_sound
 from breakglass.services.topic_backup.mending import mend
+from breakglass.services.topic_backup.originals import found_files
+from breakglass.services.topic_backup.part import Addition, Missing
+from breakglass.services.topic_backup.prune import PruneLimits, prune
 from breakglass.services.topic_backup.reader import PartitionReader
-from breakglass.services.topic_backup.record import Record
-from breakglass.services.topic_backup.salvage.finding import FoundRecord
+from breakglass.services.topic_backup.record import Record, _Decoder, encode
+from breakglass.services.topic_backup.reindex import reindex
+from breakglass.services.topic_backup.salvage.finding import FoundRecord, Proof
 from breakglass.services.topic_backup.salvage.salvage import salvaged
+from breakglass.services.topic_backup.status import read_status
+from breakglass.services.topic_backup.store.store import LocalStore
 from breakglass.services.topic_backup.summary import GapReason
+from breakglass.services.topic_backup.topic_writer import TopicWriter
 from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.extent import examples
 from tests.unit.topic_backup.backups import (
     FIRST,
     INDEX,
+    ORDERS,
     RECORDS,
+    append_to,
     as_the_originals,
     back_up,
     manifest_of,
     overwrite,
     read,
 )
-from tests.unit.topic_backup.shapes import log, run
+from tests.unit.topic_backup.shapes import log, plain, run
 
 RESUMED = Path(__file__).parents[3] / "golden" / "topic_backup_resumed"
 CASES = sorted(path.stem for path in (RESUMED / "expected").glob("*.json"))
@@ -100,9 +110,106 @@ def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
     assert [(gap.start, gap.end, gap.reason) for gap in segment.gaps] == [(4, 8, GapReason.LOST)]
 
 
+TORN, OTHER = encode(plain(5))[:39], b"\x07" * 60
+
+
+@pytest.mark.parametrize("stray", [*range(1, 9), 23, 39])
+@pytest.mark.parametrize("of", [TORN, OTHER], ids=["of the next record", "of no record"])
+def test_stray_bytes_behind_the_last_record_lose_none_by_any_reader(
+    tmp_path: Path, of: bytes, stray: int
+) -> None:
+    topic = as_the_originals(back_up(tmp_path / "backup", run(0, 5)))
+    append_to(topic / RECORDS, of[:stray])
+    folder = LocalFolder(topic)
+    (partition,) = found_files(folder, folder.names()).partitions
+    assert (partition.records, partition.stray) == (5, stray)
+    reader = PartitionReader(folder, 0, None)
+    assert [record.offset for record in reader.records()] == list(range(5))
+    assert (reader.damages, reader.salvaged) == ([], of is OTHER)
+    held = read_held(folder, "orders")
+    assert (held.partitions[0].next_offset, held.lost) == (5, ())
+    (mended,) = mend(folder, "orders", tmp_path / "mended")
+    assert (mended.records, mended.salvaged) == (5, of is OTHER)
+    (segment,) = reindex(folder, 0)
+    assert (segment.entries, segment.left_out) == (5, stray)
+    with TopicWriter(tmp_path / "backup", ORDERS) as writer:
+        assert writer.partition(0).next_offset == 5
+
+
+@pytest.mark.parametrize("reader", ["salvaging", "committed"])
+def test_a_record_with_thousands_of_headers_is_read_about_once(
+    tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes that are loaded, and headers that are decoded, grow with the record alone."""
+    headers = tuple((b"h%d" % number, bytes(800)) for number in range(5_000))
+    one = plain(7)._replace(headers=headers)
+    topic = back_up(tmp_path, [plain(6), one, plain(8)])
+    if reader == "salvaging":
+        as_the_originals(topic)
+    decoded = 0
+    header = _Decoder.header
+
+    def counted(decoder: _Decoder) -> tuple[bytes, bytes | None]:
+        nonlocal decoded
+        decoded += 1
+        return header(decoder)
+
+    monkeypatch.setattr(_Decoder, "header", counted)
+    assert read(topic)[1] == one
+    assert decoded <= 4 * len(headers)
+
+
+def laundered(tmp_path: Path) -> Path:
+    """A mended copy of a backup in which one byte of a value differs from what was written."""
+    topic = back_up(tmp_path / "damaged", run(0, 12), max_segment_bytes=160)
+    content = bytearray((topic / RECORDS).read_bytes())
+    content[content.index(b"value")] ^= 1
+    (topic / RECORDS).write_bytes(bytes(content))
+    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "copy")
+    assert mended.salvaged
+    return tmp_path / "copy" / "orders"
+
+
+def marked(topic: Path) -> list[tuple[int, int]]:
+    """What the manifest calls unproved; every reader has to say so."""
+    folder = LocalFolder(topic)
+    verified = verify_files(folder)
+    assert (verified.damages, verified.salvaged, verified.whole) == ([], True, False)
+    assert read_sound(read_held(folder, "orders"), {0}).salvaged
+    (status,) = read_status(LocalStore(topic.parent))
+    assert (status.salvaged, status.verified_now) == (True, False)
+    return [(doubt.start, doubt.end) for doubt in manifest_of(topic).partitions[0].unproved]
+
+
+def test_b15_what_a_mended_copy_could_not_prove_stays_marked_for_ever(tmp_path: Path) -> None:
+    topic = laundered(tmp_path)
+    unproved = marked(topic)
+    assert unproved == [(0, 4)]
+    back_up(tmp_path / "copy", run(12, 20), max_segment_bytes=160)
+    assert marked(topic) == unproved
+    with TopicAssembler(topic, ORDERS) as assembler:
+        assembler.add([Addition(0, [], Missing(), assembler.partition(0).next_offset or 0)])
+        assembler.commit()
+    assert marked(topic) == unproved
+    assert prune(LocalFolder(topic), PruneLimits(keep_segments=1))
+    assert marked(topic) == unproved
+    mend(LocalFolder(topic), "orders", tmp_path / "again")
+    assert marked(tmp_path / "again" / "orders") == unproved
+
+
+def test_a_mended_copy_of_what_was_proved_is_not_marked(tmp_path: Path) -> None:
+    topic = back_up(tmp_path / "a", run(0, 12), max_segment_bytes=160)
+    (topic / INDEX).unlink()
+    (mended,) = mend(LocalFolder(topic), "orders", tmp_path / "b")
+    assert mended.unproved == ()
+    assert verify_files(LocalFolder(tmp_path / "b" / "orders")).whole
+
+
 def found(topic: Path) -> list[Record]:
     pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
-    return [piece.placed.record for piece in pieces if isinstance(piece, FoundRecord)]
+    proved = (piece for piece in pieces if isinstance(piece, FoundRecord))
+    # The last record may have the bytes that were put into it, and is called salvaged.
+    return [piece.placed.record for piece in proved if piece.proof is not Proof.LAST]
 
 
 @st.composite
