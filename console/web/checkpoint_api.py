@@ -33,6 +33,7 @@ from breakglass.services.errors import (
     ClusterError,
     OutcomeUnknown,
     Refused,
+    StorageError,
     TimedOut,
     Unreachable,
     UsageError,
@@ -51,6 +52,7 @@ STATUSES: tuple[tuple[type[BreakglassError], int], ...] = (
     (OutcomeUnknown, 504),
     (Unreachable, 502),
     (ClusterError, 502),
+    (StorageError, 503),
     (BreakglassError, 500),
 )
 """What each error is answered with, the first that fits."""

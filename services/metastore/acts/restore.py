@@ -110,6 +110,8 @@ def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:
 
 
 def _remarks(plan: MetastoreRestorePlan) -> Iterator[str]:
+    if plan.shortage:
+        yield plan.shortage
     for server in plan.servers.seen:
         yield f"a server seems to run: {server}"
     for unseen in plan.servers.unseen:

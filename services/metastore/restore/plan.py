@@ -196,6 +196,15 @@ class MetastoreRestorePlan:
         return f"{self.topic} lose {lost:,}{running}"
 
     @property
+    def shortage(self) -> str:
+        """That the backup is empty or shorter than the topic, as a torn file is; else empty."""
+        commands = len(self.source.commands)
+        before = 0 if self.present is None else self.present.commands
+        if self.done or commands >= max(before, 1):
+            return ""
+        return f"the backup has {commands:,} commands and the topic {before:,}: check the file"
+
+    @property
     def done(self) -> bool:
         """The topic already has the restored content."""
         return self.present is not None and self.present.same

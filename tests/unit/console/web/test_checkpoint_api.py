@@ -182,7 +182,7 @@ async def test_errors_have_zeebes_codes(store: BackupStore) -> None:
             raise error
 
     codes = {UsageError: 400, ConnectFailed: 502, NotAuthorized: 502, TimedOut: 504}
-    codes |= {OutcomeUnknown: 504, StorageError: 500}
+    codes |= {OutcomeUnknown: 504, StorageError: 503}
     async with serving(api(store, Broken())) as client:
         for kind, code in codes.items():
             error = kind("a")
