@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 
 from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
 from breakglass.services.checkpoint.background_errors import Counts
-from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.backup_info import backup_info, state_of
 from breakglass.services.checkpoint.interfaces import Checkpoints
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
 from breakglass.services.checkpoint.openapi import (
@@ -135,7 +135,7 @@ class CheckpointApi:
     async def _status(self, request: web.Request) -> web.Response:
         id = _path_id(request)
         found = await asyncio.to_thread(self._checkpoints.status, id)
-        if found is None or found.status is Status.DOES_NOT_EXIST:
+        if found is None or state_of(found) is Status.DOES_NOT_EXIST:
             raise HttpFailure(404, f"Backup with id {id} does not exist")
         told = {LEVEL_HEADER: level_of(found), PROMISE_HEADER: promise(found)}
         return web.json_response(backup_info(found), headers=told)

@@ -43,7 +43,7 @@ class S3:
     after: int | None = None
     """Once so many objects were put, nothing is answered any more."""
     silent: bool = False
-    """From then on requests are accepted, and answered once the failing ends."""
+    """Requests are accepted and not answered; their connections are closed when it ends."""
     requests: int = field(default=0, init=False)
     refused: int = field(default=0, init=False)
     puts: int = field(default=0, init=False)
@@ -52,7 +52,7 @@ class S3:
     _refusals: Counter[str] = field(default_factory=Counter, init=False)
     """How often each request was refused, by the id that it keeps when it is sent again."""
     answers: threading.Event = field(default_factory=threading.Event, init=False)
-    """Set when requests that were accepted may be answered."""
+    """Set when requests that were accepted in silence are let go."""
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         verdict = self.s3.verdict(self.command, self.headers["amz-sdk-invocation-id"])
         if verdict == "silent":
             self.s3.answers.wait()
-        if verdict == "down":
+        if verdict in ("silent", "down"):
             self.close_connection = True
             return
         if verdict == "refused":

@@ -23,6 +23,7 @@ from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.wording import not_higher, overtaken
 from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.guard.act import (
+    ACKNOWLEDGED,
     Act,
     ActStep,
     Armed,
@@ -151,7 +152,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
             text = f"started at {position:,}"
             front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))
         text = f"checkpoint {taken} is acknowledged: nothing that is written from now on is in it"
-        return Ending(text=text, value=taken)
+        return Ending(ACKNOWLEDGED, text, taken)
 
     def follow(self, front: Front, frozen: Frozen[PlannedCheckpoint], ending: Ending) -> str:
         """Decide what is in the checkpoint, and copy it."""

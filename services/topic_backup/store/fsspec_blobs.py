@@ -84,7 +84,7 @@ UPLOAD_BYTES = 16 * 1024 * 1024
 """Size of one part of an upload, which may have 10,000 parts."""
 S3_OPTIONS = {
     "config_kwargs": {
-        "retries": {"mode": "standard", "max_attempts": 4},
+        "retries": {"mode": "standard", "max_attempts": 3},
         "connect_timeout": 5,
         "read_timeout": 15,
     }

@@ -106,10 +106,11 @@ def test_h18_commands_and_a_server_say_that_the_store_is_silent(
         for method, body in (("GET", None), ("POST", {"backupId": 1})):
             code, told = asked(method, address, body)
             assert (code, in_s3.url in told["message"]) == (503, True)
-        monkeypatch.setattr(patience, "STORE", MOMENT)
+        for name in ("STORE", "STORE_BULK"):
+            monkeypatch.setattr(patience, name, MOMENT)
         for command, *more in (("list",), ("verify", "1"), ("status", "1")):
             done = in_s3.here(command, *more, cluster=False)
-            assert (done.code, "no answer within" in done.err) == (1, True), command
+            assert (done.code, "no answer within" in done.err) == (1, True), done.err
         s3.answers.set()
         s3.silent = False
         assert asked("POST", address, {"backupId": 2})[0] == 202
@@ -123,4 +124,4 @@ def test_h18_a_copy_into_a_store_that_becomes_silent_ends_with_its_reason(
         monkeypatch.setattr(patience, name, 5.0)
     with s3.failing(after=PARTITIONS + 3, silent=True):
         done = in_s3.here("take", *scope(topic))
-    assert (done.code, "no answer within" in done.err) == (1, True)
+    assert (done.code, "no answer within" in done.err) == (1, True), done.err

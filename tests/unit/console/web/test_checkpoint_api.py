@@ -54,6 +54,7 @@ def store(tmp_path: Path) -> BackupStore:
         reserved(store, id)
         copied(store, CopyId(id, 1, 0))
     copied(store, CopyId(3, 2, 0))
+    store.start(3, {})
     copied(store, CopyId(4, 3, 0))
     store.copies.begin(CopyId(4, 2, 0), POSITION, "1.0")
     store.copies.fail(CopyId(4, 2, 0), "simulated: disk full")
@@ -103,6 +104,17 @@ async def test_a_checkpoint_is_taken_watched_and_deleted(client: Client, logs: L
         async with client.delete(f"{BACKUPS}/5") as response:
             assert (response.status, await response.read()) == (204, b"")
     assert await status(client, "GET", f"{BACKUPS}/5") == 404
+
+
+async def test_a_checkpoint_is_in_progress_from_its_request_on(
+    client: Client, store: BackupStore
+) -> None:
+    """A request is answered once all partitions have started, which takes a while."""
+    reserved(store, 5)
+    for number in (1, 2):
+        state = (await body(client, f"{BACKUPS}/5"))["state"]
+        assert state == "IN_PROGRESS", number
+        store.copies.begin(CopyId(5, number, 0), None)
 
 
 async def test_the_same_request_sent_again_is_accepted_by_its_key(client: Client) -> None:
