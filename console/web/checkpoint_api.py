@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import hdrs, web
 
 from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
+from breakglass.services import patience
 from breakglass.services.checkpoint.background_errors import Counts
 from breakglass.services.checkpoint.backup_info import backup_info, state_of
 from breakglass.services.checkpoint.interfaces import Checkpoints
@@ -197,7 +198,13 @@ async def _body_id(request: web.Request) -> int:
     if request.content_type != "application/json":
         raise HttpFailure(415, "Send the backupId as JSON: Content-Type: application/json")
     try:
-        body: Any = json.loads(await request.text())
+        # One that never comes would keep a server that is stopped waiting for it.
+        async with asyncio.timeout(patience.REQUEST):
+            text = await request.text()
+        body: Any = json.loads(text)
+    except TimeoutError:
+        seconds = f"{patience.REQUEST:g} s"
+        raise HttpFailure(408, f"The body has not arrived within {seconds}") from None
     except LookupError:
         raise HttpFailure(
             415, "Send the backupId as UTF-8: the charset is not known here"

@@ -157,6 +157,7 @@ _TAKE: dict[str, Any] = {
         **_errors(
             on400="The id is missing, or not above 0.",
             on403="The server is read-only.",
+            on408="The body has not arrived.",
             on409="The id is not above all before it, or its checkpoint has failed.",
             on413="The body is too large: it holds one number.",
             on415="The body is not JSON.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from breakglass.console.web.checkpoint_api import CheckpointApi
+from breakglass.services import patience
 from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.metrics import exposition
@@ -30,6 +32,7 @@ from breakglass.services.errors import (
     TimedOut,
     UsageError,
 )
+from tests.kit.deadlines import MOMENT
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, copied, reserved, take
 from tests.unit.checkpoint.topics import Logs
 
@@ -150,6 +153,20 @@ async def test_what_is_no_id_no_key_no_known_charset_and_no_json_is_refused(
     too_large = await status(client, "POST", BACKUPS, data=b" " * 5000, headers=JSON)
     assert str(too_large) in description("1.0")["paths"][BACKUPS]["post"]["responses"]
     assert store.ids() == [1, 2, 3, 4]
+
+
+async def test_a_body_that_never_arrives_is_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is stopped answers what is under way first."""
+    monkeypatch.setattr(patience, "REQUEST", MOMENT)
+    promised = {**JSON, "Content-Length": "20"}
+    head = [f"{key}: {value}" for key, value in promised.items()]
+    lines = [f"POST {BACKUPS} HTTP/1.1", "Host: a", f"Authorization: Bearer {TOKEN}", *head]
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write("\r\n".join([*lines, "", "{"]).encode())
+    assert b" 408 " in await reader.readline()
+    writer.close()
 
 
 async def test_a_path_without_an_id_is_refused_and_what_there_is_not_is_answered_in_json(
