@@ -134,6 +134,7 @@ def run(
     from breakglass.services.topic_backup.connector import ConnectorKind
     from breakglass.services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
     from breakglass.services.topic_backup.store.form import StoredForm
+    from breakglass.services.topic_backup.store.store import local_path
 
     found, connection = connector(connector_config, ConnectorKind.SINK, connection)
     store = place_named(store, found, "target.dir")
@@ -153,6 +154,9 @@ def run(
         form=StoredForm(compressed=compress is not None, encrypted=key is not None),
         new_generation=new_generation,
     )
+    place = local_path(store)
+    if place is not None and not place.exists():
+        say(f"{store} did not exist: a new backup begins there")
     if new_generation is NewGeneration.REPLACE:
         require_replaceable(settings.store, settings.form)
     with StopSignal() as stop, Spark(master) as spark, connection.reading() as client:

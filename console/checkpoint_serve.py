@@ -14,6 +14,7 @@ from breakglass.console.checkpoint_options import (
     CONTROL,
     DRAIN_MS,
     CheckpointTopics,
+    ChosenLevel,
     ControlTopic,
     Drain,
     External,
@@ -25,11 +26,10 @@ from breakglass.console.checkpoint_options import (
     all_in,
     store_at,
 )
-from breakglass.console.checkpoint_take import release
+from breakglass.console.checkpoint_take import chosen_level, release, take_asked
 from breakglass.console.consent import Consent
 from breakglass.console.exits import write_traceback
 from breakglass.console.guarded import GuardedCommand
-from breakglass.console.option_values import names_in
 from breakglass.console.options import (
     Host,
     ListenPort,
@@ -45,7 +45,6 @@ from breakglass.console.options import (
 from breakglass.console.output import say
 from breakglass.console.wiring import Connection
 from breakglass.services import patience
-from breakglass.services.checkpoint.option_text import flows_in, policies, with_flows
 from breakglass.services.checkpoint.serving import SameId
 from breakglass.services.checkpoint.stop_request import StopRequest
 from breakglass.services.checkpoint.store.documents import Level
@@ -71,7 +70,7 @@ def serve(
     store: Store,
     topics: CheckpointTopics,
     group: Groups = None,
-    level: Annotated[Level, typer.Option(help="What the checkpoints promise.")] = Level.COORDINATED,
+    level: ChosenLevel = None,
     external: External = None,
     flow: Flows = None,
     every: Annotated[
@@ -116,10 +115,11 @@ def serve(
 
     The server listens on this machine only, unless --host and a certificate are given. A client
     needs the token, which is printed unless --token-file or BREAKGLASS_CHECKPOINT_TOKEN sets it.
-    Without --write, the server takes and deletes no checkpoint. A signal ends it once requests and
-    partitions under way are done; after a restart, it completes the copies that it had begun.
+    Without --level, the strongest promise that holds when the server starts is chosen, as by
+    `checkpoint take`. Without --write, the server takes and deletes no checkpoint. A signal ends it
+    once requests and partitions under way are done; after a restart, it completes the copies that
+    it had begun.
     """
-    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.parts import CopySettings
     from breakglass.services.checkpoint.serving import Schedule, Serving
     from breakglass.services.checkpoint.store.retention import Retention
@@ -139,22 +139,17 @@ def serve(
     if not connection.write and hold_retention:
         raise ReadOnly("--hold-retention changes topics' settings: add --write")
     listener = HttpListener.at(host, port, tls_certificate, tls_key)
-    names = names_in(topics)
-    flows = flows_in(flow)
-    wanted = WantedCheckpoint(
-        level,
-        names,
-        with_flows(policies(group), flows),
-        control_topic,
-        names_in(external),
-        flows,
-        drain / 1000,
-    )
+    asked = take_asked(topics, group, level, max_rate, drain, control_topic, external, flow)
+    promised = asked.level
+    if promised is None and connection.write:
+        promised = chosen_level(connection, asked, hold_retention)
+    # A server that takes nothing needs no promise.
+    wanted = asked.wanted(promised or Level.VECTOR)
     wanted.require_coherent()
     how = CopySettings(node=node, drain_seconds=drain / 1000, rate=max_rate or None, master=master)
     opened = store_at(store)
     if not connection.write:
-        all_in(opened)
+        _require_store(opened)
     token = token_of(TOKEN, token_file)
     with (
         connection.reading() as client,
@@ -173,6 +168,20 @@ def serve(
             release=parts.release,
         )
         serve_checkpoints(serving, token, listener, writable=connection.write)
+
+
+def _require_store(store: BackupStore) -> None:
+    """Return unless there is no such store; one that does not answer now may answer later.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from breakglass.services.errors import StorageError
+
+    try:
+        all_in(store)
+    except StorageError as error:
+        say(f"not known whether the store is there: {error}")
 
 
 def _require_topics(client: ReadClient, wanted: WantedCheckpoint) -> None:

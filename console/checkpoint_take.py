@@ -119,7 +119,8 @@ def take(
     need("pipeline")
     asked = take_asked(topics, group, level, max_rate, drain, control_topic, external, flow)
     opened = store_at(store)
-    if asked.level is None:
+    looked = asked.level is None
+    if looked:
         with failure_printed(opened, request or "", None, as_json=as_json):
             known = level_of_request(opened, request)
             asked = replace(asked, level=known or chosen_level(connection, asked, hold_retention))
@@ -131,6 +132,7 @@ def take(
         id,
         request or uuid4().hex,
         repeatable=request is not None,
+        looked=looked,
         hold_retention=hold_retention,
     )
     marking = level is Level.COORDINATED or hold_retention

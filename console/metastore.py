@@ -40,7 +40,8 @@ def verify(
 
     Lines are checked as a restore checks them. The chain of hashes in the side file finds bit rot,
     and any change that did not rewrite the chain as well. A digest that you noted elsewhere also
-    finds a change that rewrote the chain. Ends with 1 when something is wrong.
+    finds a change that rewrote the chain. Ends with 1 when something is wrong, or when the file
+    holds no command.
     """
     from breakglass.services.metastore.verification import verify_backup
 
@@ -83,6 +84,8 @@ def _print(verified: MetastoreVerification, *, matches: bool) -> None:
         say(str(finding))
     for line in verified.changed:
         say(_changed(line))
+    if not verified.commands:
+        say("the file holds no command")
     if verified.untold:
         say(f"{verified.untold:,} more findings are not shown")
     if verified.missing:

@@ -58,8 +58,9 @@ def backup(
     The topic is compared with the newest backup of the service. New commands are appended; a new
     file begins where topic and backup differ. While the command runs, it raises an alarm within two
     seconds when a setting would delete commands, when records are deleted, and when the topic is
-    deleted or recreated. Nothing is restored or created. Ends with 1 after an alarm, or when the
-    topic has less than the backup.
+    deleted or recreated. Nothing is restored or created. Ends with 1 after an alarm, when the topic
+    has less than the backup, or when a command is not one that a restore accepts: it is kept as it
+    is.
     """
     settings = service_settings(service_id, config)
     if not settings.enabled:
@@ -77,7 +78,7 @@ def backup(
         print(json.dumps({"schema": 1, "topic": settings.topic, **asdict(outcome)}))
     else:
         print(_summary(outcome))
-    raise typer.Exit(1 if outcome.alarms or outcome.shorter else 0)
+    raise typer.Exit(1 if outcome.alarms or outcome.shorter or outcome.refused else 0)
 
 
 def _run(
@@ -130,4 +131,7 @@ def _telling(*, as_json: bool) -> Callable[[Event], None]:
 
 def _summary(outcome: BackupOutcome) -> str:
     file = outcome.file or "no file"
-    return f"{file}  {outcome.commands:,} commands, {outcome.appended:,} of them new"
+    refused = ""
+    if outcome.refused:
+        refused = f"; verify and restore refuse {outcome.refused:,} lines of it"
+    return f"{file}  {outcome.commands:,} commands, {outcome.appended:,} of them new{refused}"

@@ -191,6 +191,8 @@ def say_plan(plan: MetastoreRestorePlan) -> None:
             f"{plan.topic} holds {present.commands:,} commands and will be deleted; "
             f"{present.lost:,} of them are not in the backup"
         )
+    if plan.shortage:
+        say(plan.shortage)
     for server in plan.servers.seen:
         say(f"a server seems to run: {server}")
     for server in plan.servers.unseen:
@@ -245,4 +247,5 @@ def summary(done: RestoredMetastore) -> str:
     if done.already:
         return f"{done.topic}  {done.commands:,} commands are there already, nothing was done"
     state = "identical" if done.verified else f"DIFFERS: {'; '.join(done.differences[:3])}"
-    return f"{done.topic}  {done.commands:,} commands restored, {state}"
+    before = f"; the commands before are in {done.snapshot}" if done.snapshot else ""
+    return f"{done.topic}  {done.commands:,} commands restored, {state}{before}"

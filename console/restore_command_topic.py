@@ -1,6 +1,7 @@
 """The program `ksql-restore-command-topic`: ksqlDB's own options and words, and our restore.
 
-Here `--yes`, or the typed "yes", is the consent, as ksqlDB has it.
+Here `--yes`, or the typed "yes", is the consent, as ksqlDB has it. It is not enough for a backup
+that is empty or has fewer commands than the topic: its phrase has to be given as well.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from breakglass.console.commands import new_app
-from breakglass.console.consent import Consent
+from breakglass.console.consent import Consent, Phrases
 from breakglass.console.guarded import GuardedCommand
 from breakglass.console.metastore_options import SkipTerminate
 from breakglass.console.metastore_restore import say_plan
@@ -49,11 +50,13 @@ def restore_command_topic(
         bool, typer.Option("--yes", "-y", help='Answer "yes" to the question, without a terminal.')
     ] = False,
     skip_terminate_cluster: SkipTerminate = False,
+    consent: Phrases = None,
 ) -> None:
     """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
 
     The present topic is backed up to a file first. Commands get their old offsets where the side
-    file of the backup has them, and become visible all at once.
+    file of the backup has them, and become visible all at once. A backup that is empty, or has
+    fewer commands than the topic, also needs --consent, whatever --yes says.
     """
     from breakglass.services.metastore.server_config import read_server_config
 
@@ -65,11 +68,14 @@ def restore_command_topic(
     source = _loaded(backup_file, skip_incompatible, skip_terminate_cluster)
     print("Restoring command topic ...")
     began = time.monotonic()
-    done = _attempt("Failed restoring command topic.", lambda: _restored(server, source))
+    phrases = tuple(consent or ())
+    done = _attempt("Failed restoring command topic.", lambda: _restored(server, source, phrases))
     if not done.verified:
         say(f"Failed restoring command topic.\nError = {'; '.join(done.differences[:3])}")
         raise typer.Exit(1)
     print(f"Restore process completed in {_ms(began)} ms.\n")
+    if done.snapshot:
+        print(f"The commands that the topic had before are in {done.snapshot}")
     print("You need to restart the ksqlDB server to re-load the command topic.")
 
 
@@ -103,7 +109,9 @@ def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> Restor
     return source
 
 
-def _restored(server: KsqlServerConfig, source: RestoreSource) -> RestoredMetastore:
+def _restored(
+    server: KsqlServerConfig, source: RestoreSource, phrases: tuple[str, ...]
+) -> RestoredMetastore:
     from breakglass.services.connection.sources import ConnectionOptions
     from breakglass.services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
 
@@ -113,15 +121,19 @@ def _restored(server: KsqlServerConfig, source: RestoreSource) -> RestoredMetast
         command = GuardedCommand(act, Consent(implied=True), connection, stop=stop)
         frozen = command.freeze()
         say_plan(frozen.plan)
+        if frozen.plan.shortage:
+            Consent(phrases).require([asked.phrase for asked in frozen.asked])
         done: RestoredMetastore = command.carry_out(frozen, write=True).value
     return done
 
 
 def _attempt(told: str, act: Callable[[], T]) -> T:
-    from breakglass.services.errors import BreakglassError
+    from breakglass.services.errors import BreakglassError, ConsentMissing
 
     try:
         return act()
+    except ConsentMissing:
+        raise
     except BreakglassError as error:
         say(told)
         say(f"Error = {inert(str(error))}")

@@ -74,6 +74,11 @@ RELAYED: Final = 300.0
 TRANSACTION: Final = 120.0
 """A transaction of a restore, and each of its steps."""
 
+STORE: Final = 30.0
+"""One small request to an object store, with what its client repeats."""
+STORE_BULK: Final = 600.0
+"""A whole listing of an object store, or one part of an upload, over a slow link."""
+
 ELECTION: Final = 30.0
 """One request that elects leaders; after it the outcome is unknown."""
 START: Final = 30.0

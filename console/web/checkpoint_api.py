@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from aiohttp import hdrs, web
 
 from breakglass.console.web.bearer import HEADERS, WITHOUT_TOKEN, bears
+from breakglass.services import patience
 from breakglass.services.checkpoint.background_errors import Counts
-from breakglass.services.checkpoint.backup_info import backup_info
+from breakglass.services.checkpoint.backup_info import backup_info, state_of
 from breakglass.services.checkpoint.interfaces import Checkpoints
 from breakglass.services.checkpoint.metrics import CONTENT_TYPE, exposition
 from breakglass.services.checkpoint.openapi import (
@@ -33,6 +34,7 @@ from breakglass.services.errors import (
     ClusterError,
     OutcomeUnknown,
     Refused,
+    StorageError,
     TimedOut,
     Unreachable,
     UsageError,
@@ -51,6 +53,7 @@ STATUSES: tuple[tuple[type[BreakglassError], int], ...] = (
     (OutcomeUnknown, 504),
     (Unreachable, 502),
     (ClusterError, 502),
+    (StorageError, 503),
     (BreakglassError, 500),
 )
 """What each error is answered with, the first that fits."""
@@ -133,7 +136,7 @@ class CheckpointApi:
     async def _status(self, request: web.Request) -> web.Response:
         id = _path_id(request)
         found = await asyncio.to_thread(self._checkpoints.status, id)
-        if found is None or found.status is Status.DOES_NOT_EXIST:
+        if found is None or state_of(found) is Status.DOES_NOT_EXIST:
             raise HttpFailure(404, f"Backup with id {id} does not exist")
         told = {LEVEL_HEADER: level_of(found), PROMISE_HEADER: promise(found)}
         return web.json_response(backup_info(found), headers=told)
@@ -195,7 +198,13 @@ async def _body_id(request: web.Request) -> int:
     if request.content_type != "application/json":
         raise HttpFailure(415, "Send the backupId as JSON: Content-Type: application/json")
     try:
-        body: Any = json.loads(await request.text())
+        # One that never comes would keep a server that is stopped waiting for it.
+        async with asyncio.timeout(patience.REQUEST):
+            text = await request.text()
+        body: Any = json.loads(text)
+    except TimeoutError:
+        seconds = f"{patience.REQUEST:g} s"
+        raise HttpFailure(408, f"The body has not arrived within {seconds}") from None
     except LookupError:
         raise HttpFailure(
             415, "Send the backupId as UTF-8: the charset is not known here"

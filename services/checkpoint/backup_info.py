@@ -33,7 +33,7 @@ def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[st
     """One checkpoint; with *brief*, as it appears in the list of all checkpoints."""
     found: dict[str, Json] = {
         "backupId": checkpoint.id,
-        "state": STATES[checkpoint.status],
+        "state": STATES[state_of(checkpoint)],
     }
     reason = failure_reason(checkpoint)
     if reason:
@@ -41,6 +41,18 @@ def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[st
     found["details"] = [
         _partition(partition, checkpoint, brief=brief) for partition in checkpoint.partitions
     ]
+    return found
+
+
+def state_of(checkpoint: StoredCheckpoint) -> Status:
+    """The state of a checkpoint; it is in progress from the request on, as ZEP-008 has it.
+
+    Until it is acknowledged, its copies are recorded as begun one after the other.
+    """
+    found = checkpoint.status
+    begun = checkpoint.take is not None and checkpoint.started is None
+    if begun and found in (Status.INCOMPLETE, Status.DOES_NOT_EXIST):
+        return Status.ONGOING
     return found
 
 

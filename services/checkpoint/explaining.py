@@ -63,6 +63,15 @@ class Explanation:
             )
         return outlook.strongest
 
+    def require(self, level: Level) -> None:
+        """Return if the promise of *level* holds. Raises: Refused."""
+        missing = self.outlook.missing(level)
+        if missing:
+            raise Refused(
+                f"the promise of {level} does not hold, so nothing was written: {missing[0]}. "
+                "`breakglass checkpoint explain` has all that is missing"
+            )
+
 
 def explain(client: ReadClient, asked: TakeAsked, *, retention_held: bool = False) -> Explanation:
     """The explanation of a checkpoint that would be taken now.

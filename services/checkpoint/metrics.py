@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from breakglass.services.checkpoint.background_errors import Counts
-from breakglass.services.checkpoint.backup_info import STATES
+from breakglass.services.checkpoint.backup_info import STATES, state_of
 from breakglass.services.checkpoint.protocol.values import Status
 from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
@@ -86,7 +86,7 @@ def _behind(behind: Behind | None) -> Metric:
 
 
 def _by_state(checkpoints: Iterable[StoredCheckpoint]) -> Metric:
-    found = Counter((level_of(checkpoint), checkpoint.status) for checkpoint in checkpoints)
+    found = Counter((level_of(checkpoint), state_of(checkpoint)) for checkpoint in checkpoints)
     levels = [*Level, *sorted({level for level, _ in found} - set(Level))]
     samples = [
         ((level, STATES[status]), float(found[level, status]))

@@ -124,7 +124,8 @@ def _errors(**more: str) -> dict[str, Any]:
     always = {
         "401": "The token is missing or another.",
         "405": "The path takes other methods: see the header Allow.",
-        "500": "The store does not answer.",
+        "500": "Something else is wrong, such as a damaged document in the store.",
+        "503": "The store does not answer, or cannot be written.",
     }
     found = always | {status.removeprefix("on"): what for status, what in more.items()}
     return {status: _of("Error", what) for status, what in sorted(found.items())}
@@ -156,6 +157,7 @@ _TAKE: dict[str, Any] = {
         **_errors(
             on400="The id is missing, or not above 0.",
             on403="The server is read-only.",
+            on408="The body has not arrived.",
             on409="The id is not above all before it, or its checkpoint has failed.",
             on413="The body is too large: it holds one number.",
             on415="The body is not JSON.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from breakglass.services import patience
 from breakglass.services.checkpoint.kafka.control import CONTROL_TOPIC
@@ -12,6 +13,9 @@ from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.checkpoint.store.stored import StoredCheckpoint
 from breakglass.services.errors import UsageError
+
+if TYPE_CHECKING:
+    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,22 @@ class TakeAsked:
     external: tuple[str, ...] = ()
     """Topics that are written from outside alone."""
     flows: tuple[GroupFlow, ...] = ()
+
+    def wanted(self, level: Level) -> WantedCheckpoint:
+        """What a checkpoint of *level* contains, the level that was asked for or was chosen."""
+        from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
+
+        # Flows are of the level ordered: a stronger level that was chosen does not use them.
+        flows = self.flows if level is Level.ORDERED or self.level is not None else ()
+        return WantedCheckpoint(
+            level,
+            self.topics,
+            self.groups,
+            self.control_topic,
+            self.external,
+            flows,
+            self.drain_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

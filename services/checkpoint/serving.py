@@ -92,6 +92,8 @@ class Serving:
         """Whether checkpoints follow the schedule."""
         self._same_id, self._stop, self._release = same_id, stop or StopRequest(), release
         self._to_release = True
+        self._resumed = False
+        """What was begun before this server came up is under way, or has failed."""
         self._failed = 0
         """Consecutive failures so far."""
         # One at a time: two copies would compete for the disks.
@@ -133,16 +135,13 @@ class Serving:
     def running(self) -> Iterator[None]:
         """Resume unfinished checkpoints, and run the schedule, until the end of the block.
 
+        Both begin in the background: the server answers while a store that hangs is waited for.
+
         The block's end waits for the copies under way. Where a stop was requested, these are the
         partitions under way, and the rest is left to be resumed; else, the checkpoint under way.
         """
         stop = threading.Event()
         clockwork = threading.Thread(target=self._keep, args=(stop,), name="schedule", daemon=True)
-        for id in self._coordinator.fail_abandoned():
-            self._say(f"checkpoint {id}  failed: {NEVER_ACKNOWLEDGED}")
-        with self._taking:
-            for id in unfinished(self._store, self._finisher.node):
-                self._begin(id)
         clockwork.start()
         try:
             yield
@@ -202,7 +201,8 @@ class Serving:
         self._say(f"checkpoints {verb}{change}")
 
     def _keep(self, stop: threading.Event) -> None:
-        if self._schedule.retention != Retention():
+        self._resume()
+        if self._resumed and self._schedule.retention != Retention():
             self._end_deletions()
         while not (stop.wait(LOOK_SECONDS) or self._stop.requested):
             self.look()
@@ -212,6 +212,10 @@ class Serving:
 
         Expired checkpoints are deleted even where none can be taken, as on a full disk.
         """
+        if not self._resumed:
+            self._resume()
+            if not self._resumed:
+                return
         self._release_if_due()
         try:
             self._take_if_due()
@@ -222,6 +226,22 @@ class Serving:
         else:
             self.troubles.over("schedule")
         self._delete_expired()
+
+    def _resume(self) -> None:
+        """Go on with what was begun before; while the store does not answer, each look tries."""
+        about = "what was begun before"
+        try:
+            for id in self._coordinator.fail_abandoned():
+                self._say(f"checkpoint {id}  failed: {NEVER_ACKNOWLEDGED}")
+            with self._taking:
+                for id in unfinished(self._store, self._finisher.node):
+                    self._begin(id)
+        except Exception as error:  # noqa: BLE001 - the server continues: reported and counted
+            self.troubles.met(Doing.COPYING, about, error)
+            self._note_behind(str(error))
+        else:
+            self._resumed = True
+            self.troubles.over(about)
 
     def _delete_expired(self) -> None:
         try:

@@ -35,7 +35,10 @@ T = TypeVar("T")
 SUCCEEDED = "succeeded"
 PARTLY_FAILED = "partly failed"
 HELD = "held"
-"""How a journal records the end of an act; one that holds something has it still to put back."""
+ACKNOWLEDGED = "acknowledged"
+"""How a journal records the end of an act. One that holds something has it still to put back; what
+was acknowledged goes on after the act, and may fail.
+"""
 
 UNSURE = (OutcomeUnknown, Unreachable, StorageError)
 """Errors that leave open whether the request was carried out."""
@@ -148,7 +151,7 @@ class Ending:
     @property
     def whole(self) -> bool:
         """All was done that was agreed to."""
-        return self.result in (SUCCEEDED, HELD)
+        return self.result in (SUCCEEDED, HELD, ACKNOWLEDGED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ class BackupJob:
     style: Style = Style.KLIP
     follow: bool = False
     fail_on_difference: bool = False
+    checked: bool = True
+    """Say which commands a restore refuses; reading them again takes longer than comparing them."""
 
 
 @dataclass(slots=True)
@@ -31,3 +33,5 @@ class BackupOutcome:
     alarms: int = 0
     shorter: bool = False
     """The topic ends before the backup does."""
+    refused: int = 0
+    """Lines of the file that `verify` and a restore refuse."""

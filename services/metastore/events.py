@@ -95,6 +95,19 @@ class Flagged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Unrestorable(Event):
+    """A command that is kept as it is, and that `verify` and a restore refuse."""
+
+    kind: ClassVar[str] = "unrestorable"
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file} keeps what verify and restore refuse: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class Shorter(Event):
     """The topic ends before the backup does."""
 
@@ -182,4 +195,6 @@ class CaughtUp(Event):
     next_offset: int
 
     def __str__(self) -> str:
-        return f"all {self.commands:,} commands of the topic are in {self.file or 'no file'}"
+        if not self.commands:
+            return "the topic holds no command"
+        return f"all {self.commands:,} commands of the topic are in {self.file}"

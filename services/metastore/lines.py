@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -218,11 +218,18 @@ class Finding(StrEnum):
     """The id has '/' in the name, where ksqlDB's own CommandId.fromString splits it."""
     RAW_NEWLINES = "raw newlines"
     """ksqlDB's own restore would split it."""
+    CARRIAGE_RETURN = "carriage return"
+    """No side file proves that it belongs to the command: the line ends were converted to CRLF."""
 
     @property
     def prevents_restore(self) -> bool:
         """Whether a restore must refuse the line, unless an option says how to handle it."""
         return self not in (Finding.BLANK, Finding.UNREADABLE_BY_KSQLDB, Finding.RAW_NEWLINES)
+
+    @property
+    def damages(self) -> bool:
+        """Whether a backup with such a line is not whole: a restore refuses what the line holds."""
+        return self.prevents_restore and self is not Finding.ENDS_CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +254,26 @@ class CheckedLine:
     findings: tuple[LineFinding, ...] = ()
 
 
-def checked(lines: Iterable[BackupLine], newest: int = VERSION) -> Iterator[CheckedLine]:
-    """Each line with its findings; *newest* is the highest command version that is accepted."""
+def checked(
+    lines: Iterable[BackupLine], newest: int = VERSION, *, noted: int = 0
+) -> Iterator[CheckedLine]:
+    """Each line with its findings; *newest* is the highest command version that is accepted.
+
+    The first *noted* bytes are as they were written, by the side file: carriage returns there
+    belong to the commands.
+    """
     for line in lines:
-        yield _checked(line, newest)
+        found = _checked(line, newest)
+        if found.findings and line.end <= noted:
+            found = replace(found, findings=tuple(map(_as_noted, found.findings)))
+        yield found
+
+
+def _as_noted(finding: LineFinding) -> LineFinding:
+    if finding.finding is not Finding.CARRIAGE_RETURN:
+        return finding
+    told = f"line {finding.line} holds a carriage return, where ksqlDB's restore splits the line"
+    return LineFinding(finding.line, Finding.RAW_NEWLINES, told)
 
 
 def _checked(line: BackupLine, newest: int) -> CheckedLine:
@@ -283,6 +306,12 @@ def _notes(line: BackupLine, key: CommandId) -> Iterator[LineFinding]:
     if not key.readable_by_ksqldb:
         told = f"line {number} has '/' in its name, which ksqlDB cannot read: {_shown(line.key)}"
         yield LineFinding(number, Finding.UNREADABLE_BY_KSQLDB, told)
+    if b"\r" in line.key + line.value:
+        told = (
+            f"line {number} holds a carriage return, and no side file shows that it belongs to the "
+            "command: where the file was converted to CRLF, convert it back (dos2unix)"
+        )
+        yield LineFinding(number, Finding.CARRIAGE_RETURN, told)
     if line.problem is LineProblem.RAW_NEWLINES:
         told = f"line {number} is a value with raw newlines, which ksqlDB's restore splits"
         yield LineFinding(number, Finding.RAW_NEWLINES, told)

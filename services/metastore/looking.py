@@ -86,7 +86,9 @@ class ServiceWatch:
         deadline = Deadline.after(patience.COMMAND)
         client.describe(deadline)
         state = read_topic_state(client.sender, self.topic, deadline)
-        alarms = tuple([str(danger) for danger in dangers(state, self.topic, None)])
+        # The topic was in the list of topics: without it, it is gone.
+        expected = self._topic_id if state is None else None
+        alarms = tuple([str(danger) for danger in dangers(state, self.topic, expected)])
         if (behind := behind_now(self._folder, self.topic)) is not None:
             alarms = (f"the backup is {behind}", *alarms)
         if state is not None:

@@ -24,7 +24,14 @@ from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
 from breakglass.services.kafka.wire.deadline import Deadline, persist
 from breakglass.services.lag import LagAlarm
 from breakglass.services.metastore.backup_job import BackupJob, BackupOutcome
-from breakglass.services.metastore.events import Begun, CaughtUp, Event, Shorter, Tell
+from breakglass.services.metastore.events import (
+    Begun,
+    CaughtUp,
+    Event,
+    Shorter,
+    Tell,
+    Unrestorable,
+)
 from breakglass.services.metastore.live_backup import BackedUpTopic, LiveBackup
 from breakglass.services.metastore.settings import newest
 from breakglass.services.metastore.side_file import SUFFIX
@@ -43,6 +50,7 @@ from breakglass.services.metastore.topic_state import (
     stable_end,
     topic_id_at,
 )
+from breakglass.services.metastore.verification import LineCheck
 from breakglass.services.metastore.watch import MetastoreWatch
 from breakglass.services.model import Unknown, known
 from breakglass.services.topic_backup.folder import LocalFolder
@@ -50,6 +58,8 @@ from breakglass.services.topic_backup.folder import LocalFolder
 POLL_SECONDS = 0.1
 AT_MOST = 10_000
 """Commands in each group."""
+MOST_TOLD = 20
+"""Commands that are named as refused by a restore; all of them are counted."""
 QUIET_SECONDS = 1.0
 """Delay after the last command before the side file is synced, too."""
 BEHIND_SECONDS = 2.0
@@ -87,6 +97,7 @@ class TopicRun:
         self._cluster_id = ""
         self._compared = ""
         """The topic that this run has compared completely with the backup."""
+        self._check = LineCheck()
         self._appended = 0
         self._good_at = clock()
         self.outcome = BackupOutcome()
@@ -199,6 +210,8 @@ class TopicRun:
                 caught_up = target is not None and _position(reader, batch) >= target
                 if caught_up:
                     self._caught_up(backup, batch.next_offset, state)
+            elif batch.records and caught_up:
+                self._check_lines(backup)
             if self._job.follow:
                 self._judge(state, _position(reader, batch), caught_up=caught_up)
             elif caught_up:
@@ -228,8 +241,18 @@ class TopicRun:
         missing = backup.reached_end()
         self._note(backup, next_offset)
         self.outcome.shorter = missing > 0
-        self._compared = state.topic_id
+        self._compared = "" if missing else state.topic_id
+        self._check_lines(backup)
         self._tell(CaughtUp(self.outcome.file, self.outcome.commands, next_offset))
+
+    def _check_lines(self, backup: LiveBackup) -> None:
+        """Tell which of the file's commands a restore refuses: they are kept as they are."""
+        if backup.path is None or not self._job.checked:
+            return
+        for finding in self._check.look(backup.path):
+            if self._check.refused <= MOST_TOLD:
+                self._tell(Unrestorable(backup.path.name, finding.line, finding.message))
+        self.outcome.refused = self._check.refused
 
     def _judge(self, state: TopicState, position: int, *, caught_up: bool) -> None:
         """Record whether everything was read. Raises TopicChanged if the leader has changed."""

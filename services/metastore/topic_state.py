@@ -226,8 +226,13 @@ def log_cut(topic: str, what: str) -> Alarm:
 
 
 def dangers(state: TopicState | None, topic: str, topic_id: str | None) -> Iterator[Alarm]:
-    """The dangers of *topic*; *topic_id* is its expected id (None: any)."""
+    """The dangers of *topic*; *topic_id* is its expected id.
+
+    None: any; then a topic that does not exist is no danger, for its name may be a mistake.
+    """
     if state is None:
+        if topic_id is None:
+            return
         yield Alarm(
             Danger.TOPIC_MISSING,
             f"topic {topic} is gone: stop every ksqlDB server of the service before one creates it "

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from google_crc32c import value as crc32c
 
 from breakglass.services.errors import BreakglassError
-from breakglass.services.metastore.lines import Finding, LineFinding, checked, read_lines
+from breakglass.services.metastore.lines import LineFinding, checked, read_lines
 from breakglass.services.metastore.side_file import (
     SUFFIX,
     Chain,
@@ -55,13 +55,46 @@ class MetastoreVerification:
     """The end of the chain: it equals a copy kept elsewhere only if nothing was changed."""
 
     @property
-    def whole(self) -> bool:
-        """Whether every line is a command, and is unchanged as far as the side file covers it."""
-        broken = any(finding.finding.prevents_restore for finding in self._weighty())
-        return not (broken or self.untold or self.changed or self.missing)
+    def noted_bytes(self) -> int:
+        """The bytes that the side file covers, from the beginning."""
+        return 0 if self.side else self.bytes - self.unnoted_bytes
 
-    def _weighty(self) -> Iterator[LineFinding]:
-        return (finding for finding in self.findings if finding.finding is not Finding.ENDS_CLUSTER)
+    @property
+    def whole(self) -> bool:
+        """Whether every line is a command, and is unchanged as far as the side file covers it.
+
+        A file without a command is not whole: it is what a failed copy or a full disk leaves.
+        """
+        broken = any(finding.finding.damages for finding in self.findings)
+        return self.commands > 0 and not (broken or self.untold or self.changed or self.missing)
+
+
+class LineCheck:
+    """Checks the lines of a backup that grows, each line once, as a restore checks them."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._at = self._line = 0
+        self.refused = 0
+        """Lines so far that `verify` and a restore refuse."""
+
+    def look(self, path: Path) -> Iterator[LineFinding]:
+        """What a restore refuses in the lines that were not checked yet. Raises: StorageError.
+
+        All of them are in the side file, for this process has compared or written them.
+        """
+        with storage_errors(str(path)), open_regular(path) as data:
+            size = data.seek(0, 2)
+            if path != self._path or size < self._at:
+                self._path, self._at, self._line, self.refused = path, 0, 1, 0
+            data.seek(self._at)
+            for line in checked(read_lines(data, self._line, self._at), noted=size):
+                self._at = line.line.end
+                self._line = line.line.number + 1
+                for finding in line.findings:
+                    if finding.finding.damages:
+                        self.refused += 1
+                        yield finding
 
 
 def verify_backup(path: Path) -> MetastoreVerification:
@@ -71,14 +104,15 @@ def verify_backup(path: Path) -> MetastoreVerification:
     """
     verified = MetastoreVerification(str(path))
     with storage_errors(str(path)), open_regular(path) as data:
-        _verify_lines(data, verified)
-        verified.bytes = data.tell()
+        verified.bytes = data.seek(0, 2)
         _verify_chain(data, path.with_name(path.name + SUFFIX), verified)
+        data.seek(0)
+        _verify_lines(data, verified)
     return verified
 
 
 def _verify_lines(data: BinaryIO, verified: MetastoreVerification) -> None:
-    for line in checked(read_lines(data)):
+    for line in checked(read_lines(data), noted=verified.noted_bytes):
         verified.commands += line.line.usable
         for finding in line.findings:
             if len(verified.findings) < MOST_TOLD:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from breakglass.services import patience
-from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.errors import BreakglassError, ClusterError, UsageError
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.pipeline.backup_context import BackupRun
 from breakglass.services.pipeline.generations import Generation, following, latest, set_aside
@@ -113,10 +113,12 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
     """Back up the *wanted* topics. A topic that fails does not stop the others.
 
     Raises:
-        UsageError: a named topic does not exist.
+        UsageError: a named topic does not exist, or the pattern fits none.
         Unreachable, NotAuthorized: the cluster does not answer, or an ACL is missing.
     """
     sources = read_sources(run.client, wanted, Deadline.after(patience.JOB), partial=True)
+    if not sources:
+        raise UsageError(f"No topic fits {wanted.pattern!r}, so nothing is backed up: check it.")
     standing = _groups(run, sources)
     away = bool(standing.unread or standing.offline)
     report = BackupReport(unread_groups=_unread(standing), away=away)

@@ -1,7 +1,7 @@
 """A real S3 server in a process of its own, and a way to it that can be made to fail.
 
 The server is moto's. Everything goes through a proxy of this process, which passes requests on,
-answers some of them with 5xx, or is not there.
+answers some of them with 5xx, is silent, or is not there.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class S3:
     """
     after: int | None = None
     """Once so many objects were put, nothing is answered any more."""
+    silent: bool = False
+    """Requests are accepted and not answered; their connections are closed when it ends."""
     requests: int = field(default=0, init=False)
     refused: int = field(default=0, init=False)
     puts: int = field(default=0, init=False)
@@ -49,6 +51,8 @@ class S3:
     """Bytes of records files that clients were given."""
     _refusals: Counter[str] = field(default_factory=Counter, init=False)
     """How often each request was refused, by the id that it keeps when it is sent again."""
+    answers: threading.Event = field(default_factory=threading.Event, init=False)
+    """Set when requests that were accepted in silence are let go."""
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
@@ -57,14 +61,18 @@ class S3:
         return f"s3://{BUCKET}"
 
     @contextmanager
-    def failing(self, *, every: int = 0, after: int | None = None) -> Iterator[None]:
+    def failing(
+        self, *, every: int = 0, after: int | None = None, silent: bool = False
+    ) -> Iterator[None]:
         """Make it fail while the block runs."""
         self.refused = self.puts = 0
-        self.every, self.after = every, after
+        self.answers.clear()
+        self.every, self.after, self.silent = every, after, silent
         try:
             yield
         finally:
-            self.every, self.after = 0, None
+            self.every, self.after, self.silent = 0, None, False
+            self.answers.set()
 
     def verdict(self, method: str, request: str) -> str:
         """What becomes of the next one sent: it passes, is refused, or is not answered."""
@@ -72,7 +80,9 @@ class S3:
             self.requests += 1
             self.puts += method == "PUT"
             if self.after is not None and self.puts > self.after:
-                return "down"
+                return "silent" if self.silent else "down"
+            if self.silent and self.after is None:
+                return "silent"
             refused = self.every and self.requests % self.every == 0
             if refused and self._refusals[request] < MOST_REFUSALS:
                 self._refusals[request] += 1
@@ -156,7 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         verdict = self.s3.verdict(self.command, self.headers["amz-sdk-invocation-id"])
-        if verdict == "down":
+        if verdict == "silent":
+            self.s3.answers.wait()
+        if verdict in ("silent", "down"):
             self.close_connection = True
             return
         if verdict == "refused":

@@ -23,6 +23,7 @@ from breakglass.services.checkpoint.store.documents import Level
 from breakglass.services.checkpoint.wording import not_higher, overtaken
 from breakglass.services.errors import EvidenceChanged, Refused
 from breakglass.services.guard.act import (
+    ACKNOWLEDGED,
     Act,
     ActStep,
     Armed,
@@ -42,7 +43,6 @@ from breakglass.services.model import TopicPartition
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.interfaces import Scope
-    from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
     from breakglass.services.checkpoint.parts import CopySettings
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
     from breakglass.services.kafka.marker_client import MarkerClient
@@ -87,6 +87,8 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
     """The idempotency key; repeating it resumes the request."""
     repeatable: bool = False
     """Another process may have sent the request before."""
+    looked: bool = False
+    """The caller has just chosen the level by what the logs show."""
     hold_retention: bool = False
     """Keep all records of the topics until `ReleaseRetention`."""
 
@@ -98,7 +100,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         begun = None if known is None else self.store.read(known)
         with front.reading() as client:
             chosen = self._chosen(client, begun)
-            topics = KafkaTopics(client, None, self._wanted(chosen.level))
+            topics = KafkaTopics(client, None, self.asked.wanted(chosen.level))
             scope, latest = topics.scope(), topics.latest_id()
             remarks = (*chosen.remarks, *self._remarks(client, scope))
         id = known or self.id or max([latest, *self.store.ids()]) + 1
@@ -139,7 +141,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
             if scope.level is not Level.COORDINATED:
                 markers = None
             coordinator = coordinator_of(
-                client, markers, self.store, self._wanted(scope.level), self.how
+                client, markers, self.store, self.asked.wanted(scope.level), self.how
             )
             with announced(means.journal, TAKE_CHECKPOINT, items, front.tell, **details):
                 asked = id if frozen.asked and not self.repeatable else self.id
@@ -150,7 +152,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
             text = f"started at {position:,}"
             front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))
         text = f"checkpoint {taken} is acknowledged: nothing that is written from now on is in it"
-        return Ending(text=text, value=taken)
+        return Ending(ACKNOWLEDGED, text, taken)
 
     def follow(self, front: Front, frozen: Frozen[PlannedCheckpoint], ending: Ending) -> str:
         """Decide what is in the checkpoint, and copy it."""
@@ -159,6 +161,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
         id: int = ending.value
         names = {partition.number: str(of(partition)) for partition in frozen.plan.scope.partitions}
+        wanted = self.asked.wanted(frozen.plan.scope.level)
         front.tell(ActStep("copying: leave when you like, the list shows it"))
 
         def copied(number: int, status: Status) -> None:
@@ -168,9 +171,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
         with (
             front.reading() as client,
-            finisher_of(
-                front.cluster, client, self.store, self._wanted(frozen.plan.scope.level), self.how
-            ) as finisher,
+            finisher_of(front.cluster, client, self.store, wanted, self.how) as finisher,
         ):
             found = finisher.finish(id, copied)
         return f"checkpoint {id} is {found.status}"
@@ -181,29 +182,17 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
 
         if begun is not None and begun.take is not None:
             return ChosenLevel(begun.take.level)
-        if self.asked.level is not None:
-            return ChosenLevel(self.asked.level)
+        asked = self.asked.level
+        if asked is not None and (self.looked or asked is not Level.COORDINATED):
+            return ChosenLevel(asked)
         found = explain(client, self.asked, retention_held=self.hold_retention)
+        if asked is not None:
+            # Markers that would be useless are refused before anybody consents to them.
+            found.require(asked)
+            return ChosenLevel(asked)
         level = found.require_level()
         said = f"{level} is the strongest level whose promise holds"
         return ChosenLevel(level, (said, *level_words(found, level)))
-
-    def _wanted(self, level: Level) -> WantedCheckpoint:
-        """What the checkpoint is to contain."""
-        from breakglass.services.checkpoint.kafka.topics import WantedCheckpoint
-
-        asked = self.asked
-        # Flows are of the level ordered: a stronger level that was chosen does not use them.
-        flows = asked.flows if level is Level.ORDERED or asked.level is not None else ()
-        return WantedCheckpoint(
-            level,
-            asked.topics,
-            asked.groups,
-            asked.control_topic,
-            asked.external,
-            flows,
-            asked.drain_seconds,
-        )
 
     def _phrases(self, scope: Scope) -> Iterator[ConsentPhrase]:
         """A phrase that a scheduled command knows in advance: it names no id."""

@@ -6,7 +6,7 @@ Compaction may remove records that the checkpoint needs before they are copied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from breakglass.services.checkpoint.promises import (
     flows_elsewhere,
@@ -14,7 +14,8 @@ from breakglass.services.checkpoint.promises import (
     unstamped_topics,
 )
 from breakglass.services.checkpoint.protocol.evidence import CheckpointEvidence
-from breakglass.services.checkpoint.store.documents import Level, TakeDocument
+from breakglass.services.checkpoint.protocol.flows import GroupFlow
+from breakglass.services.checkpoint.store.documents import GroupPolicy, Level
 from breakglass.services.errors import ClusterError, Refused
 from breakglass.services.kafka.cluster.topic_settings import TOPIC_RESOURCE
 from breakglass.services.kafka.wire.broker_errors import cluster_error
@@ -22,7 +23,20 @@ from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.kafka.wire.sender import ANY_BROKER, Sender
 
 
-def require_declared(take: TakeDocument, evidence: CheckpointEvidence) -> None:
+class _Asked(Protocol):
+    """What a checkpoint is asked to contain, before and after it is stored."""
+
+    @property
+    def level(self) -> Level: ...
+    @property
+    def groups(self) -> Mapping[str, GroupPolicy]: ...
+    @property
+    def external(self) -> tuple[str, ...]: ...
+    @property
+    def flows(self) -> tuple[GroupFlow, ...]: ...
+
+
+def require_declared(take: _Asked, evidence: CheckpointEvidence) -> None:
     """Return if the take's promise can hold by the *evidence* (H10).
 
     Every group on the topics has to be saved or declared, whatever its kind: a group that is

@@ -239,6 +239,7 @@ class KafkaTopics:
 
         Raises:
             EvidenceChanged: topics were deleted, or have other partitions now.
+            Refused: the promise of a coordinated checkpoint cannot hold; no marker was written.
             NotAuthorized, ClusterError: the cluster refuses.
         """
         deadline = Deadline.after(patience.COMMAND)
@@ -251,6 +252,7 @@ class KafkaTopics:
             )
         if self._wanted.level is Level.COORDINATED:
             markers = self._armed()
+            until(deadline, lambda: self._look_first(deadline))
             self._note(markers, id, deadline)
             key = b"breakglass-checkpoint-%d-%s" % (id, uuid4().hex.encode())
             marker = Small(key, b"", marker_headers(id))
@@ -273,6 +275,22 @@ class KafkaTopics:
             wanted[one]: Acknowledge(id, CheckpointState(id, position), started=True)
             for one, position in positions.items()
         }
+
+    def _look_first(self, deadline: Deadline) -> None:
+        """Return if the promise can hold: a marker stays, and is read by every application (H17).
+
+        Raises: Refused; and as `read_evidence`.
+        """
+        from breakglass.services.checkpoint.kafka.take_checks import (
+            require_declared,
+            require_uncompacted,
+        )
+        from breakglass.services.checkpoint.kafka.topic_evidence import read_evidence
+
+        wanted = self._wanted
+        found = read_evidence(self._client, wanted.topics, wanted.control_topic, deadline)
+        require_declared(wanted, found)
+        require_uncompacted(self._client.sender, wanted.topics, deadline)
 
     def _in_order(self, deadline: Deadline) -> OrderedReading:
         wanted = self._wanted

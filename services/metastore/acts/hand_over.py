@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, NamedTuple, NoReturn
 
 from breakglass.services import patience
@@ -26,8 +27,10 @@ from breakglass.services.guard.act import (
     announced,
 )
 from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import Journal
 from breakglass.services.guard.steps import SUBMIT_STATEMENT
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.metastore.acts.submit import journal_in_turn
 from breakglass.services.metastore.command_id import CommandId
 from breakglass.services.metastore.ksql_server import (
     KsqlServer,
@@ -113,6 +116,9 @@ class HandToServer(Act[CommandId]):
             (f"{topic}-0",),
             plan=command_id,
         )
+
+    def open_journal(self, agreed: Frozen[CommandId], folder: Path | None) -> Journal:
+        return journal_in_turn(agreed.cluster_id, folder, self.seconds)
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[CommandId]) -> Ending:
         """Send the statement and observe the topic; the ending's value is the `HandedStatement`."""

@@ -21,9 +21,14 @@ from breakglass.services.guard.act import (
     TargetResult,
 )
 from breakglass.services.guard.consent import ConsentPhrase
+from breakglass.services.guard.journal import list_journals
 from breakglass.services.metastore.private_files import private_folder
 from breakglass.services.metastore.restore.execution import RestoreWork, restore
-from breakglass.services.metastore.restore.plan import MetastoreRestorePlan, make_plan
+from breakglass.services.metastore.restore.plan import (
+    MetastoreRestorePlan,
+    going_on,
+    make_plan,
+)
 
 if TYPE_CHECKING:
     from breakglass.services.metastore.restore.source import RestoreSource
@@ -52,7 +57,7 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
         source = self.read_source()
         with front.reading() as client, front.cluster.librdkafka() as clients:
             plan = make_plan(client, clients, self.settings, source, self.servers)
-        return frozen_plan(plan)
+        return frozen_plan(going_on(plan, list_journals(plan.cluster_id, front.state_folder)))
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[MetastoreRestorePlan]) -> Ending:
         """Replace the topic; the ending's value is the `RestoredMetastore`."""
@@ -110,6 +115,8 @@ def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:
 
 
 def _remarks(plan: MetastoreRestorePlan) -> Iterator[str]:
+    if plan.shortage:
+        yield plan.shortage
     for server in plan.servers.seen:
         yield f"a server seems to run: {server}"
     for unseen in plan.servers.unseen:

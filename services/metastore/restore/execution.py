@@ -144,7 +144,7 @@ class _Restore:
             return
         self._tell("backing up the present topic")
         folder = self._work.snapshots / str(now_ms())
-        job = BackupJob(self._plan.topic, folder)
+        job = BackupJob(self._plan.topic, folder, checked=False)
         outcome = run_backup(self._work.access, self._work.connection, job, lambda _: None)
         if outcome.commands != present.commands or outcome.next_offset < present.next_offset:
             raise EvidenceChanged(
@@ -155,6 +155,7 @@ class _Restore:
         if outcome.file:
             self._report.snapshot = str(folder / outcome.file)
             self._work.journal.note(f"snapshot {self._report.snapshot}")
+            self._tell(f"the present topic is backed up in {self._report.snapshot}")
 
     def _replace_topic(self) -> None:
         plan, deadline = self._plan, Deadline.after(patience.JOB)

@@ -16,6 +16,9 @@ from urllib.parse import SplitResult
 
 from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, ClusterError
+from breakglass.services.guard.journal import UnreadableJournal
+from breakglass.services.guard.journal_view import JournalView
+from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.broker_errors import describe_error
 from breakglass.services.kafka.wire.deadline import Deadline
@@ -26,7 +29,7 @@ from breakglass.services.metastore.restore.source import RestoreSource
 from breakglass.services.metastore.settings import MetastoreSettings
 from breakglass.services.metastore.topic_reader import TopicReader
 from breakglass.services.metastore.topic_state import TopicState, dangers, read_topic_state
-from breakglass.services.model import Unknown
+from breakglass.services.model import TopicPartition, Unknown
 
 TRANSACTION = 1
 """CoordinatorType of FindCoordinator."""
@@ -187,13 +190,26 @@ class MetastoreRestorePlan:
     present: PresentTopic | None
     """None: the topic does not exist."""
     servers: LiveServers
+    agreed: str = ""
+    """The phrase of the run of this restore that was killed; see `going_on`."""
 
     @property
     def phrase(self) -> str:
         """The phrase to type: the topic and the number of commands that are lost."""
+        if self.agreed:
+            return self.agreed
         lost = 0 if self.present is None else self.present.lost
         running = " while servers run" if self.servers.seen else ""
         return f"{self.topic} lose {lost:,}{running}"
+
+    @property
+    def shortage(self) -> str:
+        """That the backup is empty or shorter than the topic, as a torn file is; else empty."""
+        commands = len(self.source.commands)
+        before = 0 if self.present is None else self.present.commands
+        if self.done or commands >= max(before, 1):
+            return ""
+        return f"the backup has {commands:,} commands and the topic {before:,}: check the file"
 
     @property
     def done(self) -> bool:
@@ -204,6 +220,48 @@ class MetastoreRestorePlan:
     def replicas(self) -> int:
         """Replicas of the new topic: as in the existing one, else from the server's properties."""
         return self.settings.replicas if self.present is None else self.present.replicas
+
+
+def going_on(
+    plan: MetastoreRestorePlan, journals: Iterable[JournalView | UnreadableJournal]
+) -> MetastoreRestorePlan:
+    """*plan*; after a kill of the same restore it goes on with the consent that was given then.
+
+    That run has backed the topic up and deleted it, so nothing more is lost. The transaction that
+    it left open is no sign of a server. *journals* are those of the cluster, newest first.
+    """
+    killed = _killed(plan, journals)
+    if killed is None or plan.done or (plan.present is not None and plan.present.lost):
+        return plan
+    servers = plan.servers
+    if servers.transaction in UNDER_WAY:
+        own = f"the transaction under way ({servers.transaction}) is taken for the killed restore's"
+        servers = replace(servers, transaction="", unknown=(*servers.unknown, own))
+    if servers.seen:
+        return plan
+    return replace(plan, servers=servers, agreed=killed)
+
+
+def _killed(
+    plan: MetastoreRestorePlan, journals: Iterable[JournalView | UnreadableJournal]
+) -> str | None:
+    """The consent to the last restore of the topic, if that was this one and has not ended."""
+    place = TopicPartition(plan.topic, 0)
+    for view in journals:
+        if isinstance(view, UnreadableJournal):
+            continue
+        steps = [step for step in view.steps_of(place) if step.name == RESTORE_COMMAND_TOPIC]
+        if not steps:
+            continue
+        item = steps[-1].items[place]
+        same = (item.get("file"), item.get("commands")) == (
+            str(plan.source.file),
+            len(plan.source.commands),
+        )
+        if view.result is not None or view.consent is None or not same:
+            return None
+        return str(view.consent.payload["phrase"]) if place in steps[-1].unsettled else None
+    return None
 
 
 def make_plan(

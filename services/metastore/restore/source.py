@@ -98,12 +98,12 @@ def read_source(
         StorageError: the backup cannot be read.
     """
     entries = _entries(file)
-    _require_unchanged(file)
+    noted = _require_unchanged(file)
     good: list[tuple[BackupLine, CommandId, Command]] = []
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
     with storage_errors(str(file)), open_regular(file) as data:
-        for line in checked(read_lines(data), newest):
+        for line in checked(read_lines(data), newest, noted=noted):
             for finding in line.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
                     _judge(finding, skips, skipped, notes)
@@ -130,8 +130,8 @@ def read_source(
     )
 
 
-def _require_unchanged(file: Path) -> None:
-    """Return unless the side file shows that lines were changed, or are missing at the end."""
+def _require_unchanged(file: Path) -> int:
+    """The bytes that the side file covers, unless it shows that lines were changed or lost."""
     found = verify_backup(file)
     if found.changed:
         what = f"line {found.changed[0]} is" if len(found.changed) == 1 else "lines are"
@@ -139,7 +139,7 @@ def _require_unchanged(file: Path) -> None:
     elif found.missing:
         what = f"{found.missing:,} commands are missing at its end"
     else:
-        return
+        return found.noted_bytes
     raise MalformedInput(
         f"{file}: {what} (`breakglass metastore verify` names every line): take both files from "
         "another copy. To use the lines as they are, move the side file away."

@@ -15,21 +15,17 @@ from breakglass.services.guard.journal_view import (
     StepOutcome,
 )
 from breakglass.services.guard.steps import (
-    DELETE_CHECKPOINT,
     FORGET_LEADERS,
     HOLD_ELECTIONS,
     PUT_SETTING_BACK,
     RESTORE_COMMAND_TOPIC,
-    RESTORE_RECORDS,
     TAKE_CHECKPOINT,
 )
 from breakglass.services.model import TopicPartition
-from breakglass.services.recovery.execution.preferred import STEP as PREFERRED
 from breakglass.services.recovery.execution.restore_order import RESTORE, UNDO
-from breakglass.services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from breakglass.services.recovery.execution.routes import REORDER
 from breakglass.services.recovery.execution.target import RecoveryResult
 from breakglass.services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
-from breakglass.services.recovery.group_reset import STEP as COMMIT
 from breakglass.services.recovery.group_reset import MoveResult
 from breakglass.services.recovery.rescue.rescue import STEP as RESCUE
 from breakglass.services.recovery.timeline.stake import agreed_stake
@@ -40,24 +36,12 @@ NOT_ELECTED = str(RecoveryResult.REORDERED)
 ACCEPTED = "accepted"
 RESTORED = "restored"
 
-_DECIDING = (
-    REORDER,
-    ELECT,
-    DESIGNATE,
-    PREFERRED,
-    UNDO,
-    COMMIT,
-    TAKE_CHECKPOINT,
-    DELETE_CHECKPOINT,
-    RESTORE_RECORDS,
-    RESTORE_COMMAND_TOPIC,
-    HOLD_ELECTIONS,
-    FORGET_LEADERS,
-    PUT_SETTING_BACK,
-)
+_BESIDE = (RESCUE, RESTORE)
+"""Steps that do not decide: a rescue comes before the change, an order is put back after it."""
 _WORDS = {
     (REORDER, ACCEPTED): NOT_ELECTED,
     (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
+    (TAKE_CHECKPOINT, "done"): "started",
     (RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
     (HOLD_ELECTIONS, "done"): "held",
     (FORGET_LEADERS, "done"): "setting changed",
@@ -178,7 +162,7 @@ def _decides(step: JournalStep, partition: TopicPartition) -> bool:
     """Whether the step decides the ending: a restore does, unless a group was not moved."""
     if step.name == GROUPS_OF_RESTORE:
         return result_of(step, partition).result != MoveResult.MOVED
-    return step.name in _DECIDING
+    return step.name not in _BESIDE
 
 
 def _why_not(partition: TopicPartition, steps: Sequence[JournalStep]) -> str:

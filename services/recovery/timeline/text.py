@@ -22,7 +22,9 @@ DATE = len("2026-11-21")
 SHOWN_TOPICS = 50
 SHOWN_PARTITIONS = 20
 
-UNTROUBLED = frozenset({"elected", "already online", "undone", "moved", "restored", "done"})
+UNTROUBLED = frozenset(
+    {"elected", "already online", "undone", "moved", "restored", "done", "started"}
+)
 
 
 def timeline_text(accounts: Iterable[Account]) -> str:

@@ -7,16 +7,21 @@ recognized by their package, because any client may be missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOENT
 from functools import cached_property, partial
-from typing import Any, BinaryIO
+from threading import Thread
+from typing import Any, BinaryIO, TypeVar
 
+from breakglass.services import patience
 from breakglass.services.errors import BreakglassError, StorageError, UsageError
 from breakglass.services.topic_backup.folder import NewFile, State
 from breakglass.services.topic_backup.store.local_blobs import range_file
+
+T = TypeVar("T")
 
 CLIENTS = frozenset(
     {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "s3fs"}
@@ -80,12 +85,14 @@ UPLOAD_BYTES = 16 * 1024 * 1024
 """Size of one part of an upload, which may have 10,000 parts."""
 S3_OPTIONS = {
     "config_kwargs": {
-        "retries": {"mode": "standard", "max_attempts": 4},
-        "connect_timeout": 10,
-        "read_timeout": 60,
+        "retries": {"mode": "standard", "max_attempts": 3},
+        "connect_timeout": 5,
+        "read_timeout": 15,
     }
 }
-"""Retries refused and lost requests and 5xx responses, with growing waits."""
+"""Retries refused and lost requests and 5xx responses, with growing waits. A store that becomes
+silent in the middle of an upload is given up within two minutes.
+"""
 S3_RETRIES = 2
 """Additional retries of s3fs, for responses that break off while they are read."""
 
@@ -95,6 +102,35 @@ STATE_KEYS = ("ETag", "etag", "md5", "md5Hash", "content_md5", "generation")
 """Names of attributes that change with an object's bytes. Times are not used: many stores round
 them to a second, in which an object can be replaced twice.
 """
+
+
+_RAISED = object()
+
+
+def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
+    """The result of *act*, which asks the store of *where*.
+
+    Clients have limits of their own, if any, for each request and each of its repetitions. One that
+    hangs keeps its thread, which ends with the process.
+
+    Raises:
+        StorageError: the store has not answered within *seconds*.
+    """
+    found: Future[T] = Future()
+
+    def ask() -> None:
+        try:
+            found.set_result(act())
+        except BaseException as error:  # noqa: BLE001 - raised to the caller
+            found.set_exception(error)
+
+    Thread(target=ask, name="store", daemon=True).start()
+    try:
+        return found.result(seconds)
+    except TimeoutError:
+        if found.done():
+            raise
+        raise StorageError(f"{where}: no answer within {seconds:g} s; {AGAIN}.") from None
 
 
 @dataclass(frozen=True)
@@ -107,28 +143,25 @@ class FsspecBlobs:
         return f"{self.url}/{name}" if name else self.url
 
     def names(self) -> list[str]:
-        with self._errors():
-            found = self._fs.find(self._root)
+        found = self._ask(lambda fs: fs.find(self._root), seconds=patience.STORE_BULK)
         start = len(self._root) + 1
         return [str(one)[start:] for one in found]
 
     def folders(self) -> list[str]:
         """The names of the folders directly below the URL."""
-        with self._errors():
-            try:
-                found = self._fs.ls(self._root, detail=True)
-            except FileNotFoundError:
-                self._require_bucket()
-                return []
+        found = self._ask(lambda fs: fs.ls(self._root, detail=True), absent=None)
+        if found is None:
+            self._ask(self._require_bucket)
+            return []
         paths = [str(one["name"]).rstrip("/") for one in found if one["type"] == "directory"]
         return [path.rpartition("/")[2] for path in paths]
 
-    def _require_bucket(self) -> None:
+    def _require_bucket(self, fs: Any) -> None:
         """Check that the bucket exists. Raises FileNotFoundError if it does not."""
         scheme, _, rest = self.url.partition("://")
         bucket = rest.partition("/")[0]
         try:
-            there = scheme not in BUCKETS or self._fs.exists(bucket)
+            there = scheme not in BUCKETS or fs.exists(bucket)
         except PermissionError:
             # Who may not look at the bucket may still read what is in it.
             return
@@ -136,61 +169,74 @@ class FsspecBlobs:
             raise FileNotFoundError(ENOENT, f"there is no bucket {bucket}")
 
     def size(self, name: str) -> int | None:
-        with self._errors(name):
-            try:
-                return int(self._fs.info(self._path(name))["size"])
-            except FileNotFoundError:
-                return None
+        found = self._ask(lambda fs: fs.info(self._path(name)), name, absent=None)
+        return None if found is None else int(found["size"])
 
     def state(self, name: str) -> State | None:
-        with self._errors(name):
-            try:
-                found = self._fs.info(self._path(name))
-            except FileNotFoundError:
-                return None
+        found = self._ask(lambda fs: fs.info(self._path(name)), name, absent=None)
+        if found is None:
+            return None
         proofs = [f"{key} {found[key]}" for key in STATE_KEYS if found.get(key)]
         return (int(found["size"]), *proofs) if proofs else None
 
     def open(self, name: str) -> BinaryIO:
-        with self._errors(name):
-            size = int(self._fs.info(self._path(name))["size"])
+        size = int(self._ask(lambda fs: fs.info(self._path(name)), name)["size"])
         return range_file(partial(self.read, name), size, BUFFER_BYTES)
 
     def read(self, name: str, start: int, end: int) -> bytes:
         """The bytes ``[start, end)`` of an object."""
-        with self._errors(name):
-            return bytes(self._fs.cat_file(self._path(name), start=start, end=end))
+        seconds = patience.STORE if end - start <= BUFFER_BYTES else patience.STORE_BULK
+
+        def read(fs: Any) -> bytes:
+            return bytes(fs.cat_file(self._path(name), start=start, end=end))
+
+        return bytes(self._ask(read, name, seconds=seconds))
 
     def begin(self, name: str) -> NewFile:
-        with self._errors(name):
-            return _Upload(self, name, self._fs.open(self._path(name), "wb", UPLOAD_BYTES))
+        file = self._ask(lambda fs: fs.open(self._path(name), "wb", UPLOAD_BYTES), name)
+        return _Upload(self, name, file)
 
     def create(self, name: str, content: bytes) -> bool:
-        with self._errors(name):
+        def created(fs: Any) -> bool:
+            path = self._path(name)
             try:
-                self._fs.pipe_file(self._path(name), content, mode="create")
+                fs.pipe_file(path, content, mode="create")
             except OSError:
                 # Either another object exists, or the response to this request was lost: the
                 # content shows which.
                 try:
-                    return bool(self._fs.cat_file(self._path(name)) == content)
+                    return bool(fs.cat_file(path) == content)
                 except FileNotFoundError:
                     pass
                 raise
             return True
 
-    def remove(self, names: Sequence[str]) -> None:
-        with self._errors():
-            for name in names:
-                try:
-                    self._fs.rm_file(self._path(name))
-                except FileNotFoundError:
-                    continue
+        return bool(self._ask(created, name))
 
-    @contextmanager
-    def _errors(self, name: str = "") -> Iterator[None]:
-        with store_errors(self.where(name)):
-            yield
+    def remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._ask(lambda fs, name=name: fs.rm_file(self._path(name)), name, absent=None)
+
+    def _ask(
+        self,
+        act: Callable[[Any], Any],
+        name: str = "",
+        *,
+        seconds: float | None = None,
+        absent: Any = _RAISED,
+    ) -> Any:
+        """What *act* gets from the store's client; *absent* in place of an object that is missing.
+
+        Raises: StorageError.
+        """
+        where, limit = self.where(name), patience.STORE if seconds is None else seconds
+        with store_errors(where):
+            try:
+                return answered(where, limit, lambda: act(self._fs))
+            except FileNotFoundError:
+                if absent is _RAISED:
+                    raise
+                return absent
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
@@ -229,12 +275,10 @@ class _Upload:
         self._file = file
 
     def write(self, data: memoryview) -> None:
-        with store_errors(self._where):
-            self._file.write(data)
+        self._ask(lambda: self._file.write(data))
 
     def close(self) -> None:
-        with store_errors(self._where):
-            self._file.close()
+        self._ask(self._file.close)
 
     def abandon(self) -> None:
         from fsspec.spec import AbstractBufferedFile
@@ -244,5 +288,8 @@ class _Upload:
             return
         # The garbage collector closes the file, which would create an object of the bytes so far.
         self._file.closed = True
+        self._ask(self._file.discard)
+
+    def _ask(self, act: Callable[[], object]) -> None:
         with store_errors(self._where):
-            self._file.discard()
+            answered(self._where, patience.STORE_BULK, act)

@@ -73,3 +73,12 @@ def test_the_last_line_sums_up(whole_broker: Cluster, topic: str, tmp_path: Path
     code, out, _ = finish(whole_broker, "status", "--store", str(tmp_path), "--live", "--json")
     (held,) = json.loads(out)["topics"]
     assert [one["lag"] for one in held["partitions"]] == [0, 0]
+
+
+def test_a_pattern_that_fits_no_topic_is_a_mistake_and_makes_no_backup(
+    whole_broker: Cluster, tmp_path: Path
+) -> None:
+    """A job that is scheduled with such a pattern would succeed every night."""
+    place = tmp_path / "place"
+    code, _, _ = finish(whole_broker, "run", "--topics-regex", "nosuch-.*", "--store", str(place))
+    assert (code, place.exists()) == (2, False)

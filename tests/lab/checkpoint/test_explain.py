@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from breakglass.services.checkpoint.kafka.log_ends import read_logs
 from breakglass.services.lab.cluster import Cluster
+from breakglass.services.model import TopicPartition
 from tests.kit.program import breakglass
-from tests.lab.checkpoint.branch import Branch
+from tests.kit.waiting import wait_until
+from tests.lab.checkpoint.branch import Branch, soon
 from tests.lab.checkpoint.chain import Chain
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.plain import loop, write
+from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
 
 
 def scope(topic: Branch, *more: str) -> tuple[str, ...]:
@@ -94,3 +98,44 @@ def test_flows_are_proposed_to_be_confirmed(chain: Chain, program: Program) -> N
     confirmed = [word for flow in chain.flows for word in ("--flow", str(flow))]
     found = explained(program, *topics, *confirmed)
     assert (found["strongest"], found["flows_confirmed"]) == ("ordered", True)
+
+
+# --- nothing is written where it would prove nothing
+
+
+def logs_of(topic: Branch) -> dict[TopicPartition, int]:
+    """How far the logs of the topic go, and of the control topic where there is one."""
+    names = {topic.topic, topic.control}
+    with topic.reading() as client:
+        there = {state.partition.topic for state in client.partitions((), soon())} & names
+        return read_logs(client, tuple(sorted(there)), soon()).high_watermarks(soon())
+
+
+def test_h17_no_marker_is_written_into_topics_of_applications_without_the_participant(
+    plain: Branch, program: Program
+) -> None:
+    """Each application of the topic would read the markers, and copy them downstream."""
+    plain.commit(f"reader-of-{plain.topic}")
+    before = logs_of(plain)
+    coordinated = (*scope(plain), "--level", "coordinated", "--write")
+    assert program.here("take", *coordinated, "--consent", "write 2 markers").code == 3
+    assert not program.store.exists()
+    with program.running("serve", *coordinated, "--port", "0", token=TOKEN) as server:
+        address = server.wait_for(BEGINS).split()[1]
+        assert asked("POST", address, {"backupId": 1})[0] == 409
+        assert asked("GET", f"{address}/1")[1]["state"] == "FAILED"
+    assert logs_of(plain) == before
+
+
+def test_h17_a_server_without_a_level_chooses_as_take_does(plain: Branch, program: Program) -> None:
+    group = f"reader-of-{plain.topic}"
+    plain.commit(group)
+    before = logs_of(plain)
+    serve = ("serve", *scope(plain), "--write", "--port", "0")
+    assert program.here(*serve).code == 3
+    with program.running(*serve, "--group", f"{group}=reader", token=TOKEN) as server:
+        address = server.wait_for(BEGINS).split()[1]
+        assert asked("POST", address, {"backupId": 1})[0] == 202
+        wait_until(lambda: state(address, 1) == "COMPLETED", "the checkpoint")
+    assert logs_of(plain) == before
+    assert program.whole("explain", "1", cluster=False)["level"] == "ordered"

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.checkpoint.protocol.coordinator import NotHigher
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.lab.cluster import Cluster
 from breakglass.services.pipeline.session import Spark
+from tests.kit.deadlines import MOMENT
 from tests.kit.s3_server import S3
+from tests.kit.waiting import wait_until
 from tests.lab.backup.independent import contents
 from tests.lab.backup.producing import make, numbered, produce
 from tests.lab.checkpoint.commands import Program
+from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
 from tests.lab.checkpoint.taking import read
 from tests.unit.checkpoint.store.stores import completed, take
 
@@ -91,3 +95,33 @@ def test_a_checkpoint_in_a_store_that_refuses_requests_is_taken_once_and_deleted
         store.delete(1)
     assert store.read(1) is None
     assert store.ids() == [1, 2]
+
+
+def test_h18_commands_and_a_server_say_that_the_store_is_silent(
+    in_s3: Program, s3: S3, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve = ("serve", *scope(topic), "--port", "0", "--write")
+    with s3.failing(silent=True), in_s3.running(*serve, token=TOKEN) as server:
+        address = server.wait_for(BEGINS).split()[1]
+        for method, body in (("GET", None), ("POST", {"backupId": 1})):
+            code, told = asked(method, address, body)
+            assert (code, in_s3.url in told["message"]) == (503, True)
+        for name in ("STORE", "STORE_BULK"):
+            monkeypatch.setattr(patience, name, MOMENT)
+        for command, *more in (("list",), ("verify", "1"), ("status", "1")):
+            done = in_s3.here(command, *more, cluster=False)
+            assert (done.code, "no answer within" in done.err) == (1, True), done.err
+        s3.answers.set()
+        s3.silent = False
+        assert asked("POST", address, {"backupId": 2})[0] == 202
+        wait_until(lambda: state(address, 2) == "COMPLETED", "the checkpoint after that")
+
+
+def test_h18_a_copy_into_a_store_that_becomes_silent_ends_with_its_reason(
+    in_s3: Program, s3: S3, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STORE", "STORE_BULK"):
+        monkeypatch.setattr(patience, name, 5.0)
+    with s3.failing(after=PARTITIONS + 3, silent=True):
+        done = in_s3.here("take", *scope(topic))
+    assert (done.code, "no answer within" in done.err) == (1, True), done.err

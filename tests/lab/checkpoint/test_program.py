@@ -124,6 +124,6 @@ def test_a_copy_under_way_says_how_far_it_is_and_one_that_is_stopped_how_to_go_o
         wait_until(moving, "a copy under way")
         take.terminate()
         assert take.wait() == 130
-        assert f"checkpoint finish 1 --store {program.store}" in take.said[-1]
+        assert f"checkpoint finish 1 --store {program.store}" in " ".join(take.said)
     done = program.whole("finish", "1", "--control-topic", small_bank.control)
     assert done["state"] == "completed"

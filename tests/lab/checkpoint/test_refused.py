@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.cimpl import NewPartitions
 
+from breakglass.services.checkpoint.coordinator import Coordinator
+from breakglass.services.checkpoint.finishing import Finisher
 from breakglass.services.checkpoint.kafka.control import Created
-from breakglass.services.checkpoint.kafka.control_log import write_control
+from breakglass.services.checkpoint.kafka.control_log import ensure_control, write_control
 from breakglass.services.checkpoint.kafka.log_ends import read_logs, settled
 from breakglass.services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
 from breakglass.services.checkpoint.protocol.values import Status
@@ -44,16 +46,22 @@ def test_h10_transactions_without_headers_are_refused(
         told = max(started.positions.values())
         return all(end > told + 10 for one, end in ends.items() if one.partition < 2)
 
-    parts = taking.parts(bank, level)
-    with bank.working(1), all_the_while(write), parts as (coordinator, finisher):
+    with bank.working(1), taking.parts(bank, level) as (coordinator, finisher):
         bank.order(10)
         assert coordinator.take() == 1
-        before = len(written)
-        wait_until(lambda: len(written) > before + 1, "foreign transactions")
-        wait_until(both_grown, "records behind them")
-        with pytest.raises(BreakglassError, match="unverifiable"):
-            finisher.finish(1)
+        with all_the_while(write):
+            wait_until(lambda: len(written) > 1, "foreign transactions")
+            wait_until(both_grown, "records after them")
+            with pytest.raises(BreakglassError, match="unverifiable"):
+                finisher.finish(1)
     assert read(taking.store).status is Status.FAILED
+
+
+def taken_and_finished(coordinator: Coordinator, finisher: Finisher) -> None:
+    """Take one and decide what is in it; which of the two refuses depends on its level."""
+    id = coordinator.take()
+    assert isinstance(id, int)
+    finisher.finish(id)
 
 
 @by_level
@@ -64,9 +72,8 @@ def test_h10_a_group_that_is_not_named_is_refused_in_a_quiet_moment_too(
     bank = small_bank
     bank.settle()
     with taking.parts(bank, level, groups={}) as (coordinator, finisher):
-        assert coordinator.take() == 1
         with pytest.raises(Refused, match=f"--group {bank.group}=exactly-once"):
-            finisher.finish(1)
+            taken_and_finished(coordinator, finisher)
         assert f"group {bank.group}" in why_failed(taking.store)
         admin = bank.admin()
         for future in admin.delete_consumer_groups([bank.group]).values():
@@ -82,13 +89,11 @@ def test_h10_a_group_that_commits_plain_offsets_is_a_participant_if_it_has_saved
     bank, group = small_bank, f"restored-{small_bank.topic}"
     bank.commit(group)
     with taking.parts(bank, groups={}) as (coordinator, finisher):
-        assert coordinator.take() == 1
         with pytest.raises(Refused, match=rf"group {group} \(classic\) reads"):
-            finisher.finish(1)
+            taken_and_finished(coordinator, finisher)
         note(bank, taking, group)
-        assert coordinator.take() == 2
         with pytest.raises(Refused, match=f"group {group} takes part"):
-            finisher.finish(2)
+            taken_and_finished(coordinator, finisher)
 
 
 def note(bank: Branch, taking: Taking, group: str) -> None:
@@ -97,6 +102,7 @@ def note(bank: Branch, taking: Taking, group: str) -> None:
     assert topic_id is not None
     record = Created(group, topic_id, 0, 1, 1, b"a state").record
     with taking.power.markers(taking.cluster_id) as markers:
+        ensure_control(taking.client, markers.topics, bank.control, soon())
         write_control(taking.client, markers, bank.control, record, soon())
 
 

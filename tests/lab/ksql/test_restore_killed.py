@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from breakglass.services.metastore.records import CommandRecord
+from tests.kit.program import breakglass
 from tests.lab.ksql.commands import backed_up
 from tests.lab.ksql.crashing import restore_here
 from tests.lab.ksql.topics import SECONDS, CommandTopic
@@ -75,6 +76,32 @@ def test_a_restore_that_is_killed_goes_on(
         done = restore_here(topic.cluster.bootstrap_servers, topic.service_id, file, folder)
         assert done.verified, point
         assert topic.read() == written, point
+
+
+KILLED = """
+import os, signal
+from breakglass.services.metastore.transactions import Transactions
+Transactions.commit = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+from breakglass.console.cli import main
+raise SystemExit(main())
+"""
+"""The program, killed when all is written and nothing visible."""
+
+
+def test_the_same_command_with_the_same_consent_goes_on(
+    topic: CommandTopic, backup: tuple[Path, list[CommandRecord]]
+) -> None:
+    file, written = backup
+    another(topic)
+    words = ["metastore", "restore", str(file), "--write", "--consent", f"{topic.name} lose 2"]
+    words += ["--bootstrap-server", topic.cluster.bootstrap_servers]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *words], capture_output=True, timeout=SECONDS, check=False
+    )
+    assert (killed.returncode, left_of(topic)) == (-signal.SIGKILL, [])
+    done = breakglass(*words)
+    assert done.code == 0, done.err
+    assert topic.read() == written
 
 
 def left_of(topic: CommandTopic) -> list[CommandRecord] | None:

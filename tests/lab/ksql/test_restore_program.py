@@ -10,9 +10,11 @@ import pytest
 
 from breakglass.services.lab.distribution import distribution
 from breakglass.services.lab.tools import tool_command
+from tests.kit.running import ran
 from tests.lab.ksql.commands import Done, backed_up, run
 from tests.lab.ksql.topics import SECONDS, CommandTopic
 from tests.unit.metastore.generating import Generator
+from tests.unit.metastore.test_live_backup import stored
 
 PROGRAM = "import sys; from breakglass.console.restore_command_topic import main; sys.exit(main())"
 ENDED = "You need to restart the ksqlDB server to re-load the command topic.\n"
@@ -85,6 +87,29 @@ def test_a_file_of_ksqldbs_own_gets_its_offsets(
     assert [record.line for record in read] == [record.line for record in records]
 
 
+@pytest.mark.parametrize("left", [0, 3])
+def test_m15_a_backup_shorter_than_the_topic_needs_its_phrase_whatever_yes_says(
+    left: int, topic: CommandTopic, tmp_path: Path, properties: str
+) -> None:
+    """A full disk and a torn copy leave such a file: obeyed, it would empty the metastore."""
+    written = topic.produce(Generator(75).records(4))
+    file = tmp_path / f"backup_{topic.name}_1593540976000"
+    file.write_bytes(b"".join([record.line for record in written[:left]]))
+    words = ("--config-file", properties, str(file), "--yes")
+
+    refused = program(*words)
+    assert (refused.code, topic.read()) == (3, written)
+    phrase = f"{topic.name} lose {4 - left}"
+    assert f"consent: {phrase}" in refused.err.splitlines()
+    assert program(*words, "--consent", f"{topic.name} lose 0").code == 3
+
+    done = program(*words, "--consent", phrase)
+    assert done.code == 0, done.err
+    assert [record.line for record in topic.read()] == [record.line for record in written[:left]]
+    (copy,) = [word for word in done.out.split() if word.startswith(str(tmp_path))]
+    assert stored(Path(copy)) == written
+
+
 CONSOLE_PRODUCER = {
     "3.9.2": (
         "kafka.tools.ConsoleProducer",
@@ -106,7 +131,7 @@ def test_the_way_of_the_klip(version: str, topic: CommandTopic, folder: Path) ->
     file = folder / str(backed_up(topic, folder).last["file"])
     topic.delete()
     topic.create()
-    lines = run(None, "lines", str(file))
+    lines = ran("metastore", "lines", file)
     assert lines.code == 0, lines.err
     main, reach, split = CONSOLE_PRODUCER[version]
     words = [text.format(brokers=topic.cluster.lab_bootstrap) for text in (*reach, *split)]

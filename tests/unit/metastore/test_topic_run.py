@@ -15,6 +15,7 @@ from breakglass.services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
 from breakglass.services.lag import Behind, LagAlarm
 from breakglass.services.metastore import topic_run
 from breakglass.services.metastore.backup_job import BackupJob
+from breakglass.services.metastore.events import Shorter
 from breakglass.services.metastore.live_backup import LiveBackup
 from breakglass.services.metastore.topic_reader import PolledCommands
 from breakglass.services.metastore.topic_run import TopicChanged, TopicRun
@@ -145,3 +146,29 @@ def test_another_cluster_behind_the_same_addresses_ends_it(run: TopicRun) -> Non
             run._require_same_cluster()
     finally:
         Cluster.cluster_id = before
+
+
+class Short(Backup):
+    """A backup that holds three commands more than the topic."""
+
+    name = path = None
+    lines = appended = 0
+
+    def __init__(self, tell: Callable[[Shorter], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def reached_end(self) -> int:
+        self._tell(Shorter("a.bak", 0, 3))
+        return 3
+
+
+def test_a_topic_that_was_shorter_from_the_first_look_on_was_not_cut_at_an_election(
+    run: TopicRun, heard: list[object]
+) -> None:
+    """It was deleted and created again; after each fault it is compared from its beginning."""
+    short = Short(lambda event: run._told(event, STATE))
+    for _ in range(2):
+        run._caught_up(cast("LiveBackup", short), 0, STATE)
+    assert run._watch.alarms == 0
+    assert "the topic holds no command" in map(str, heard)

@@ -77,6 +77,39 @@ def test_lines_that_nothing_was_noted_of_are_told_and_no_damage(file: Path) -> N
     assert without.side
 
 
+def converted(file: Path) -> None:
+    """Let the file have the line ends of Windows, and no side file, as a mail or an editor does."""
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    file.with_name(file.name + SUFFIX).unlink()
+
+
+def cut_to_nothing(file: Path) -> None:
+    file.write_bytes(b"")
+    file.with_name(file.name + SUFFIX).unlink()
+
+
+@pytest.mark.parametrize("damage", [converted, cut_to_nothing])
+def test_m16_what_is_empty_or_has_other_line_ends_is_not_whole(
+    file: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(file)
+    assert not verify_backup(file).whole
+    assert CliRunner().invoke(app, ["verify", str(file)]).exit_code == 1
+
+
+def test_m16_values_of_other_line_ends_are_not_restored(file: Path) -> None:
+    converted(file)
+    with pytest.raises(BreakglassError, match="line 1 holds a carriage return"):
+        read_source(file, Skips(), compact=True)
+
+
+def test_a_carriage_return_that_the_side_file_proves_belongs_to_its_command(tmp_path: Path) -> None:
+    odd = RECORDS[0]._replace(value=(RECORDS[0].value or b"") + b"\r")
+    back_up(tmp_path, [odd, *RECORDS[1:]])
+    assert verify_backup(tmp_path / NAMED).whole
+    assert read_source(tmp_path / NAMED, Skips()).records[0].value == odd.value
+
+
 @pytest.mark.parametrize(("group", "line"), [(0, 0), (1, 1), (4, 151), (6, 251)])
 def test_a_changed_side_file_is_found_by_the_first_line_of_its_group(
     file: Path, group: int, line: int

@@ -11,7 +11,7 @@ from breakglass.services.metastore.backup_job import BackupJob
 from breakglass.services.metastore.backup_run import _Noting
 from breakglass.services.metastore.events import Event, NotNoted
 from breakglass.services.metastore.status_file import alarm_file
-from breakglass.services.metastore.topic_state import Alarm, Danger
+from breakglass.services.metastore.topic_state import Alarm, Danger, dangers
 from breakglass.services.metastore.watch import MetastoreWatch
 from breakglass.services.session import ReadAccess
 from tests.kit.waiting import wait_until
@@ -43,3 +43,9 @@ def test_an_alarm_is_told_whether_or_not_it_can_be_put_on_disk(tmp_path: Path, t
     assert told[0] == ALARM
     assert [type(event) for event in told[1:]] == ([] if there else [NotNoted])
     assert alarm_file(folder, "t").exists() is there
+
+
+def test_a_topic_that_never_was_there_is_no_alarm_and_one_that_is_gone_is() -> None:
+    """A mistyped service id names such a topic."""
+    assert list(dangers(None, "t", None)) == []
+    assert [alarm.danger for alarm in dangers(None, "t", "id")] == [Danger.TOPIC_MISSING]

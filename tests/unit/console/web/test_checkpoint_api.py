@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from breakglass.console.web.checkpoint_api import CheckpointApi
+from breakglass.services import patience
 from breakglass.services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.metrics import exposition
@@ -30,6 +32,7 @@ from breakglass.services.errors import (
     TimedOut,
     UsageError,
 )
+from tests.kit.deadlines import MOMENT
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, copied, reserved, take
 from tests.unit.checkpoint.topics import Logs
 
@@ -54,6 +57,7 @@ def store(tmp_path: Path) -> BackupStore:
         reserved(store, id)
         copied(store, CopyId(id, 1, 0))
     copied(store, CopyId(3, 2, 0))
+    store.start(3, {})
     copied(store, CopyId(4, 3, 0))
     store.copies.begin(CopyId(4, 2, 0), POSITION, "1.0")
     store.copies.fail(CopyId(4, 2, 0), "simulated: disk full")
@@ -105,6 +109,17 @@ async def test_a_checkpoint_is_taken_watched_and_deleted(client: Client, logs: L
     assert await status(client, "GET", f"{BACKUPS}/5") == 404
 
 
+async def test_a_checkpoint_is_in_progress_from_its_request_on(
+    client: Client, store: BackupStore
+) -> None:
+    """A request is answered once all partitions have started, which takes a while."""
+    reserved(store, 5)
+    for number in (1, 2):
+        state = (await body(client, f"{BACKUPS}/5"))["state"]
+        assert state == "IN_PROGRESS", number
+        store.copies.begin(CopyId(5, number, 0), None)
+
+
 async def test_the_same_request_sent_again_is_accepted_by_its_key(client: Client) -> None:
     for key, code in (("mine", 202), ("mine", 202), ("another", 409), (None, 409)):
         headers = {} if key is None else {"Idempotency-Key": key}
@@ -138,6 +153,20 @@ async def test_what_is_no_id_no_key_no_known_charset_and_no_json_is_refused(
     too_large = await status(client, "POST", BACKUPS, data=b" " * 5000, headers=JSON)
     assert str(too_large) in description("1.0")["paths"][BACKUPS]["post"]["responses"]
     assert store.ids() == [1, 2, 3, 4]
+
+
+async def test_a_body_that_never_arrives_is_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is stopped answers what is under way first."""
+    monkeypatch.setattr(patience, "REQUEST", MOMENT)
+    promised = {**JSON, "Content-Length": "20"}
+    head = [f"{key}: {value}" for key, value in promised.items()]
+    lines = [f"POST {BACKUPS} HTTP/1.1", "Host: a", f"Authorization: Bearer {TOKEN}", *head]
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write("\r\n".join([*lines, "", "{"]).encode())
+    assert b" 408 " in await reader.readline()
+    writer.close()
 
 
 async def test_a_path_without_an_id_is_refused_and_what_there_is_not_is_answered_in_json(
@@ -182,7 +211,7 @@ async def test_errors_have_zeebes_codes(store: BackupStore) -> None:
             raise error
 
     codes = {UsageError: 400, ConnectFailed: 502, NotAuthorized: 502, TimedOut: 504}
-    codes |= {OutcomeUnknown: 504, StorageError: 500}
+    codes |= {OutcomeUnknown: 504, StorageError: 503}
     async with serving(api(store, Broken())) as client:
         for kind, code in codes.items():
             error = kind("a")

@@ -6,12 +6,14 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from breakglass.services.guard import steps
 from breakglass.services.guard.journal import Journal, UnreadableJournal
 from breakglass.services.guard.lock import operator
 from breakglass.services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
 from breakglass.services.guard.steps import RESTORE_RECORDS as RECORDS
 from breakglass.services.guard.steps import TAKE_CHECKPOINT as TAKE
 from breakglass.services.model import TopicPartition
+from breakglass.services.recovery.acts.end_transactions import STEP as END
 from breakglass.services.recovery.execution.restore_order import UNDO
 from breakglass.services.recovery.execution.routes import ELECT, REORDER
 from breakglass.services.recovery.group_reset import RESTORE_STEP
@@ -120,7 +122,7 @@ def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path
         (RECORDS, None, "unknown"),
         (RECORDS, "restored", "restored"),
         (COMMAND_TOPIC, "succeeded", "restored"),
-        (TAKE, "done", "done"),
+        (TAKE, "done", "started"),
         (TAKE, "unknown", "unknown"),
     ],
 )
@@ -132,6 +134,15 @@ def test_each_step_ends_as_its_outcome_says_or_unknown(
     account = account_of(journal.path)
     assert (account.brief.counts, account.brief.resumable) == ({counted: 1}, False)
     assert ({one.result for one in account.endings} <= UNTROUBLED) == (counted != "unknown")
+
+
+@pytest.mark.parametrize(
+    "name", [END, *(value for name, value in vars(steps).items() if name.isupper())]
+)
+def test_no_step_that_was_sent_is_called_nothing_sent(tmp_path: Path, name: str) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        step(journal, name, {LEDGER: "done"})
+    assert NOTHING_SENT not in account_of(journal.path).brief.counts
 
 
 @pytest.mark.parametrize(

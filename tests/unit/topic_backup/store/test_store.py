@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from breakglass.services import patience
 from breakglass.services.errors import AlreadyRunning, DamagedBackup, StorageError, UsageError
 from breakglass.services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
 from breakglass.services.topic_backup.store.blobs import Blobs
 from breakglass.services.topic_backup.store.compressed import FRAME_BYTES, Compressed
 from breakglass.services.topic_backup.store.form import StoredForm, form_of
+from breakglass.services.topic_backup.store.fsspec_blobs import FsspecBlobs, _Upload
 from breakglass.services.topic_backup.store.key import KEY_BYTES, Key, read_key
 from breakglass.services.topic_backup.store.local_blobs import LocalBlobs, range_file
 from breakglass.services.topic_backup.store.runs_folder import (
@@ -28,6 +30,7 @@ from breakglass.services.topic_backup.store.runs_folder import (
 from breakglass.services.topic_backup.store.sealed import CHUNK_BYTES, HEADER, TAG_BYTES, Sealed
 from breakglass.services.topic_backup.store.store import Store
 from breakglass.services.topic_backup.summary import PartitionSummary, SegmentSummary
+from tests.kit.deadlines import MOMENT
 from tests.unit.topic_backup.store.stores import (
     BOTH,
     COMPRESSED,
@@ -353,3 +356,75 @@ def test_a_manifest_put_back_from_an_earlier_commit_does_not_open(tmp_path: Path
         read_manifest(folder)
     with pytest.raises(UsageError):
         on_disk(tmp_path, None).folder("orders")
+
+
+# --- a store that accepts connections and never answers
+
+ASKED: dict[str, Callable[[FsspecBlobs], object]] = {
+    "find": lambda blobs: blobs.names(),
+    "ls": lambda blobs: blobs.folders(),
+    "info": lambda blobs: blobs.size("a"),
+    "cat_file": lambda blobs: blobs.read("a", 0, 1),
+    "pipe_file": lambda blobs: blobs.create("a", b""),
+    "open": lambda blobs: blobs.begin("a"),
+    "rm_file": lambda blobs: blobs.remove(["a"]),
+}
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """What a call of a store's client does that never gets its answer."""
+    answer = threading.Event()
+    for name in ("STORE", "STORE_BULK"):
+        monkeypatch.setattr(patience, name, MOMENT)
+
+    def wait(*_: object, **__: object) -> None:
+        answer.wait()
+
+    yield wait
+    answer.set()
+
+
+@pytest.mark.parametrize("call", ASKED)
+def test_h18_no_call_of_a_store_that_is_silent_waits_without_end(
+    call: str, silent: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFileSystem, call, silent)
+        with pytest.raises(StorageError, match=r"memory://silent.*: no answer within"):
+            ASKED[call](FsspecBlobs("memory://silent"))
+
+
+@pytest.mark.parametrize("call", ["write", "close", "discard"])
+def test_h18_an_upload_to_a_store_that_becomes_silent_ends(
+    call: str, silent: Callable[..., None]
+) -> None:
+    from fsspec.spec import AbstractBufferedFile
+
+    file = type("File", (AbstractBufferedFile,), {call: silent, "__init__": lambda _: None})()
+    upload = _Upload(FsspecBlobs("memory://silent"), "a", file)
+    acts: dict[str, Callable[[], None]] = {
+        "write": lambda: upload.write(memoryview(b"a")),
+        "close": upload.close,
+        "discard": upload.abandon,
+    }
+    with pytest.raises(StorageError, match="memory://silent/a: no answer within"):
+        acts[call]()
+    # The collector would close it.
+    file.closed = True
+
+
+def test_what_a_client_raises_itself_in_time_is_its_own_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    def late(*_: object, **__: object) -> None:
+        raise TimeoutError("the client's own limit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFileSystem, "ls", late)
+        with pytest.raises(StorageError, match="the client's own limit"):
+            FsspecBlobs("memory://silent").folders()

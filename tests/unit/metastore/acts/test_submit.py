@@ -1,0 +1,52 @@
+"""Writers of one account take turns at the lock of the cluster, as long as `--timeout` says."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from breakglass.services.errors import AlreadyRunning
+from breakglass.services.guard.act import Frozen
+from breakglass.services.guard.journal import Journal
+from breakglass.services.metastore.acts import submit
+from breakglass.services.metastore.acts.submit import SubmitStatement
+from tests.kit.deadlines import HOUR
+from tests.kit.waiting import DEADLINE_SECONDS
+
+CLUSTER = "a-cluster"
+
+
+def opened(seconds: float, folder: Path) -> Journal:
+    act = SubmitStatement("ksql_", "DROP TYPE t;", seconds)
+    return act.open_journal(Frozen(CLUSTER, ()), folder)
+
+
+def test_a_writer_waits_for_the_lock_of_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Event()
+    monkeypatch.setattr(submit, "PAUSE_SECONDS", 0.01)
+    open_journal = Journal.open.__func__  # type: ignore[attr-defined]
+
+    def noting(cls: type[Journal], cluster_id: str, folder: Path | None = None) -> Journal:
+        try:
+            journal: Journal = open_journal(cls, cluster_id, folder)
+        except AlreadyRunning:
+            refused.set()
+            raise
+        return journal
+
+    with ThreadPoolExecutor(1) as pool:
+        with Journal.open(CLUSTER, tmp_path):
+            monkeypatch.setattr(Journal, "open", classmethod(noting))
+            second = pool.submit(opened, HOUR, tmp_path)
+            assert refused.wait(DEADLINE_SECONDS)
+        second.result(DEADLINE_SECONDS).close()
+
+
+def test_a_lock_that_stays_is_said_once_the_time_is_up(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path), pytest.raises(AlreadyRunning):
+        opened(0.0, tmp_path)
