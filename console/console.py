@@ -238,7 +238,7 @@ def make_context(
         IncidentWatch(access, gone=gone),
         look.terminal,
         CommandText(),
-        connection.power("the console") if connection.write else None,
+        connection.power("the console", access) if connection.write else None,
         connection.options.profile or "",
         known=Known(interval=look.refresh_seconds or REFRESH_SECONDS),
         health=Monitor([*([watch] if places else []), *_metastores(metastore)]),

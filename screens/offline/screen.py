@@ -170,11 +170,18 @@ class OfflineScreen(FilteredPage):
             self._list.set_empty("The cluster has not been read yet." if failed else "")
             return
         self._incident = incident
-        nothing = "No partition matches the filter." if incident.rows else "Nothing is offline."
+        seen = self.context.last_seen
+        nothing = f"Nothing was offline at {seen}." if seen else "Nothing is offline."
+        if incident.rows:
+            nothing = "No partition matches the filter."
         self._list.set_empty(nothing)
         self._list.show(incident)
         self._tell()
         self._draw_panel()
+
+    def tick(self) -> None:
+        if self.context.last_seen:
+            self.show_known()
 
     def keep_only(self, wanted: str) -> None:
         """Filter by *wanted*, as if it had been written by hand."""
@@ -244,7 +251,8 @@ class OfflineScreen(FilteredPage):
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
         from breakglass.screens.offline.forecast import ForecastScreen
 
-        self.app.push_screen(ForecastScreen(rows, what))
+        seen = self.context.last_seen
+        self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))
 
     def action_gone(self) -> None:
         """Ask which brokers never come back with what they held; none takes it all back."""
@@ -363,6 +371,7 @@ class OfflineScreen(FilteredPage):
             awaited=tuple(sorted(incident.awaited)),
             silent=tuple(sorted(incident.silent.keys() - incident.awaited)),
             gone=self.context.watch.gone,
+            last_seen=self.context.last_seen,
             figures_age=self._figures_age(incident),
             missing_acls=incident.missing_acls,
         )

@@ -28,6 +28,7 @@ from breakglass.services.recovery.plan.read_back import Problem, read_back
 from breakglass.services.recovery.plan.rows import as_recommended, recommended
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import clock_text
 
 if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
@@ -44,7 +45,8 @@ def make(incident: Incident, partitions: Sequence[TopicPartition]) -> Done:
     """A plan of *partitions*, or of all that are offline."""
     wanted = partitions or [row.partition for row in incident.rows]
     if not wanted:
-        raise UsageError("No partition is offline: there is nothing to plan.")
+        seen = clock_text(incident.read_at_ms)
+        raise UsageError(f"No partition was offline at {seen}: there is nothing to plan.")
     plan = make_plan(
         incident.assessments(wanted), incident.snapshot.cluster_id, incident.read_at_ms
     )

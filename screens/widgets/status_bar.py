@@ -74,7 +74,7 @@ class StatusBar(Widget):
 
     def _lines(self, width: int) -> list[Text]:
         lines = [self._first(width), *self._alarms(width)]
-        for sentences in _told(self.context.known):
+        for sentences in _told(self.context):
             text = Text("   ").join(
                 [
                     Text(inert(bounded(sentence.text, SENTENCE_LENGTH)), self._style(sentence.role))
@@ -145,9 +145,12 @@ def _parts(context: Context, now: float) -> Iterator[LinePart]:
     if incident is None:
         yield LinePart("connecting" if not known.failure else "not connected", Role.UNKNOWN)
         return
-    yield _quorum(incident)
-    yield _brokers(incident)
-    yield _offline(incident)
+    if context.last_seen:
+        yield LinePart("? offline", Role.UNKNOWN)
+    else:
+        yield _quorum(incident)
+        yield _brokers(incident)
+        yield _offline(incident)
     if bundle is None:
         yield _age(known, now)
     else:
@@ -199,6 +202,23 @@ def age_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
+def _unknown_for(known: Known, now: float) -> str:
+    """For how long nothing is known, and why."""
+    why = "no newer answer has come yet" if known.reading else "it was not read again"
+    if known.paused:
+        why = "nothing is read while something is changed"
+    return f"UNKNOWN for {age_text(known.age(now) or 0.0)}: {known.failure or why}"
+
+
+def _as_it_was(incident: Incident) -> str:
+    """What was offline, and what there was to do, in words that claim nothing of now."""
+    if not incident.rows:
+        return "none offline."
+    said = " ".join(filter(None, (incident.summary.alarm, incident.summary.headline)))
+    advice = f' It said: "{said}"' if incident.judged else ""
+    return f"{len(incident.rows):,} offline.{advice}"
+
+
 def _alarmed(known: Known) -> tuple[str, ...]:
     """Sentences of elections that cost records, until somebody has taken note of them."""
     if not known.alarming:
@@ -208,9 +228,14 @@ def _alarmed(known: Known) -> tuple[str, ...]:
     return (f"{told[0]}.{unwritten}", *told[1:])
 
 
-def _told(known: Known) -> Iterator[tuple[LinePart, ...]]:
+def _told(context: Context) -> Iterator[tuple[LinePart, ...]]:
     """Line by line: what must be stopped, what helps most; why there is no newer truth."""
+    known = context.known
     incident = known.incident
+    if incident is not None and context.last_seen:
+        yield (LinePart(_unknown_for(known, context.clock()), Role.FAILED),)
+        yield (LinePart(f"Last seen {context.last_seen}: {_as_it_was(incident)}"),)
+        return
     if incident is None:
         if not known.failure:
             yield (LinePart("Reading the cluster.", Role.MUTED),)
