@@ -46,8 +46,7 @@ class Operator:
         self.terminal.wait_for(ASKED)
         (phrase,) = re.findall(rf"{ASKED}(.*)", self.terminal.text)
         self.press("tab")
-        self.terminal.type(phrase)
-        self.terminal.wait_for(f"> {phrase}")
+        self.terminal.type_phrase(phrase)
         return str(phrase)
 
 
