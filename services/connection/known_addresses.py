@@ -113,11 +113,12 @@ class KnownAddresses:
 
         path = folder / f"{file_name(self._learned)}.json"
         before = _read(path)
+        given = self._given | (before.given if before else frozenset())
         document = {
             "schema": SCHEMA,
             "at_ms": now_ms(),
             "cluster_id": self._learned,
-            "given": sorted(map(list, self._given | (before.given if before else frozenset()))),
+            "given": sorted([at.host, at.port] for at in given),
             "brokers": {id: [at.host, at.port] for id, at in self._brokers.items()},
         }
         make_folders(folder)
@@ -140,7 +141,7 @@ def _read(path: Path) -> _Remembered | None:
         return _Remembered(
             int(read["at_ms"]),
             str(read["cluster_id"]),
-            frozenset(Endpoint(str(host), int(port)) for host, port, *_ in read["given"]),
+            frozenset(Endpoint(str(host), int(port)) for host, port in read["given"]),
             {int(id): Endpoint(str(at[0]), int(at[1])) for id, at in read["brokers"].items()},
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

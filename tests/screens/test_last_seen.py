@@ -44,7 +44,7 @@ async def blind(pilot: Pilot[None], clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("start", MODES)
-async def test_no_screen_says_in_the_present_what_was_seen_last(start: str) -> None:
+async def test_r41_no_screen_says_in_the_present_what_was_seen_last(start: str) -> None:
     clock = Clock()
     app = console(incident_of(), clock, start)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -42,7 +42,7 @@ def typed(*pieces: str, gap: float = GAP) -> list[str]:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_r41_a_key_in_pieces_is_that_key_or_none(key: str) -> None:
+def test_a_key_in_pieces_is_that_key_or_none(key: str) -> None:
     assert typed(key) == [key]
     assert typed(ESC, *key[1:]) == [ESC]
     assert typed(ESC, key[1:]) == [ESC]
@@ -50,7 +50,7 @@ def test_r41_a_key_in_pieces_is_that_key_or_none(key: str) -> None:
     assert typed(*key, gap=ESCAPE_SECONDS / 2) == [key]
 
 
-def test_r41_letters_that_follow_a_key_in_pieces_are_typed() -> None:
+def test_letters_that_follow_a_key_in_pieces_are_typed() -> None:
     assert typed(ESC, "[", "Bq") == [ESC, "q"]
     assert typed(ESC, "O", "Rq") == [ESC, "q"]
 
