@@ -240,6 +240,7 @@ def make_context(
         CommandText(),
         connection.power("the console", access) if connection.write else None,
         connection.options.profile or "",
+        connection.options.words(),
         known=Known(interval=look.refresh_seconds or REFRESH_SECONDS),
         health=Monitor([*([watch] if places else []), *_metastores(metastore)]),
         backups=watch,

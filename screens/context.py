@@ -118,6 +118,8 @@ class Context:
     """None in a read-only session: nothing that could change the cluster exists."""
     profile: str = ""
     """The operator's own name for the cluster; empty: its id is shown."""
+    connection_words: tuple[str, ...] = ()
+    """The options by which a command in another terminal reaches the same cluster."""
     state_folder: Path | None = None
     """Journals and rescues; None: the user's state folder."""
     clock: Callable[[], float] = time.monotonic

@@ -68,7 +68,7 @@ def _whole(group: PartitionGroup) -> str:
 def _partition(incident: Incident, row: IncidentRow, width: int) -> list[Line]:
     assessment = incident.assessment(row.partition)
     if assessment is not None:
-        return partition_lines(assessment, width)
+        return partition_lines(assessment, width, gone_by="b")
     state = row.state
     about = (
         f"leader epoch {state.leader_epoch}, assignment {','.join(map(str, state.assignment))}: "
@@ -112,8 +112,7 @@ class OfflineScreen(FilteredPage):
         Binding(
             "b",
             "gone",
-            "Brokers gone",
-            show=False,
+            "gone",
             tooltip="Declare brokers whose disks are lost for good",
         ),
         Binding(
@@ -256,9 +255,10 @@ class OfflineScreen(FilteredPage):
 
     def action_gone(self) -> None:
         """Ask which brokers never come back with what they held; none takes it all back."""
-        from breakglass.screens.offline.gone import gone_prompt
+        from breakglass.screens.offline.gone import GonePrompt
 
-        self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
+        silent = () if self._incident is None else sorted(self._incident.silent)
+        self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
         from breakglass.services.words.broker_ids import brokers_in

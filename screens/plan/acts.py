@@ -187,7 +187,7 @@ def hold(draft: Draft, incident: Incident) -> Done:
             for dismissal in after.dismissed[:3]
         ]
     )
-    return after, f"read again and checked{dropped}"
+    return after, f"read again and checked{dropped}{_unmoved(draft.checked_at_ms, incident)}"
 
 
 def renew(draft: Draft, incident: Incident) -> Done:
@@ -195,7 +195,8 @@ def renew(draft: Draft, incident: Incident) -> Done:
     if draft.plan.breakglass is None:
         return hold(draft, incident)
     after = draft.renewed(_present(draft, incident))
-    return after, str(after.history.last)
+    unmoved = _unmoved(draft.plan.breakglass.made_at_ms, incident)
+    return after, f"{after.history.last}{unmoved}"
 
 
 def write_out(draft: Draft) -> str:
@@ -225,6 +226,13 @@ def take_back(draft: Draft, text: str) -> Done | list[Problem]:
 def _edited(draft: Draft, plan: Plan, what: str, stale: str = "") -> Done:
     after = draft.edited(plan, what, stale)
     return (draft, NOTHING) if after is draft else (after, str(after.history.last))
+
+
+def _unmoved(before_ms: int | None, incident: Incident) -> str:
+    """Why the time that is shown did not move, where it did not."""
+    if before_ms is None or incident.read_at_ms > before_ms:
+        return ""
+    return "; the clock of this machine stands still"
 
 
 def _present(draft: Draft, incident: Incident) -> PresentEvidence:

@@ -15,6 +15,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
+from breakglass.screens.commanded import with_keys
 from breakglass.screens.context import Context, Known
 from breakglass.screens.widgets.line_columns import CUT
 from breakglass.services.incident.election_words import alarm_lines
@@ -202,6 +203,12 @@ def age_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
+def _headline(context: Context, incident: Incident) -> str:
+    """What helps most, with the keys that do it; a bundle has nobody to do it for."""
+    headline = incident.summary.headline
+    return headline if context.bundle is not None else with_keys(headline)
+
+
 def _unknown_for(known: Known, now: float) -> str:
     """For how long nothing is known, and why."""
     why = "no newer answer has come yet" if known.reading else "it was not read again"
@@ -243,9 +250,9 @@ def _told(context: Context) -> Iterator[tuple[LinePart, ...]]:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
         yield (LinePart(reading, Role.MUTED),)
     elif incident.summary.alarm:
-        yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(incident.summary.headline))
+        yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(_headline(context, incident)))
     else:
-        yield (LinePart(incident.summary.headline),)
+        yield (LinePart(_headline(context, incident)),)
     if incident is not None and incident.unwritten and not known.alarming:
         yield (LinePart(incident.unwritten, Role.UNKNOWN),)
     if known.failure:
