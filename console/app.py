@@ -32,6 +32,7 @@ from breakglass.console.modes import (
     MODES as MODES,
 )
 from breakglass.screens.ascii import AsciiFilter
+from breakglass.screens.commanded import asked_in, command_for
 from breakglass.screens.context import Context
 from breakglass.screens.copying import copied
 from breakglass.screens.legend import legend_commands
@@ -103,6 +104,20 @@ class BreakglassApp(App[None]):
             "acknowledge",
             key_display="!",
             tooltip="Take note of the elections that cost records: the line on top goes",
+        ),
+        Binding(
+            "W",
+            "save_before_return",
+            "Save before a return",
+            show=False,
+            tooltip="Do what the first line says: save what a broker cuts when it returns",
+        ),
+        Binding(
+            "Y",
+            "copy_commanded",
+            "Copy the command",
+            show=False,
+            tooltip="Copy the command of the first line, with this connection",
         ),
         Binding("q", "quit", "Quit", show=False, tooltip=QUITS),
         Binding("ctrl+q", "quit", "Quit", show=False, tooltip=QUITS, priority=True),
@@ -177,6 +192,8 @@ class BreakglassApp(App[None]):
         """No stop of the process while something is changed; a key for an alarm while it stands."""
         if action == "suspend_process" and self._mutations:
             return None
+        if action in ("save_before_return", "copy_commanded"):
+            return self._returning is not None
         return action != "acknowledge" or self.context.known.alarming
 
     @on(ClusterRead)
@@ -218,6 +235,24 @@ class BreakglassApp(App[None]):
         self.context.known.observations = tuple(message.observations)
         self.notify("Acknowledged: the Journal (4) keeps it.", markup=False)
         self._tell_screens()
+
+    @property
+    def _returning(self) -> int | None:
+        """The broker before whose return the first line has records saved."""
+        incident = self.context.known.incident
+        if incident is None or self.context.bundle is not None or self.context.last_seen:
+            return None
+        return asked_in(incident.summary.headline)
+
+    def action_save_before_return(self) -> None:
+        make = class_at("breakglass.screens.offline.before_return:BeforeReturnScreen")
+        if self._returning is not None and not isinstance(self.screen, make):
+            self.push_screen(make(self.context, self._returning))
+
+    def action_copy_commanded(self) -> None:
+        if self._returning is not None:
+            command = command_for(self._returning, self.context.connection_words)
+            self.post_message(CopyAsked(command, "the command"))
 
     @on(IntervalChanged)
     def _interval(self, message: IntervalChanged) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.lab.cluster import Cluster
     from breakglass.services.lab.truth import PartitionTruth, Truth
-    from breakglass.services.model import PartitionState
+    from breakglass.services.model import PartitionState, TopicPartition
     from breakglass.services.recovery.ledger.entries import IncidentLedger
     from breakglass.services.recovery.triage import Triage
 
@@ -215,7 +216,7 @@ def practise(cluster: Cluster, truth: Truth) -> None:
     input()
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
     run_console(connection, (), None)
-    for line in how_it_was_left(_states(connection), truth):
+    for line in how_it_was_left(_states(connection), truth, partial(_keys_on_disk, cluster)):
         print(inert(line))
 
 
@@ -226,18 +227,55 @@ def _states(connection: Connection) -> tuple[PartitionState, ...]:
         return client.snapshot(Deadline.after(patience.SNAPSHOT)).partitions
 
 
-def how_it_was_left(states: Iterable[PartitionState], truth: Truth) -> Iterator[str]:
-    """A sentence for each partition of *truth*: who leads, and whether that loses least."""
-    found = {state.partition: state for state in states}
+def _keys_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> set[str]:
+    """The keys of all records that *broker* holds of *partition*, by its segments."""
+    from breakglass.bookkeeping.log_files import read_folder
+
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return {(record.key or b"").decode() for record in read_folder(folder).records}
+
+
+def how_it_was_left(
+    states: Iterable[PartitionState],
+    truth: Truth,
+    keys_on: Callable[[int, TopicPartition], Collection[str]],
+) -> Iterator[str]:
+    """A sentence for each partition of *truth*: who leads, and what its log lacks.
+
+    It is compared with the log of the broker that was to be started or, where there is none, of the
+    one that was to be elected.
+    """
+    from breakglass.console.truth import keys_of
+
+    leaders = {state.partition: state.leader for state in states}
     for partition in truth.partitions:
-        state = found.get(partition.partition)
-        yield f"{partition.partition}  {_told(partition, None if state is None else state.leader)}"
+        leader, best = leaders.get(partition.partition), _best(partition)
+        if leader is None:
+            told = f"still offline; it is best {_advice(partition)}"
+        elif best is None:
+            told = f"led by b{leader}"
+        else:
+            kept = keys_of(partition, best)
+            missing = kept.difference(keys_on(leader, partition.partition))
+            told = f"led by b{leader}, with all {len(kept):,} records that b{best} had"
+            if missing:
+                told = (
+                    f"led by b{leader}, without {len(missing):,} of the {len(kept):,} records that "
+                    f"b{best} had; it was best {_advice(partition)}"
+                )
+        yield f"{partition.partition}  {told}"
 
 
-def _told(partition: PartitionTruth, leader: int | None) -> str:
-    best = partition.expectation.designee
-    if leader is None:
-        return f"still offline; b{best} loses least"
-    if leader == best:
-        return f"led by b{leader}, which loses least"
-    return f"led by b{leader}; b{best} would have lost less"
+def _best(partition: PartitionTruth) -> int | None:
+    """Whose log was to be kept."""
+    expected = partition.expectation
+    return expected.broker if expected.verdict == "WAIT" else expected.designee
+
+
+def _advice(partition: PartitionTruth) -> str:
+    """What was to be done, by what the lab knows."""
+    expected = partition.expectation
+    if expected.verdict == "WAIT":
+        return f"to start b{expected.broker}"
+    stop = f"to stop b{expected.broker}, then " if expected.verdict == "BOMB" else ""
+    return f"{stop}to elect b{expected.designee}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import queue
 import select
 import signal
 import threading
@@ -26,6 +27,7 @@ from typing_extensions import override
 
 from breakglass.console.exits import INTERRUPTED, STDOUT
 from breakglass.console.key_order import wait_until_settled
+from breakglass.console.key_pieces import ESC, KeyPieces
 from breakglass.screens.messages import Interrupted
 
 if TYPE_CHECKING:
@@ -150,19 +152,37 @@ class ConsoleDriver(LinuxDriver):
     @override
     def run_input_thread(self) -> None:
         """Turn what is typed into messages until the end, or until the terminal is gone."""
-        parser = XTermParser(self._debug)
+        parser, pieces = XTermParser(self._debug), KeyPieces()
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        arrivals: queue.SimpleQueue[tuple[bytes, float]] = queue.SimpleQueue()
+        reader = threading.Thread(target=self._read_typed, args=(arrivals,), daemon=True)
+        reader.start()
         while not self.exit_event.is_set():
-            ready, _, _ = select.select([self.fileno], [], [], LOOK_SECONDS)
-            if ready:
-                typed = self._typed()
+            found, at = pieces.tick(), time.monotonic()
+            with suppress(queue.Empty):
+                typed, at = arrivals.get(timeout=LOOK_SECONDS)
                 if not typed:
                     self._hung_up()
-                    return
-                for message in parser.feed(decode(typed)):
+                    break
+                found = pieces.feed(decode(typed))
+            for text in found:
+                for message in (Key("escape", ESC),) if text == ESC else parser.feed(text):
+                    message.time = at
                     self.process_message(message)
             for message in parser.tick():
                 self.process_message(message)
+        reader.join()
+
+    def _read_typed(self, arrivals: queue.SimpleQueue[tuple[bytes, float]]) -> None:
+        """In a thread of its own: what is typed, and when, however long a key takes to be done.
+
+        Nothing, once the terminal is gone.
+        """
+        typed = b"begun"
+        while typed and not self.exit_event.is_set():
+            if select.select([self.fileno], [], [], LOOK_SECONDS)[0]:
+                typed = self._typed()
+                arrivals.put((typed, time.monotonic()))
 
     @override
     def process_message(self, message: Message) -> None:

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from breakglass.services.recovery.rescue.results import RescuedPartition
     from breakglass.services.recovery.rescue.spans import AtRisk
 
-MOST_BYTES = 10 * 1024 * 1024 * 1024
-"""About how many bytes are saved before a return, where nothing else is asked for."""
-
 app = new_app()
 
 
@@ -139,12 +136,20 @@ def rescue(
             "--while-running belongs to --source log:DIR, and --topics does not go with a plan: "
             "leave them out"
         )
+    from breakglass.services.recovery.guarded.rescuing import BEFORE_RETURN_BYTES
+
     seconds = recovery_duration_ms / 1000
     limit = None if max_rate is None else int(max_rate)
     if max_bytes is not None and before_return is None:
         raise UsageError("--max-bytes belongs to --before-return: leave it out")
     wanted = RescueOptions(
-        connection, store, limit, seconds, as_json, max_bytes or MOST_BYTES, tuple(journals or ())
+        connection,
+        store,
+        limit,
+        seconds,
+        as_json,
+        max_bytes or BEFORE_RETURN_BYTES,
+        tuple(journals or ()),
     )
     if plan is not None:
         raise typer.Exit(_rescue_by_plan(wanted, plan))

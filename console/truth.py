@@ -179,6 +179,17 @@ def records_of(replica: ReplicaTruth) -> set[tuple[int, int]]:
     }
 
 
+def keys_of(expected: PartitionTruth, broker: int) -> set[str]:
+    """Keys of the records that *broker* held after the damage."""
+    held = expected.replica(broker)
+    return {
+        key
+        for written in expected.written
+        for offset, key in enumerate(written.keys, written.start)
+        if _holds(held, written.epoch, offset)
+    }
+
+
 def lost_keys(expected: PartitionTruth) -> list[str]:
     """Keys of the records that readable replicas hold and the truth's designee does not."""
     designee = expected.expectation.designee

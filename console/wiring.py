@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from breakglass.console.output import say
 from breakglass.services.errors import ReadOnly
+from breakglass.services.state_folder import state_folder
 
 if TYPE_CHECKING:
     from breakglass.services.connection.sources import ClientFile, ConnectionOptions
@@ -81,12 +82,14 @@ class Connection:
 
         Raises: BadConnectionSettings, MalformedInput, StorageError.
         """
+        from breakglass.services.connection.known_addresses import KnownAddresses
         from breakglass.services.connection.sources import connection_settings, without_variables
         from breakglass.services.session import ReadAccess
 
         environ = without_variables(os.environ) if self.own else os.environ
         settings = connection_settings(self.options, environ, client_file=self.client_file)
-        return ReadAccess(settings, self.native_rpc)
+        known = KnownAddresses(settings.bootstrap_servers, state_folder() / "addresses")
+        return ReadAccess(settings, self.native_rpc, known=known)
 
     @contextmanager
     def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
@@ -111,8 +114,8 @@ class Connection:
         if not self.write:
             raise ReadOnly(f"{doing} changes the cluster: add --write")
 
-    def power(self, doing: str) -> Power:
-        """What can change the cluster.
+    def power(self, doing: str, access: ReadAccess | None = None) -> Power:
+        """What can change the cluster, as *access* reads it.
 
         Raises:
             ReadOnly: `--write` was not given.
@@ -120,4 +123,4 @@ class Connection:
         self.require_write(doing)
         from breakglass.services.session import Power
 
-        return Power(self.access())
+        return Power(access or self.access())

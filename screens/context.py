@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from breakglass.services.backup_watch.watch import BackupWatch
 from breakglass.services.checkpoint.watch import CheckpointWatch
 from breakglass.services.health.monitor import Monitor
+from breakglass.services.words.moments import clock_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,6 +101,10 @@ class Known:
         age = self.age(now)
         return age is not None and age > max(3 * self.interval, 5.0)
 
+    def doubtful(self, now: float) -> bool:
+        """Whether what was read may not be so by now: it is stale, or reading it again failed."""
+        return self.incident is not None and (bool(self.failure) or self.stale(now))
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -113,6 +118,8 @@ class Context:
     """None in a read-only session: nothing that could change the cluster exists."""
     profile: str = ""
     """The operator's own name for the cluster; empty: its id is shown."""
+    connection_words: tuple[str, ...] = ()
+    """The options by which a command in another terminal reaches the same cluster."""
     state_folder: Path | None = None
     """Journals and rescues; None: the user's state folder."""
     clock: Callable[[], float] = time.monotonic
@@ -159,6 +166,16 @@ class Context:
         The journals of a bundle lie in a folder that goes with the console.
         """
         return self.state_folder if self.bundle is None else None
+
+    @property
+    def last_seen(self) -> str:
+        """When the cluster was read, where it may be another by now; empty while it is known.
+
+        Screens then say what was, not what is. A bundle is always what it was.
+        """
+        known = self.known
+        doubtful = self.bundle is None and known.doubtful(self.clock())
+        return clock_text(known.incident.read_at_ms) if doubtful and known.incident else ""
 
     @property
     def armed(self) -> bool:

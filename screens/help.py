@@ -45,6 +45,9 @@ class HelpScreen(Overlay):
     def on_mount(self) -> None:
         self.call_after_refresh(self._say_how)
 
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._say_how)
+
     def _say_how(self) -> None:
         box = self.query_one(VerticalScroll)
         more = "PgDn: more, " if box.max_scroll_y else ""

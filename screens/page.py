@@ -180,7 +180,9 @@ class FilteredPage(Page):
         """Called when no more words are typed."""
 
 
-PASTED = "Pasting is refused here: read the phrase, then type it."
+PASTED = (
+    "Pasting is refused here: read the phrase, then type it. Over a slow link, wait before Enter."
+)
 NOT_THE_PHRASE = "That is not the phrase: nothing was done."
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from breakglass.services.connection.known_addresses import KnownAddresses
 from breakglass.services.connection.plaintext import Plaintext
 from breakglass.services.connection.settings import ConnectionSettings
 
@@ -48,6 +49,22 @@ class ReadAccess:
     """Whether KIP-1275's own requests are used: ``auto``, ``off`` or an api key."""
     contents: Effort = Effort.BUDGET
     """How far the contents of replicas are read before they are proposed."""
+    known: KnownAddresses | None = field(default=None, compare=False)
+    """Where brokers are, besides what `settings` say; None: as this access learns it."""
+
+    def __post_init__(self) -> None:
+        if self.known is None:
+            made = KnownAddresses(self.settings.bootstrap_servers)
+            object.__setattr__(self, "known", made)
+
+    @property
+    def settings_now(self) -> ConnectionSettings:
+        """The settings, with the brokers of the newest metadata among the bootstrap servers."""
+        assert self.known is not None
+        given = self.settings.bootstrap_servers
+        places = {(address.host, address.port) for address in given}
+        learned = [at for at in self.known.newest if (at.host, at.port) not in places]
+        return replace(self.settings, bootstrap_servers=(*given, *learned))
 
     def client(self, client_id: str | None = None) -> ReadClient:
         """A new client, which the caller closes; *client_id* in place of the settings' one."""
@@ -217,7 +234,7 @@ def _librdkafka(access: ReadAccess, power: frozenset[int]) -> Iterator[ClientCon
 
     settings = access.settings
     if reached_by_librdkafka(settings):
-        yield confluent_config(settings)
+        yield confluent_config(access.settings_now)
         return
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.kafka.relay.relay import LoopbackRelay
@@ -248,6 +265,7 @@ def _sender(access: ReadAccess, power: frozenset[int], client_id: str | None = N
         client_id=settings.client_id if client_id is None else client_id,
         broker_addresses=settings.broker_addresses,
         connect_seconds=settings.connect_timeout_ms / 1000,
+        known=access.known,
     )
 
 

@@ -45,7 +45,7 @@ class ServiceLooked(Message):
 
 
 LOOK_SECONDS = 2.0
-NO_SERVICE = "This cluster has no command topic of a ksqlDB service."
+NO_TOPIC = "no command topic of a ksqlDB service."
 
 
 @dataclass(slots=True)
@@ -220,7 +220,11 @@ class MetastoreScreen(Page):
         elif isinstance(look, Unknown):
             yield Fact("Unknown", (LinePart(look.reason, Role.UNKNOWN),))
         elif self.context.known.incident is not None and not topics:
-            yield Fact("Service", (LinePart(NO_SERVICE, Role.MUTED),))
+            seen = self.context.last_seen
+            told = (
+                f"At {seen} this cluster had {NO_TOPIC}" if seen else f"This cluster has {NO_TOPIC}"
+            )
+            yield Fact("Service", (LinePart(told, Role.MUTED),))
         else:
             yield Fact("Service", (LinePart("reading ...", Role.MUTED),))
 

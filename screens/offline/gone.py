@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
-from breakglass.screens.widgets.dialog import Prompt
+from textual.binding import Binding, BindingType
+
+from breakglass.screens.widgets.dialog import Field, Prompt
 from breakglass.services.words.broker_ids import brokers_in
 
 ABOUT = (
@@ -14,14 +17,33 @@ ABOUT = (
 )
 
 
-def gone_prompt(gone: Collection[int]) -> Prompt:
-    """Begins with those declared *gone* so far; a broker that is not registered may be named."""
-    return Prompt(
-        "Which brokers will never come back with their data?",
-        about=ABOUT,
-        value=" ".join(map(str, gone)),
-        fault=fault_in,
-    )
+class GonePrompt(Prompt):
+    """Begins with those declared *gone* so far, and offers those that are *silent*.
+
+    A broker that is not registered may be named.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *Prompt.BINDINGS,
+        Binding("tab", "fill", "Those that do not answer", priority=True),
+    ]
+
+    def __init__(self, gone: Collection[int], silent: Collection[int]) -> None:
+        self._silent = _written(silent)
+        offered = f" Brokers that do not answer: {self._silent}." if silent else ""
+        super().__init__(
+            "Which brokers will never come back with their data?",
+            about=f"{ABOUT}{offered}",
+            value=_written(gone),
+            fault=fault_in,
+        )
+
+    def action_fill(self) -> None:
+        self.query_one(Field).value = self._silent
+
+
+def _written(brokers: Collection[int]) -> str:
+    return " ".join(map(str, brokers))
 
 
 def fault_in(text: str) -> str:

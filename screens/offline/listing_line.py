@@ -39,6 +39,8 @@ class ListingFacts:
     """Brokers that do not answer."""
     gone: tuple[int, ...] = ()
     """Brokers whose disks the operator has declared lost."""
+    last_seen: str = ""
+    """When the cluster was read, where what is listed may not be so by now."""
     figures_age: int = 0
     """Of the oldest figures of a replica, in seconds; 0: nothing out of the ordinary."""
     missing_acls: tuple[str, ...] = ()
@@ -65,6 +67,8 @@ class ListingLine(Widget):
 def _pieces(facts: ListingFacts) -> Iterator[TablePiece]:
     if facts.fault:
         yield TablePiece(facts.fault, Role.FAILED)
+    if facts.last_seen:
+        yield TablePiece(f"as last seen {facts.last_seen}", Role.STALE)
     if facts.marked:
         yield TablePiece(f"{facts.marked:,} marked", Role.MARKED)
     if facts.filter:

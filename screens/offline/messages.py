@@ -79,6 +79,37 @@ class Prepared:
     without: int
     """Partitions that lose nothing, or have nobody to be elected."""
     folder: Path
+    nothing: str
+    """Said where there is nothing to be saved."""
+    remarks: tuple[str, ...] = ()
+    """What is not saved, or is to be known besides."""
+
+    @classmethod
+    def of(
+        cls,
+        elected: Sequence[AtRisk],
+        without: int,
+        folder: Path,
+        *,
+        nothing: str,
+        remarks: tuple[str, ...] = (),
+    ) -> Prepared:
+        """What leaders would cut off; takes a while for many, and reads nothing."""
+        from breakglass.services.recovery.rescue.rescue import divide
+
+        shares, unclear = divide(elected)
+        losing = {*shares, *unclear}
+        endangered = tuple([one for one in elected if one.partition in losing])
+        held = [share for together in shares.values() for share in together]
+        return cls(
+            endangered,
+            sum(share.offsets for share in held),
+            tuple(sorted({share.replica.broker for share in held})),
+            without + len(elected) - len(endangered),
+            folder,
+            nothing,
+            remarks,
+        )
 
     @property
     def partitions(self) -> int:

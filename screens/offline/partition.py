@@ -83,8 +83,17 @@ class PartitionScreen(Page):
         gone = incident.row(self._partition) is None
         self.query_one(ReplicaTable).show(partial(self._told, gone), top=False)
 
+    def tick(self) -> None:
+        if self.context.last_seen:
+            self.show_known()
+
     def _told(self, gone: bool, width: int) -> Iterator[Line]:
-        if gone:
+        seen = self.context.last_seen
+        if seen:
+            state = "it was not offline any more, and before:" if gone else "this was so:"
+            news = f" What is so by now is UNKNOWN. At {seen} {state}"
+            yield (TablePiece(bounded(news, width), Role.STALE),)
+        elif gone:
             news = f" {self._partition} is not offline any more. Last seen:"
             yield (TablePiece(bounded(news, width), Role.VERIFIED),)
         if self._assessment is not None:

@@ -133,7 +133,15 @@ class RescueScreen(Page):
 
         to = default_folder(self.context.state_folder)
         folder = new_folder(to, incident.snapshot.cluster_id)
-        self.post_message(RescuePrepared(prepare(incident, self._partitions, folder)))
+        self.post_message(RescuePrepared(self.prepared(incident, folder)))
+
+    def prepared(self, incident: Incident, folder: Path) -> Prepared:
+        """In a thread: what is to be saved into *folder*."""
+        return prepare(incident, self._partitions, folder)
+
+    def most_bytes(self) -> int | None:
+        """About how many bytes are saved, of each log the newest records first; None: all."""
+        return None
 
     def _rescue(self, prepared: Prepared, cluster_id: str) -> None:
         """In a thread: never raises for a broker, a disk or a partition."""
@@ -143,7 +151,7 @@ class RescueScreen(Page):
             self.post_message(RescueMoved(progress))
 
         rescuing = rescuer(self.context.access, cluster_id, self._stopped)
-        rescuing = replace(rescuing, progress=tell)
+        rescuing = replace(rescuing, progress=tell, most_bytes=self.most_bytes())
         self.post_message(RescueFinished(rescuing.rescue(prepared.at_risk, prepared.folder)))
 
     def _stopped(self) -> bool:
@@ -169,7 +177,6 @@ class RescueScreen(Page):
 
 def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Path) -> Prepared:
     """What electing the recommended replicas of *partitions* cuts off; takes a while for many."""
-    from breakglass.services.recovery.rescue.rescue import divide
     from breakglass.services.recovery.rescue.spans import AtRisk
 
     judged = list(incident.assessments(partitions))
@@ -178,23 +185,13 @@ def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Pa
         for judgement in judged
         if judgement.designee is not None
     ]
-    shares, unclear = divide(elected)
-    losing = {*shares, *unclear}
-    endangered = tuple([threatened for threatened in elected if threatened.partition in losing])
-    held = [share for together in shares.values() for share in together]
-    return Prepared(
-        endangered,
-        sum(share.offsets for share in held),
-        tuple(sorted({share.replica.broker for share in held})),
-        len(partitions) - len(endangered),
-        folder,
-    )
+    nothing = "Electing the recommended replicas cuts off no records that can be read."
+    return Prepared.of(elected, len(partitions) - len(elected), folder, nothing=nothing)
 
 
 def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
     if not prepared.partitions:
-        nothing = "Electing the recommended replicas cuts off no records that can be read."
-        yield from reason_lines([nothing], width)
+        yield from reason_lines([prepared.nothing, *prepared.remarks], width)
         return
     brokers = ", ".join(f"b{broker}" for broker in prepared.brokers) or "no broker"
     plural = "s" * (prepared.partitions != 1)
@@ -203,6 +200,7 @@ def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
     told = [f"into {prepared.folder}"]
     if prepared.without:
         told.append(f"{prepared.without:,} of those asked for lose nothing, or elect nobody")
+    told += prepared.remarks
     yield from reason_lines(told, width)
     yield ()
 

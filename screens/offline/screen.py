@@ -68,7 +68,7 @@ def _whole(group: PartitionGroup) -> str:
 def _partition(incident: Incident, row: IncidentRow, width: int) -> list[Line]:
     assessment = incident.assessment(row.partition)
     if assessment is not None:
-        return partition_lines(assessment, width)
+        return partition_lines(assessment, width, gone_by="b")
     state = row.state
     about = (
         f"leader epoch {state.leader_epoch}, assignment {','.join(map(str, state.assignment))}: "
@@ -112,8 +112,7 @@ class OfflineScreen(FilteredPage):
         Binding(
             "b",
             "gone",
-            "Brokers gone",
-            show=False,
+            "gone",
             tooltip="Declare brokers whose disks are lost for good",
         ),
         Binding(
@@ -170,11 +169,18 @@ class OfflineScreen(FilteredPage):
             self._list.set_empty("The cluster has not been read yet." if failed else "")
             return
         self._incident = incident
-        nothing = "No partition matches the filter." if incident.rows else "Nothing is offline."
+        seen = self.context.last_seen
+        nothing = f"Nothing was offline at {seen}." if seen else "Nothing is offline."
+        if incident.rows:
+            nothing = "No partition matches the filter."
         self._list.set_empty(nothing)
         self._list.show(incident)
         self._tell()
         self._draw_panel()
+
+    def tick(self) -> None:
+        if self.context.last_seen:
+            self.show_known()
 
     def keep_only(self, wanted: str) -> None:
         """Filter by *wanted*, as if it had been written by hand."""
@@ -244,13 +250,15 @@ class OfflineScreen(FilteredPage):
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
         from breakglass.screens.offline.forecast import ForecastScreen
 
-        self.app.push_screen(ForecastScreen(rows, what))
+        seen = self.context.last_seen
+        self.app.push_screen(ForecastScreen(rows, f"{what}, as last seen {seen}" if seen else what))
 
     def action_gone(self) -> None:
         """Ask which brokers never come back with what they held; none takes it all back."""
-        from breakglass.screens.offline.gone import gone_prompt
+        from breakglass.screens.offline.gone import GonePrompt
 
-        self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
+        silent = () if self._incident is None else sorted(self._incident.silent)
+        self.app.push_screen(GonePrompt(self.context.watch.gone, silent), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
         from breakglass.services.words.broker_ids import brokers_in
@@ -363,6 +371,7 @@ class OfflineScreen(FilteredPage):
             awaited=tuple(sorted(incident.awaited)),
             silent=tuple(sorted(incident.silent.keys() - incident.awaited)),
             gone=self.context.watch.gone,
+            last_seen=self.context.last_seen,
             figures_age=self._figures_age(incident),
             missing_acls=incident.missing_acls,
         )

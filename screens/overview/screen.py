@@ -64,7 +64,10 @@ class TroubledScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(f"Partitions {self._trouble}, with a leader (Esc closes)", markup=False)
+            seen = self.context.last_seen
+            when = f", as last seen {seen}" if seen else ""
+            told = f"Partitions {self._trouble}, with a leader{when} (Esc closes)"
+            yield Static(told, markup=False)
             yield LineTable[TopicRow](COLUMNS, lambda row: row, empty="Looking.")
 
     def on_mount(self) -> None:
@@ -73,7 +76,8 @@ class TroubledScreen(ModalScreen[None]):
     @on(TroubledFound)
     def _found(self, message: TroubledFound) -> None:
         table: LineTable[TopicRow] = self.query_one(LineTable)
-        table.set_empty("None.")
+        seen = self.context.last_seen
+        table.set_empty(f"None at {seen}." if seen else "None.")
         table.set_rows(list(topic_rows(message.partitions)))
 
     def _look(self) -> None:

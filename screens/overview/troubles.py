@@ -51,7 +51,11 @@ def trouble_columns(health: Health, now_ms: int) -> tuple[LineColumn[TroubleRow]
     """The columns; the title of the last says since when."""
     return (
         LineColumn(_total(health), lambda row: Cell(row.trouble)),
-        LineColumn("Now", lambda row: Cell(row.now, row.role), right=True),
+        LineColumn(
+            "Last" if health.counts.failed else "Now",
+            lambda row: Cell(row.now, row.role),
+            right=True,
+        ),
         LineColumn("Peak", lambda row: Cell(row.peak), right=True),
         LineColumn(_since(health, now_ms), lambda row: Cell(row.course, row.role), most=400),
     )

@@ -28,6 +28,7 @@ from breakglass.services.recovery.plan.read_back import Problem, read_back
 from breakglass.services.recovery.plan.rows import as_recommended, recommended
 from breakglass.services.words.figures import partitions_text
 from breakglass.services.words.inert import bounded
+from breakglass.services.words.moments import clock_text
 
 if TYPE_CHECKING:
     from breakglass.services.incident.incident import Incident
@@ -44,7 +45,8 @@ def make(incident: Incident, partitions: Sequence[TopicPartition]) -> Done:
     """A plan of *partitions*, or of all that are offline."""
     wanted = partitions or [row.partition for row in incident.rows]
     if not wanted:
-        raise UsageError("No partition is offline: there is nothing to plan.")
+        seen = clock_text(incident.read_at_ms)
+        raise UsageError(f"No partition was offline at {seen}: there is nothing to plan.")
     plan = make_plan(
         incident.assessments(wanted), incident.snapshot.cluster_id, incident.read_at_ms
     )
@@ -185,7 +187,7 @@ def hold(draft: Draft, incident: Incident) -> Done:
             for dismissal in after.dismissed[:3]
         ]
     )
-    return after, f"read again and checked{dropped}"
+    return after, f"read again and checked{dropped}{_unmoved(draft.checked_at_ms, incident)}"
 
 
 def renew(draft: Draft, incident: Incident) -> Done:
@@ -193,7 +195,8 @@ def renew(draft: Draft, incident: Incident) -> Done:
     if draft.plan.breakglass is None:
         return hold(draft, incident)
     after = draft.renewed(_present(draft, incident))
-    return after, str(after.history.last)
+    unmoved = _unmoved(draft.plan.breakglass.made_at_ms, incident)
+    return after, f"{after.history.last}{unmoved}"
 
 
 def write_out(draft: Draft) -> str:
@@ -223,6 +226,13 @@ def take_back(draft: Draft, text: str) -> Done | list[Problem]:
 def _edited(draft: Draft, plan: Plan, what: str, stale: str = "") -> Done:
     after = draft.edited(plan, what, stale)
     return (draft, NOTHING) if after is draft else (after, str(after.history.last))
+
+
+def _unmoved(before_ms: int | None, incident: Incident) -> str:
+    """Why the time that is shown did not move, where it did not."""
+    if before_ms is None or incident.read_at_ms > before_ms:
+        return ""
+    return "; the clock of this machine stands still"
 
 
 def _present(draft: Draft, incident: Incident) -> PresentEvidence:

@@ -5,17 +5,19 @@ The way out, focused before anything is agreed to: Enter on it changes nothing.
 Where a phrase is asked for, whatever is typed here is the phrase and goes to its field: a letter
 of it must not mean anything else because nobody pressed Tab before.
 
-Where the operator types a phrase: pasting is refused, Esc empties it, only Enter gives it.
+Where the operator types a phrase: pasting is refused, Esc empties it, only Enter gives it. Not
+every terminal says what is pasted: what comes faster than anybody types is taken for it.
 
-Nothing but printable characters, Backspace and Ctrl+U changes what stands in it. Over a slow link
-an arrow key may arrive as Esc, `[`, `A`: that empties the field and leaves two characters in it,
-which are no phrase.
+Nothing but printable characters, Backspace and Ctrl+U changes what stands in it. After Enter on
+another phrase, typing replaces it from the first wrong character on.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -50,11 +52,12 @@ class Cancel(Widget, can_focus=True, inherit_bindings=False):
         """The operator does not continue."""
 
     class Typed(Message):
-        """A character of the phrase, or of what is taken for it."""
+        """A character of the phrase, or of what is taken for it, and when it came."""
 
-        def __init__(self, character: str) -> None:
+        def __init__(self, character: str, at: float) -> None:
             super().__init__()
             self.character = character
+            self.at = at
 
     def render(self) -> Text:
         focused = self.has_focus
@@ -70,7 +73,7 @@ class Cancel(Widget, can_focus=True, inherit_bindings=False):
         if self.check_consume_key(event.key, event.character) and event.character is not None:
             event.stop()
             event.prevent_default()
-            self.post_message(self.Typed(event.character))
+            self.post_message(self.Typed(event.character, event.time))
 
     def on_focus(self) -> None:
         self.refresh()
@@ -87,6 +90,9 @@ class Cancel(Widget, can_focus=True, inherit_bindings=False):
 
 LONGEST = 400
 """Characters that it takes; no phrase is longer."""
+TYPED_AT_MOST = 8
+PASTE_SECONDS = 0.05
+"""Nobody types more than so many characters and Enter in that time."""
 
 
 class ConsentField(Widget, can_focus=True, inherit_bindings=False):
@@ -121,6 +127,13 @@ class ConsentField(Widget, can_focus=True, inherit_bindings=False):
     class PasteRefused(Message):
         """Somebody pasted: nothing of it was taken."""
 
+    def __init__(self, *, disabled: bool = False) -> None:
+        super().__init__(disabled=disabled)
+        self._times: deque[float] = deque(maxlen=TYPED_AT_MOST + 1)
+        """When the last characters came."""
+        self._refused = False
+        """Enter was pressed on what stands here, and it is not the phrase."""
+
     @property
     def wrong_from(self) -> int | None:
         """Where *typed* leaves the phrase; None as long as it does not."""
@@ -135,11 +148,14 @@ class ConsentField(Widget, can_focus=True, inherit_bindings=False):
         right = len(self.typed) if wrong is None else wrong
         text = Text("> " if self.has_focus else "  ", no_wrap=False, overflow="fold")
         text.append(self.typed[:right])
-        text.append(self.typed[right:], role_style(self.app, Role.FAILED))
+        failed = role_style(self.app, Role.FAILED)
+        text.append(self.typed[right : right + 1], failed + Style(reverse=True, underline=True))
+        text.append(self.typed[right + 1 :], failed)
         if self.has_focus:
             text.append(" ", "reverse")
         if wrong is not None:
-            text.append(" not the phrase", role_style(self.app, Role.FAILED))
+            mend = ": type on from the marked character" if self._refused else ""
+            text.append(f" not the phrase{mend}", failed)
         elif not self.typed:
             hint = " type it here" if self.has_focus else "type the phrase"
             text.append(hint, role_style(self.app, Role.MUTED))
@@ -153,15 +169,30 @@ class ConsentField(Widget, can_focus=True, inherit_bindings=False):
         if event.character is not None and event.is_printable:
             event.stop()
             event.prevent_default()
-            self.type(event.character)
+            self.type(event.character, event.time)
+        elif event.key == "enter" and self._is_pasted(event.time):
+            event.stop()
+            event.prevent_default()
+            self.typed = ""
+            self.post_message(self.PasteRefused())
         elif event.key == "escape" and self.typed:
             event.stop()
             event.prevent_default()
             self.typed = ""
 
-    def type(self, characters: str) -> None:
-        """Add what was typed, as far as there is room."""
-        self.typed = (self.typed + characters)[:LONGEST]
+    def type(self, character: str, at: float) -> None:
+        """Add what was typed at that moment, as far as there is room."""
+        self._times.append(at)
+        kept = self.typed[: self.wrong_from] if self._refused else self.typed
+        self._refused = False
+        self.typed = (kept + character)[:LONGEST]
+
+    def _is_pasted(self, at: float) -> bool:
+        """Whether Enter, at that moment, ends what nobody has typed."""
+        return len(self._times) > TYPED_AT_MOST and at - self._times[0] < PASTE_SECONDS
+
+    def watch_typed(self) -> None:
+        self._refused = False
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -175,6 +206,8 @@ class ConsentField(Widget, can_focus=True, inherit_bindings=False):
         self.refresh(layout=True)
 
     def action_give(self) -> None:
+        self._refused = self.wrong_from is not None
+        self.refresh(layout=True)
         self.post_message(self.Given(self.typed, self.wanted))
 
     def action_shorten(self) -> None:
@@ -234,4 +267,4 @@ class ConsentPanel(Vertical):
         """The phrase was begun without Tab."""
         message.stop()
         self.field.focus()
-        self.field.type(message.character)
+        self.field.type(message.character, message.at)

@@ -24,6 +24,8 @@ from breakglass.services.words.inert import bounded, inert
 from breakglass.services.words.moments import moment_text
 from breakglass.themes.roles import Role, role_style
 
+GONE = "declare it gone"
+"""How reasons say it."""
 LONGEST_REASON = 600
 """Characters of one reason; a broker's own words are in some."""
 LEAST_AGAINST = 14
@@ -108,14 +110,20 @@ class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
         return Strip(segments).adjust_cell_length(width, base)
 
 
-def partition_lines(assessment: Assessment, width: int) -> list[Line]:
-    """Everything that matters about one partition, for *width* cells."""
+def partition_lines(assessment: Assessment, width: int, *, gone_by: str = "") -> list[Line]:
+    """Everything that matters about one partition, for *width* cells.
+
+    *gone_by* is the key by which brokers are declared gone here, if there is one.
+    """
+    reasons: Iterable[str] = assessment.reasons
+    if gone_by:
+        reasons = [reason.replace(GONE, f"{GONE} ({gone_by})") for reason in reasons]
     best = assessment.best
     loss = None if best is None else assessment.loss_of(best)
     return [
         *_title(assessment, loss, width),
         *replica_lines(assessment, loss, width),
-        *reason_lines(assessment.reasons, width),
+        *reason_lines(reasons, width),
         *reason_lines(_contents(assessment), width),
     ]
 

@@ -15,6 +15,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
+from breakglass.screens.commanded import with_keys
 from breakglass.screens.context import Context, Known
 from breakglass.screens.widgets.line_columns import CUT
 from breakglass.services.incident.election_words import alarm_lines
@@ -74,7 +75,7 @@ class StatusBar(Widget):
 
     def _lines(self, width: int) -> list[Text]:
         lines = [self._first(width), *self._alarms(width)]
-        for sentences in _told(self.context.known):
+        for sentences in _told(self.context):
             text = Text("   ").join(
                 [
                     Text(inert(bounded(sentence.text, SENTENCE_LENGTH)), self._style(sentence.role))
@@ -145,9 +146,12 @@ def _parts(context: Context, now: float) -> Iterator[LinePart]:
     if incident is None:
         yield LinePart("connecting" if not known.failure else "not connected", Role.UNKNOWN)
         return
-    yield _quorum(incident)
-    yield _brokers(incident)
-    yield _offline(incident)
+    if context.last_seen:
+        yield LinePart("? offline", Role.UNKNOWN)
+    else:
+        yield _quorum(incident)
+        yield _brokers(incident)
+        yield _offline(incident)
     if bundle is None:
         yield _age(known, now)
     else:
@@ -199,6 +203,29 @@ def age_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
+def _headline(context: Context, incident: Incident) -> str:
+    """What helps most, with the keys that do it; a bundle has nobody to do it for."""
+    headline = incident.summary.headline
+    return headline if context.bundle is not None else with_keys(headline)
+
+
+def _unknown_for(known: Known, now: float) -> str:
+    """For how long nothing is known, and why."""
+    why = "no newer answer has come yet" if known.reading else "it was not read again"
+    if known.paused:
+        why = "nothing is read while something is changed"
+    return f"UNKNOWN for {age_text(known.age(now) or 0.0)}: {known.failure or why}"
+
+
+def _as_it_was(incident: Incident) -> str:
+    """What was offline, and what there was to do, in words that claim nothing of now."""
+    if not incident.rows:
+        return "none offline."
+    said = " ".join(filter(None, (incident.summary.alarm, incident.summary.headline)))
+    advice = f' It said: "{said}"' if incident.judged else ""
+    return f"{len(incident.rows):,} offline.{advice}"
+
+
 def _alarmed(known: Known) -> tuple[str, ...]:
     """Sentences of elections that cost records, until somebody has taken note of them."""
     if not known.alarming:
@@ -208,9 +235,14 @@ def _alarmed(known: Known) -> tuple[str, ...]:
     return (f"{told[0]}.{unwritten}", *told[1:])
 
 
-def _told(known: Known) -> Iterator[tuple[LinePart, ...]]:
+def _told(context: Context) -> Iterator[tuple[LinePart, ...]]:
     """Line by line: what must be stopped, what helps most; why there is no newer truth."""
+    known = context.known
     incident = known.incident
+    if incident is not None and context.last_seen:
+        yield (LinePart(_unknown_for(known, context.clock()), Role.FAILED),)
+        yield (LinePart(f"Last seen {context.last_seen}: {_as_it_was(incident)}"),)
+        return
     if incident is None:
         if not known.failure:
             yield (LinePart("Reading the cluster.", Role.MUTED),)
@@ -218,9 +250,9 @@ def _told(known: Known) -> Iterator[tuple[LinePart, ...]]:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
         yield (LinePart(reading, Role.MUTED),)
     elif incident.summary.alarm:
-        yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(incident.summary.headline))
+        yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(_headline(context, incident)))
     else:
-        yield (LinePart(incident.summary.headline),)
+        yield (LinePart(_headline(context, incident)),)
     if incident is not None and incident.unwritten and not known.alarming:
         yield (LinePart(incident.unwritten, Role.UNKNOWN),)
     if known.failure:

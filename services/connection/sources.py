@@ -158,6 +158,16 @@ class ConnectionOptions:
     client_id: str | None = None
     request_timeout_ms: str | None = None
 
+    def words(self) -> tuple[str, ...]:
+        """What is typed behind a command for the same connection."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        addresses = given.pop("broker_address")
+        pairs = [(name, value) for name, value in given.items() if value]
+        pairs += [("broker_address", address) for address in addresses]
+        return tuple(
+            word for name, value in pairs for word in (f"--{name.replace('_', '-')}", value)
+        )
+
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """Read ``BREAKGLASS_BOOTSTRAP_SERVER`` and so on, one variable for each field.

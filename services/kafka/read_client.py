@@ -68,7 +68,9 @@ class ReadClient:
             Unreachable: no bootstrap server answers.
         """
         description = describe_cluster(self.sender, deadline)
-        self.sender.learn(description.brokers)
+        while self.sender.misled(description.cluster_id):
+            description = describe_cluster(self.sender, deadline)
+        self.sender.learn(description.brokers, description.cluster_id)
         if self._listener is not None:
             found = read_listener(self.sender, description.live, self._listener, deadline)
             self.sender.override(found)

@@ -80,7 +80,7 @@ def count_on_spark(
     """
     cuts = list(enumerate(divided(extent, parts)))
     access = sides.access
-    job = CountJob(replace(sides, access=None), packed(access.settings) if access else None)
+    job = CountJob(replace(sides, access=None), packed(access.settings_now) if access else None)
     texts = answers(context, cuts, len(cuts), job, "counting differences")
     documents = sorted(map(json.loads, texts), key=lambda document: document["number"])
     return merged(map(_part, documents), extent)

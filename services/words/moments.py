@@ -39,6 +39,12 @@ def time_text(milliseconds: int | None | Unknown) -> str:
     return moment if isinstance(moment, str) else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
+def clock_text(milliseconds: int) -> str:
+    """``13:56:12Z``, beside an age that says which day."""
+    moment = moment_of(milliseconds)
+    return moment if isinstance(moment, str) else f"{moment:%H:%M:%S}Z"
+
+
 def moment_text(milliseconds: int | None | Unknown, now_ms: int) -> str:
     """``10:45:12`` within a day of *now_ms*, else ``2023-11-14``; ``-`` where there is none."""
     moment = moment_of(milliseconds)

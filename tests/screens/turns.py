@@ -15,6 +15,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.strip import Strip
 
+from breakglass.screens.widgets import consent
 from tests.kit.waiting import DEADLINE_SECONDS
 
 QUIET_TURNS = 3
@@ -121,6 +122,8 @@ def keys_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(Compositor, "render_update", _drawn_when_looked_at)
     monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", DEADLINE_SECONDS)
+    # Keys of a pilot come faster than anybody types.
+    monkeypatch.setattr(consent, "PASTE_SECONDS", 0.0)
     for module in ("app", "pilot"):
         monkeypatch.setattr(f"textual.{module}.wait_for_idle", _no_task_can_go_on)
     monkeypatch.setattr(Pilot._wait_for_screen, "__defaults__", (DEADLINE_SECONDS,))

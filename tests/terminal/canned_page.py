@@ -1,4 +1,4 @@
-"""A page for a terminal: rows to move over, a change that takes its time, a noisy library."""
+"""Pages for a terminal: rows, a change that takes its time, a noisy library; a phrase to type."""
 
 from __future__ import annotations
 
@@ -13,11 +13,32 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from breakglass.screens.messages import MutationBegan, MutationEnded
-from breakglass.screens.page import Page
+from breakglass.screens.page import ConsentPage, Page
+from breakglass.screens.widgets.consent import ConsentPanel
 from breakglass.screens.widgets.line_columns import Cell, LineColumn
 from breakglass.screens.widgets.line_table import LineTable
 
 NOISE = b"%3|1700000000.123|FAIL|rdkafka#producer-1| connection refused\r\n"
+
+
+PHRASE = "orders-3 lose 50"
+
+
+class CannedConsent(ConsentPage):
+    TITLE = "Canned consent"
+
+    def body(self) -> Iterator[Widget]:
+        yield Static("nothing yet", id="state", markup=False)
+        yield ConsentPanel()
+
+    def on_mount(self) -> None:
+        self.ask(PHRASE)
+
+    def agreed(self) -> None:
+        self.query_one("#state", Static).update("agreed")
+
+    def refuse(self, told: str) -> None:
+        self.query_one("#state", Static).update(told)
 
 
 class CannedPage(Page):
@@ -27,6 +48,7 @@ class CannedPage(Page):
         Binding("n", "noise", "Noise"),
         Binding("b", "fail", "Fail"),
         Binding("h", "hang", "Hang"),
+        Binding("t", "type", "Type"),
     ]
 
     def body(self) -> Iterator[Widget]:
@@ -45,6 +67,9 @@ class CannedPage(Page):
         """Write to file descriptor 2 as a C library does."""
         ctypes.CDLL(None).write(2, NOISE, len(NOISE))
         self._say("noise made")
+
+    def action_type(self) -> None:
+        self.app.push_screen(CannedConsent(self.context))
 
     def action_fail(self) -> None:
         raise RuntimeError("nobody expected this")

@@ -173,6 +173,12 @@ class PtyTerminal:
     def type(self, text: str) -> None:
         self.press(*text)
 
+    def type_phrase(self, phrase: str) -> None:
+        """Type *phrase* as people do: Enter, if it comes next, is later than in a paste."""
+        self.type(phrase)
+        self.wait_for(f"> {phrase}")
+        self._never.wait(SPLIT_SECONDS)
+
     def send(self, content: bytes) -> None:
         os.write(self._master, content)
 

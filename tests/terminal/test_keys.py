@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.terminal.canned_page import PHRASE
 from tests.terminal.conftest import OpenConsole, environment
 from tests.terminal.pty_terminal import SPLIT_SECONDS, PtyTerminal
 
@@ -23,6 +24,8 @@ def test_keys_in_one_packet_are_taken_by_what_they_open_and_an_arrow_in_pieces_c
     # Up and down again, right and left: if a busy console joins them, nothing has moved.
     for letter in b"ABCD":
         terminal.send_slowly([b"\x1b", b"[", bytes([letter])], SPLIT_SECONDS)
+    # F3: its letter alone opens a dialog.
+    terminal.send_slowly([b"\x1b", b"O", b"R"], SPLIT_SECONDS)
     terminal.press("?")
     terminal.wait_for(HELP_CORNER)
     terminal.press("escape")
@@ -39,6 +42,21 @@ def test_keys_in_one_packet_are_taken_by_what_they_open_and_an_arrow_in_pieces_c
     terminal.wait_for("Overview")
     terminal.send(b"\x1b")
     terminal.wait_for("Log dirs")
+
+
+def test_r42_a_phrase_that_is_pasted_with_its_newline_is_refused_and_a_typed_one_is_not(
+    canned_console: OpenConsole,
+) -> None:
+    """The terminal does not say that it pastes."""
+    terminal = canned_console()
+    terminal.press("t")
+    terminal.wait_for("type the phrase")
+    terminal.send(f"{PHRASE}\r".encode())
+    terminal.wait_for("Pasting is refused here")
+    terminal.wait_gone(f"> {PHRASE}")
+    terminal.type_phrase(PHRASE)
+    terminal.press("enter")
+    terminal.wait_for("agreed")
 
 
 def marked(terminal: PtyTerminal) -> list[str]:

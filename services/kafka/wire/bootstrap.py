@@ -9,7 +9,7 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
@@ -27,9 +27,14 @@ _Outcome = tuple[Endpoint, BrokerConnection | BreakglassError]
 
 
 def first_to_answer(
-    servers: Sequence[Endpoint], connect: Connect, deadline: Deadline
+    servers: Sequence[Endpoint],
+    connect: Connect,
+    deadline: Deadline,
+    others: Callable[[], Iterable[Endpoint]] = tuple,
 ) -> tuple[Endpoint, BrokerConnection]:
     """Connect to *servers* in order, each a head start apart; the first that answers wins.
+
+    *others* are tried after them, and asked for only where none of *servers* answers at once.
 
     Raises:
         AuthenticationFailed: a server rejected the credentials and no server accepted them.
@@ -39,11 +44,16 @@ def first_to_answer(
     failures: dict[Endpoint, BreakglassError] = {}
     race = _Race(connect, deadline, outcomes)
     waiting = list(dict.fromkeys(servers))
-    entrants = len(waiting)
-    while len(failures) < entrants and not deadline.passed:
+    given, entered, all_known = len(waiting), set(waiting), False
+    while (waiting or len(failures) < len(entered) or not all_known) and not deadline.passed:
         if waiting:
             race.start(waiting.pop(0))
-        pause = deadline.sooner(patience.HEAD_START) if waiting else deadline
+        elif not all_known:
+            all_known = True
+            waiting = [server for server in dict.fromkeys(others()) if server not in entered]
+            entered.update(waiting)
+            continue
+        pause = deadline if all_known and not waiting else deadline.sooner(patience.HEAD_START)
         try:
             server, outcome = outcomes.get(timeout=max(pause.remaining(), 0.001))
         except queue.Empty:
@@ -53,7 +63,7 @@ def first_to_answer(
             return server, outcome
         failures[server] = outcome
     race.finish()
-    raise _nobody(servers, failures)
+    raise _nobody(servers, failures, len(entered) - given)
 
 
 class _Race:
@@ -92,13 +102,14 @@ class _Race:
 
 
 def _nobody(
-    servers: Sequence[Endpoint], failures: dict[Endpoint, BreakglassError]
+    servers: Sequence[Endpoint], failures: dict[Endpoint, BreakglassError], others: int
 ) -> ConnectFailed | AuthenticationFailed:
     for failure in failures.values():
         if isinstance(failure, AuthenticationFailed):
             return failure
     said = "; ".join(str(failures.get(server, f"{server} is silent")) for server in servers)
-    return ConnectFailed(f"no bootstrap server answers: {said}")
+    besides = f"; nor does any of {others:,} other known addresses" if others else ""
+    return ConnectFailed(f"no bootstrap server answers: {said}{besides}")
 
 
 def session_closing() -> SessionClosing:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from breakglass.services import patience
 from breakglass.services.connection.endpoint import Endpoint
+from breakglass.services.connection.known_addresses import KnownAddresses
 from breakglass.services.errors import (
     ConnectFailed,
     MalformedMessage,
@@ -45,8 +46,10 @@ class Sender:
         client_id: str = "breakglass",
         broker_addresses: Mapping[int, Endpoint] | None = None,
         connect_seconds: float = patience.CONNECT,
+        known: KnownAddresses | None = None,
     ) -> None:
         self._bootstrap = bootstrap
+        self._known = known or KnownAddresses(bootstrap)
         self._security = security
         self._allowed = allowed
         self._client_id = client_id
@@ -68,15 +71,33 @@ class Sender:
         """The api keys that this sender may send."""
         return self._allowed
 
-    def learn(self, brokers: Iterable[Broker]) -> None:
-        """Remember where *brokers* listen; addresses given by the operator win."""
+    def learn(self, brokers: Sequence[Broker], cluster_id: str = "") -> None:
+        """Remember where *brokers* listen; addresses given by the operator win.
+
+        Of the cluster of that id, all clients of the session use what is learned.
+        """
         for broker in brokers:
-            override = self._overrides.get(broker.id)
-            self._addresses[broker.id] = (
-                Endpoint(broker.host, broker.port)
-                if override is None
-                else override.standing_for(broker.host)
-            )
+            address = Endpoint(broker.host, broker.port)
+            self._addresses[broker.id] = self._reached_at(broker.id, address)
+        if cluster_id:
+            self._known.learn(cluster_id, brokers)
+
+    def misled(self, cluster_id: str) -> bool:
+        """Whether the broker that answers, of *cluster_id*, is of another cluster than is meant.
+
+        So it is where an address that was not given, but known, belongs to another cluster by now:
+        it is forgotten, and the next call asks at another one.
+        """
+        with self._lock:
+            at = self._addresses.get(ANY_BROKER)
+            if at is None or at in self._bootstrap or not self._known.is_misled(cluster_id):
+                return False
+            self._known.forget(at)
+            del self._addresses[ANY_BROKER]
+            slots = [slot for (asked, _), slot in self._slots.items() if asked == ANY_BROKER]
+        for slot in slots:
+            slot.renew()
+        return True
 
     def override(self, addresses: Mapping[int, Endpoint]) -> None:
         """Reach brokers at *addresses* from now on, unless the operator gave one for them."""
@@ -228,9 +249,20 @@ class Sender:
                 return self._connect(answered, deadline.sooner(patience.KNOWN_BROKER))
             except Unreachable:
                 self._addresses.pop(ANY_BROKER, None)
-        winner, connection = first_to_answer(self._bootstrap, self._connect, deadline)
+        winner, connection = first_to_answer(self._bootstrap, self._connect, deadline, self._others)
         self._addresses[ANY_BROKER] = winner
         return connection
+
+    def _others(self) -> Iterator[Endpoint]:
+        """Where else the cluster may answer: what this sender knows of brokers, and the session."""
+        learned = [self._reached_at(id, address) for id, address in self._known.others().items()]
+        own = [at for broker, at in self._addresses.copy().items() if broker != ANY_BROKER]
+        return (at for at in (*learned, *own) if not self._known.misleads(at))
+
+    def _reached_at(self, broker: int, advertised: Endpoint) -> Endpoint:
+        """Where *broker* is reached: at an address of the operator's own, if there is one."""
+        override = self._overrides.get(broker)
+        return advertised if override is None else override.standing_for(advertised.host)
 
     def _connect(self, address: Endpoint, deadline: Deadline) -> BrokerConnection:
         limit = deadline.sooner(self._connect_seconds)

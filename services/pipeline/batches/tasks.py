@@ -153,7 +153,7 @@ def run_tasks(
         ClusterError, WrongCluster, AuthenticationFailed: a task returned this error.
         StorageError, PipelineError: a task failed in every attempt, or Spark failed.
     """
-    job = TaskJob(packed(run.access.settings), cluster_id, work, seconds)
+    job = TaskJob(packed(run.access.settings_now), cluster_id, work, seconds)
     context = run.context()
     tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
     topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))

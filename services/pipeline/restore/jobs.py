@@ -198,7 +198,7 @@ def produce_by_tasks(
     Raises:
         PipelineError: a task failed in every attempt, or Spark failed.
     """
-    job = RestoreJob(packed(run.access.settings), cluster_id)
+    job = RestoreJob(packed(run.access.settings_now), cluster_id)
     texts = answers(run.context(), tasks, len(tasks), job, doing)
     return [PartitionRestored.from_json(text) for text in texts]
 

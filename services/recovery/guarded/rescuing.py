@@ -19,6 +19,9 @@ from breakglass.services.recovery.rescue.rescue import (
 )
 from breakglass.services.session import ReadAccess
 
+BEFORE_RETURN_BYTES = 10 * 1024 * 1024 * 1024
+"""About how many bytes are saved before a return, where nothing else is asked for."""
+
 
 def rescuer(
     access: ReadAccess,

@@ -177,7 +177,7 @@ def soak(
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.up(folder / "lab", brokers=3, tethered=True))
         create_topics(cluster, TOPICS)
-        exporter = stack.enter_context(exporting(cluster, state))
+        exporter = stack.enter_context(exporting(cluster.bootstrap_servers, state))
         console = stack.enter_context(_console(cluster, state))
         console.wait_for(" offline", START_SECONDS)
         screens, number = cycle(SCREENS), 0

@@ -46,8 +46,7 @@ class Operator:
         self.terminal.wait_for(ASKED)
         (phrase,) = re.findall(rf"{ASKED}(.*)", self.terminal.text)
         self.press("tab")
-        self.terminal.type(phrase)
-        self.terminal.wait_for(f"> {phrase}")
+        self.terminal.type_phrase(phrase)
         return str(phrase)
 
 
@@ -83,9 +82,18 @@ def test_a_read_only_console_shows_the_price_and_elects_nothing(broken: Cluster)
     assert journals(broken) == []
 
 
-def test_enter_twice_is_one_election(broken: Cluster) -> None:
+def test_r42_a_phrase_pasted_with_its_newline_elects_nothing_and_enter_twice_is_one_election(
+    broken: Cluster,
+) -> None:
     with console(broken.bootstrap_servers, "--write") as operator:
         operator.ask_for("once")
+        operator.terminal.wait_for(ASKED)
+        (phrase,) = re.findall(rf"{ASKED}(.*)", operator.terminal.text)
+        operator.press("tab")
+        operator.terminal.send(f"{phrase}\r".encode())
+        operator.terminal.wait_for("Pasting is refused here")
+        assert journals(broken) == []
+        operator.press("tab")
         operator.type_phrase()
         operator.press("enter", "enter", "enter")
         operator.terminal.wait_for("Done: 1 ")

@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.scenarios.diverged import SCENARIO as DIVERGED
 from breakglass.services.lab.scenarios.play import play, raise_lab
 from breakglass.services.lab.scenarios.replaced_disk import SCENARIO as REPLACED_DISK
@@ -82,10 +81,10 @@ class Exporter:
 
 
 @contextmanager
-def exporting(cluster: Cluster, state: Path, *words: str) -> Iterator[Exporter]:
-    """An exporter that looks at *cluster* every second."""
-    servers = ("--bootstrap-server", cluster.bootstrap_servers)
-    with running(state, "exporter", *servers, "--port", "0", "--every", "1s", *words) as program:
+def exporting(servers: str, state: Path, *words: str) -> Iterator[Exporter]:
+    """An exporter that looks at the cluster of *servers* every second."""
+    given = ("--bootstrap-server", servers)
+    with running(state, "exporter", *given, "--port", "0", "--every", "1s", *words) as program:
         token = program.wait_for("token: ").removeprefix("token: ")
         yield Exporter(program.wait_for(SERVING).removeprefix(SERVING), token, program)
 
@@ -104,7 +103,7 @@ def play_incident(folder: Path) -> dict[str, str]:
     scenarios = (REPLACED_DISK, DIVERGED)
     with (
         raise_lab(folder / "lab", scenarios, tethered=True) as cluster,
-        exporting(cluster, folder / "state", "--store", str(backups)) as exporter,
+        exporting(cluster.bootstrap_servers, folder / "state", "--store", str(backups)) as exporter,
     ):
         answers["healthy"] = exporter.until(_healthy, "figures of a whole cluster")
         play(cluster, scenarios)

@@ -198,6 +198,10 @@ async def test_brokers_are_declared_gone_and_taken_back_and_folders_asked_for_by
         await page.opens("b", Prompt)
         await page.press("ctrl+u", "enter")
         await page.until(lambda: watch.gone == (), "nothing declared")
+        await page.opens("b", Prompt)
+        await page.shows("tab Those that do not answer")
+        await page.press("tab", "enter")
+        await page.until(lambda: watch.gone == (3,), "the silent one declared")
 
 
 def test_folders_and_ids_are_read_as_they_are_written_and_what_is_no_id_has_a_fault() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,14 @@ from breakglass.screens.offline.rescue import RescueScreen, prepare
 from breakglass.services.recovery.guarded import rescuing
 from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
 from breakglass.services.recovery.rescue.spans import AtRisk, Span
-from tests.kit.incidents import LEDGER, every_verdict, incident_of, lossless, waiting
+from tests.kit.incidents import (
+    LEDGER,
+    every_verdict,
+    incident_of,
+    lossless,
+    nothing_offline,
+    waiting,
+)
 from tests.screens.offline.offline_console import opened
 
 LOOK_SECONDS = 0.01
@@ -27,6 +34,7 @@ class HeldRescuer:
 
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[RescueProgress], None] = lambda _: None
+    most_bytes: int | None = None
     release: threading.Event = field(default_factory=threading.Event)
 
     def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[RescuedPartition, ...]:
@@ -65,6 +73,30 @@ def test_what_is_saved_is_what_the_recommended_replicas_lack(tmp_path: Path) -> 
     assert named == ["__consumer_offsets-7", "ledger-3", "users-6"]
     assert prepared.without == len(everything) - 3
     assert (prepared.brokers, prepared.offsets >= 490) == ((2,), True)
+
+
+async def test_w_saves_what_the_first_line_says_and_y_copies_its_command_with_the_connection(
+    rescuer: HeldRescuer, tmp_path: Path
+) -> None:
+    rescuer.release.set()
+    how: dict[str, Any] = {"state_folder": tmp_path, "size": (120, 40)}
+    async with opened(every_verdict(), nothing_offline(), **how) as page:
+        context = page.console.context
+        page.console.context = replace(context, connection_words=("--profile", "prod eu"))
+        await page.shows("press W to save what b3 lacks (Y copies the command)")
+        asked = page.asked(CopyAsked)
+        await page.press("Y")
+        command = "breakglass rescue --before-return 3 --profile 'prod eu'"
+        assert [message.text for message in asked.messages] == [command]
+        await page.press("W")
+        await page.shows("To be saved: 4 partitions", "of those asked for lose nothing")
+        await page.press("enter")
+        await page.shows("Saved 200 records")
+        await page.press("escape", "1", "2", "ctrl+r")
+        await page.shows("No partition is offline.")
+        await page.press("W", "Y")
+        assert page.table.has_focus
+        assert len(asked.messages) == 1
 
 
 async def test_r_shows_what_would_be_saved_enter_saves_it_and_escape_stops_before_it_goes_back(

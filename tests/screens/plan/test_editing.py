@@ -71,7 +71,7 @@ async def test_a_plan_asked_for_by_another_screen_has_its_rows_and_one_without_e
     async with planning(
         nothing_offline(), unread(3), incident_of(emptied), every_verdict()
     ) as page:
-        await page.press("p", says="No partition is offline")
+        await page.press("p", says="No partition was offline")
         await page.press("ctrl+r")
         await page.shows("3 offline")
         await page.make()

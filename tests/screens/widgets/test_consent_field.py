@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 
-from breakglass.screens.widgets.consent import LONGEST, ConsentField
+from breakglass.screens.widgets import consent
+from breakglass.screens.widgets.consent import LONGEST, TYPED_AT_MOST, ConsentField
+from tests.kit.clock import Clock
 from tests.screens.turns import shows, text, until
 
 PHRASE = "orders-3 lose 50"
+SECONDS = 0.0625
+"""In which a paste comes."""
 
 
 class Form(App[None]):
@@ -96,6 +101,52 @@ async def test_enter_gives_what_was_typed_and_words_say_at_once_if_it_is_not_the
         await pilot.press("1")
         assert form.field.wrong_from == len(PHRASE) - 1
         await shows(pilot, "not the phrase")
+
+
+def key(name: str, at: float) -> Key:
+    """A key that came at that moment."""
+    made = Key(name, "\r" if name == "enter" else name)
+    made.time = at
+    return made
+
+
+@pytest.mark.parametrize(
+    ("typed", "seconds", "pasted"),
+    [
+        (TYPED_AT_MOST + 1, SECONDS / 2, True),
+        (TYPED_AT_MOST, 0.0, False),
+        (TYPED_AT_MOST + 1, SECONDS, False),
+    ],
+)
+async def test_r42_more_characters_and_enter_than_anybody_types_in_that_time_are_a_paste(
+    monkeypatch: pytest.MonkeyPatch, typed: int, seconds: float, pasted: bool
+) -> None:
+    monkeypatch.setattr(consent, "PASTE_SECONDS", SECONDS)
+    clock, phrase = Clock(), "x" * typed
+    async with typing(wanted=phrase) as (pilot, form):
+        for letter in phrase:
+            form.post_message(key(letter, clock()))
+        clock.advance(seconds)
+        form.post_message(key("enter", clock()))
+        await until(pilot, lambda: form.refused or form.given, "an answer")
+        assert (form.refused, len(form.given)) == ((1, 0) if pasted else (0, 1))
+        assert form.field.typed == ("" if pasted else phrase)
+        clock.advance(1.0)
+        form.post_message(key("enter", clock()))
+        await until(pilot, lambda: form.given, "Enter alone")
+        assert form.given[0].exact is not pasted
+
+
+async def test_after_enter_on_another_phrase_typing_replaces_it_from_the_first_wrong_letter() -> (
+    None
+):
+    async with typing(*"orders-3 lese 50", "enter") as (pilot, form):
+        await shows(pilot, "type on from the marked character")
+        await pilot.press("o")
+        assert form.field.typed == "orders-3 lo"
+        await pilot.press(*"se 50x", "enter", "backspace", "enter")
+        await until(pilot, lambda: len(form.given) == 3, "what was given")
+        assert [given.exact for given in form.given] == [False, False, True]
 
 
 async def test_a_phrase_that_cannot_be_typed_is_typed_as_it_is_shown() -> None:

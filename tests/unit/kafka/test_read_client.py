@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from kafka.protocol import admin
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from breakglass.services import patience
-from breakglass.services.errors import NotAuthorized
+from breakglass.services.connection.known_addresses import KnownAddresses
+from breakglass.services.connection.settings import ConnectionSettings
+from breakglass.services.errors import ConnectFailed, NotAuthorized
 from breakglass.services.kafka import read_client
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.log_dirs import NO_LOG
@@ -25,6 +28,7 @@ from breakglass.services.model import (
     Unknown,
     known,
 )
+from breakglass.services.session import ReadAccess
 from tests.kit.deadlines import HOUR, ample
 from tests.kit.fake_broker import FakeBroker
 from tests.kit.fake_cluster import FakeCluster, partitions_of
@@ -244,3 +248,50 @@ class TestLogDirs:
         with pytest.raises(NotAuthorized) as refused:
             client.log_dirs(1, [ORDERS], ample())
         assert refused.value.needs == "DESCRIBE on CLUSTER"
+
+
+class TestOneAddress:
+    """A session that was given the address of b1 alone."""
+
+    @pytest.fixture
+    def access(self, cluster: FakeCluster, tmp_path: Path) -> ReadAccess:
+        given = (cluster.brokers[1].endpoint,)
+        return ReadAccess(ConnectionSettings(given), known=KnownAddresses(given, tmp_path))
+
+    def test_r40_every_client_goes_on_when_that_broker_dies_and_later_sessions_as_well(
+        self, cluster: FakeCluster, access: ReadAccess, tmp_path: Path
+    ) -> None:
+        given = access.settings.bootstrap_servers
+        with access.reading() as client:
+            client.describe(ample())
+            cluster.brokers[1].stop()
+            assert client.snapshot(ample()).offline
+        with access.reading() as another:
+            assert another.snapshot(ample()).offline
+        later = ReadAccess(ConnectionSettings(given), known=KnownAddresses(given, tmp_path))
+        with later.reading() as client:
+            assert client.snapshot(ample()).offline
+
+    def test_r40_a_known_address_where_another_cluster_answers_is_not_believed(
+        self, cluster: FakeCluster, access: ReadAccess
+    ) -> None:
+        with FakeCluster(1) as other, access.reading() as client:
+            other.story.cluster_id = "another"
+            found = client.describe(ample())
+            assert access.known is not None
+            third = replace(found.brokers[2], port=other.brokers[1].endpoint.port)
+            access.known.learn(found.cluster_id, [found.brokers[0], third])
+            for broker in cluster.brokers.values():
+                broker.stop()
+            with pytest.raises(ConnectFailed):
+                client.describe(ample())
+            assert other.brokers[1].requests(admin.DescribeClusterRequest)
+
+    def test_r40_librdkafka_is_given_the_brokers_of_the_newest_metadata(
+        self, cluster: FakeCluster, access: ReadAccess
+    ) -> None:
+        with access.reading() as client:
+            client.describe(ample())
+        with access.librdkafka() as config:
+            servers = config["bootstrap.servers"].split(",")
+        assert servers == [str(broker.endpoint) for broker in cluster.brokers.values()]

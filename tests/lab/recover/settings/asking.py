@@ -85,8 +85,7 @@ def agree(operator: Operator, phrase: str) -> None:
     """Type *phrase* once it is asked for."""
     operator.terminal.wait_for(f"Type       {phrase}")
     operator.press("tab")
-    operator.terminal.type(phrase)
-    operator.terminal.wait_for(f"> {phrase}")
+    operator.terminal.type_phrase(phrase)
     operator.press("enter")
 
 

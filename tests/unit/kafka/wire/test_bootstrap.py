@@ -73,6 +73,25 @@ def test_a_dead_first_server_costs_not_even_a_head_start(
     assert race(dead, brokers[0].endpoint) == brokers[0].endpoint
 
 
+def test_other_addresses_are_asked_for_only_where_no_server_answers_at_once(
+    dead: Endpoint, brokers: list[FakeBroker]
+) -> None:
+    first, second = brokers
+    asked: list[str] = []
+
+    def others() -> list[Endpoint]:
+        asked.append("others")
+        return [dead, second.endpoint]
+
+    for server, winner, times in ((first.endpoint, first, 0), (dead, second, 1)):
+        found, connection = first_to_answer((server,), plain, ample(), others)
+        connection.close()
+        assert (found, len(asked)) == (winner.endpoint, times)
+    with pytest.raises(errors.ConnectFailed) as caught:
+        first_to_answer((dead,), plain, ample(), lambda: [dead, dead._replace(host="localhost")])
+    assert "any of 1 other" in str(caught.value)
+
+
 @pytest.mark.usefixtures("short_head_start")
 def test_when_none_answers_each_is_named_with_its_error(hung: Endpoint, dead: Endpoint) -> None:
     clock = Clock()

@@ -1,0 +1,74 @@
+"""Keys in pieces, by a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from breakglass.console.key_pieces import ESC, ESCAPE_SECONDS, PIECES_SECONDS, KeyPieces
+from tests.kit.clock import Clock
+
+GAP = 0.3
+"""Longer than Esc is waited with, shorter than its rest is waited for."""
+ARROWS = ["\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"]
+KEYS = [
+    *ARROWS,
+    "\x1b[F",
+    "\x1b[5~",
+    "\x1b[1;5C",
+    "\x1bOP",
+    "\x1bOR",
+    "\x1bOF",
+    "\x1b[[A",
+    "\x1b[Z",
+]
+
+
+def typed(*pieces: str, gap: float = GAP) -> list[str]:
+    """What comes of *pieces*, each after a pause."""
+    clock = Clock()
+    keys = KeyPieces(clock)
+
+    def come() -> Iterator[str]:
+        for piece in pieces:
+            yield from keys.feed(piece)
+            clock.advance(gap)
+            yield from keys.tick()
+        clock.advance(PIECES_SECONDS)
+        yield from keys.tick()
+
+    return list(come())
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_in_pieces_is_that_key_or_none(key: str) -> None:
+    assert typed(key) == [key]
+    assert typed(ESC, *key[1:]) == [ESC]
+    assert typed(ESC, key[1:]) == [ESC]
+    assert typed(key[:2], key[2:]) == [key]
+    assert typed(*key, gap=ESCAPE_SECONDS / 2) == [key]
+
+
+def test_letters_that_follow_a_key_in_pieces_are_typed() -> None:
+    assert typed(ESC, "[", "Bq") == [ESC, "q"]
+    assert typed(ESC, "O", "Rq") == [ESC, "q"]
+
+
+def test_what_somebody_types_after_esc_is_typed() -> None:
+    assert typed(ESC, "o", "rders") == [ESC, "o", "rders"]
+    assert typed(ESC, "O", "rders") == [ESC, "Orders"]
+    assert typed(ESC, "O") == [ESC, "O"]
+    assert typed(ESC, "[A", gap=PIECES_SECONDS) == [ESC, "[A"]
+    assert typed(ESC, ESC, "q") == [ESC, ESC, "q"]
+    assert typed("q\x1b\x1bq") == ["q", ESC, "\x1bq"]
+
+
+def test_a_key_that_never_becomes_whole_is_none() -> None:
+    assert typed("\x1b[", "B", gap=PIECES_SECONDS) == ["B"]
+    assert typed("\x1b[\x1b[B") == ["\x1b[B"]
+
+
+def test_what_is_pasted_is_handed_on_as_it_is() -> None:
+    pasted = "\x1b[200~a\x1b", "[B\x1bO\x1b[201", "~\x1b[B"
+    assert "".join(typed(*pasted)) == "".join(pasted)
