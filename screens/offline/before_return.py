@@ -54,7 +54,7 @@ class BeforeReturnScreen(RescueScreen):
 
 def _remarks(incident: Incident, broker: int) -> Iterator[str]:
     """What no rescue from brokers saves, and what else speaks against the start."""
-    from breakglass.services.recovery.rescue.spans import harm_of, led_without, unread_beside
+    from breakglass.services.recovery.rescue.spans import harm_of, unread_beside
 
     evidence = [judged.evidence for judged in incident.assessments()]
     why = incident.circumstances.copy_first.get(broker)
@@ -63,7 +63,7 @@ def _remarks(incident: Incident, broker: int) -> Iterator[str]:
         yield f"keep b{broker} down: {harm}"
     if why:
         yield f"{do_not_start(broker)}; {why}"
-    elif led := led_without(incident.snapshot, broker):
+    elif led := incident.snapshot.led_without(broker):
         plural = "s" * (led != 1)
         yield (
             f"{led:,} other partition{plural} of b{broker} are led without it: its start cuts what "

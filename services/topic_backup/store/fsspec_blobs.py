@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOENT
 from functools import cached_property, partial
+from operator import methodcaller
 from threading import Thread
 from typing import Any, BinaryIO, TypeVar
 
@@ -215,7 +216,7 @@ class FsspecBlobs:
 
     def remove(self, names: Sequence[str]) -> None:
         for name in names:
-            self._ask(lambda fs, name=name: fs.rm_file(self._path(name)), name, absent=None)
+            self._ask(methodcaller("rm_file", self._path(name)), name, absent=None)
 
     def _ask(
         self,

@@ -93,7 +93,7 @@ class TestBadUncleanBefore(Alone):
         said = found.said(self.BALANCES)
         assert said.best == 2
         newer, longer = said.loss_of(2).records, said.loss_of(1).records
-        assert (newer.committed, newer.uncommitted) == (90, 0)
+        assert (newer.committed, newer.unproven) == (90, 0)
         assert longer.total == 3
 
     def test_r09_a_fork_is_not_automated(self, found: Found) -> None:

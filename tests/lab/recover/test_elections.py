@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,6 +142,7 @@ def test_r17_while_the_offsets_topic_is_offline_its_groups_are_named_as_unknown(
     first_found: dict[str, Triage], asked: str
 ) -> None:
     found = judgement(first_found[asked], STOCK[0]).evidence
+    assert isinstance(found.group_offsets, Mapping)
     assert GROUP not in found.group_offsets
     (unread,) = found.groups_unread
     assert str(OFFSETS[0]) in unread

@@ -21,7 +21,6 @@ from breakglass.services.lab.scenarios.damage import make_patient
 from breakglass.services.lab.topics import create_topic
 from breakglass.services.model import TopicPartition, Unknown
 from breakglass.services.pipeline.source import WantedTopics, read_sources
-from breakglass.services.recovery import group_reset
 from breakglass.services.recovery.execution.confirm import Observer
 from breakglass.services.recovery.execution.ladder import seen_in
 from breakglass.services.recovery.execution.target import (
@@ -30,6 +29,7 @@ from breakglass.services.recovery.execution.target import (
     RecoveryResult,
     Rung,
 )
+from breakglass.services.recovery.group_standing import LeaderLog, read_leader_logs
 from breakglass.services.session import Power, ReadAccess
 from tests.kit.waiting import wait_until
 from tests.lab.conftest import FreshCluster
@@ -75,7 +75,10 @@ def test_a_stopped_leader_hides_the_log_ends_of_no_other_leader(
         lag = live_ends.read_ends(client, {"orders"}, Deadline.after(ASK_SECONDS))
         assert lag.ends[LED] == RECORDS
 
-        assert group_reset.read_ends(client, states, Deadline.after(ASK_SECONDS)) == {LED: RECORDS}
+        logs = read_leader_logs(client, states, {}, Deadline.after(ASK_SECONDS))
+        led = logs[LED]
+        assert isinstance(led, LeaderLog)
+        assert (led.end, type(logs[HUNG])) == (RECORDS, Unanswered)
 
         wanted = WantedTopics(("orders",))
         (topic,) = read_sources(client, wanted, Deadline.after(ASK_SECONDS), partial=True)

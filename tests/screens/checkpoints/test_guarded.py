@@ -111,7 +111,7 @@ class Held:
 async def agree(pilot: Pilot[Any], phrase: str = PHRASE) -> None:
     """Type *phrase* and give it, but for the first keys all at once."""
     await pilot.press(*phrase[:3])
-    pilot.app.screen.query_one(ConsentField).type(phrase[3:])
+    pilot.app.screen.query_one(ConsentField).type(phrase[3:], at=0.0)
     await pilot.press("enter")
 
 
@@ -371,7 +371,7 @@ async def test_what_is_agreed_to_and_how_it_ended_look_as_before(
         await pilot.press(*PHRASE[:9])
         await at_rest(pilot)
         drawn_as_before(pilot.app)
-        pilot.app.screen.query_one(ConsentField).type(PHRASE[9:])
+        pilot.app.screen.query_one(ConsentField).type(PHRASE[9:], at=0.0)
         await pilot.press("enter")
         await shown(pilot, act.left)
         await at_rest(pilot)
