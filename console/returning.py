@@ -51,11 +51,11 @@ def dead_broker_return(
 ) -> None:
     """Say what a dead broker would lose if it started now, from its log folders on disk.
 
-    A broker that starts as a follower cuts its logs to those of the present leaders. The broker is
-    safe to start when a rescue has every record that the broker would drop, byte for byte, and
-    every transaction marker. That speaks of this broker's records only: what the others lose where
-    it leads as soon as it starts, `rescue --before-return` says and saves. The cluster, the folders
-    and the rescues are only read. Ends with 0 if the broker is safe to start, and with 1 if not.
+    A broker that starts as a follower cuts its logs to those of the present leaders; where it leads
+    as soon as it starts, the other replicas are cut to its log. The broker is safe to start when
+    rescues have every record and every transaction marker that its start cuts. The sentence names
+    the replicas that could not be read. The cluster, the folders and the rescues are only read.
+    Ends with 0 if the broker is safe to start, and with 1 if not.
     """
     from breakglass.console.stop_signal import StopSignal
     from breakglass.services.recovery.guarded.rescue_choice import all_folders

@@ -42,7 +42,11 @@ def waits_decided_there(source: str) -> Iterator[str]:
 
 def test_no_module_decides_itself_how_long_it_waits_for_an_answer() -> None:
     assert list(waits_decided_there("ASK = 2.0\ndeadline.sooner(ASK)\nDeadline.after(0)"))
-    waits = {name: list(waits_decided_there(text)) for name, text in MODULES.items()}
+    waits = {
+        name: list(waits_decided_there(text))
+        for name, text in MODULES.items()
+        if ".after(" in text or ".sooner(" in text
+    }
     assert {name: found for name, found in waits.items() if found} == {}
 
 

@@ -83,11 +83,8 @@ class ReturnCheck:
     def _safe(self) -> Iterator[str]:
         rescued = sum(replica.rescued for replica in self.replicas)
         unread = sorted({broker for replica in self.leads for broker in replica.unread})
-        condition = (
-            f", if {' and '.join(f'b{broker}' for broker in unread)}, unread, hold no more than it"
-            if unread
-            else ""
-        )
+        names = " and ".join(f"b{broker}" for broker in unread)
+        condition = f", if the unread logs of {names} hold no more" if unread else ""
         yield (
             f"b{self.broker} is safe to start{condition}: {partitions_text(len(self.replicas))}, "
             f"{rescued:,} records that its start truncates are rescued"

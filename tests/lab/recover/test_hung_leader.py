@@ -87,8 +87,8 @@ def test_a_stopped_leader_hides_the_log_ends_of_no_other_leader(
         ]
         assert set(topic.unread) == {HUNG.partition}
 
-        led = Logs(client, (by_partition[LED],))
-        assert led.high_watermarks(Deadline.after(ASK_SECONDS)) == {LED: RECORDS}
+        logs_of_led = Logs(client, (by_partition[LED],))
+        assert logs_of_led.high_watermarks(Deadline.after(ASK_SECONDS)) == {LED: RECORDS}
         with pytest.raises(Unreachable):
             Logs(client, states).high_watermarks(Deadline.after(ASK_SECONDS))
 
