@@ -125,7 +125,7 @@ def check_return(
         Unreachable: no broker serves the cluster's metadata.
     """
     broker, cluster_id = _one_broker(folders)
-    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT), with_settings=False)
+    snapshot = client.snapshot(Deadline.after(patience.SNAPSHOT))
     _require_down(snapshot, broker, cluster_id)
     states = {state.partition: state for state in snapshot.partitions}
     replicas = sorted(
