@@ -77,7 +77,7 @@ def _killed(mutant: Mutant, tree: Tree) -> bool:
     if not whole.passed:
         return _line(mutant, began, "FAILS WITHOUT THE PATCH", whole)
     try:
-        with tree.broken_by(mutant.path):
+        with tree.broken_by(mutant):
             broken = tree.test(mutant.tests)
     except ValueError as error:
         return _line(mutant, began, str(error), None)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kit.extent import EVERYTHING
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
+CHANGED = ("bookkeeping", "console", "screens", "services")
 TESTS_FAILED = 1
 """pytest's exit code where tests ran and some failed: any other proves nothing."""
 
@@ -53,13 +55,17 @@ class Tree:
         return cls(folder)
 
     @contextmanager
-    def broken_by(self, patch: Path) -> Iterator[None]:
-        """Apply *patch*, and take it back at the end. Raises ValueError where it does not fit."""
-        self._apply(patch)
+    def broken_by(self, mutant: Mutant) -> Iterator[None]:
+        """Apply *mutant*, and take it back at the end. Raises ValueError where it does not fit."""
+        files = product_files(self.folder)
+        changed = mutant.applied(files)
+        for name, text in changed.items():
+            (self.folder / name).write_text(text)
         try:
             yield
         finally:
-            self._apply(patch, "--reverse")
+            for name in changed:
+                (self.folder / name).write_text(files[name])
 
     def test(self, tests: Sequence[str], *options: str) -> Run:
         """Run *tests* in this copy; programs that they start import this copy too."""
@@ -83,17 +89,14 @@ class Tree:
         )
         return Run(done.returncode, done.stdout + done.stderr)
 
-    def _apply(self, patch: Path, *options: str) -> None:
-        done = subprocess.run(
-            ["git", "apply", "-C1", *options, str(patch)],
-            cwd=self.folder,
-            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(self.folder.parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise ValueError(f"{patch.name} does not fit the tree: {done.stderr.strip()}")
+
+def product_files(folder: Path) -> dict[str, str]:
+    """The texts of what mutants may change, by name."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for package in CHANGED
+        for path in sorted((folder / package).rglob("*.py"))
+    }
 
 
 def _git(folder: Path, *arguments: str) -> str:
