@@ -6,7 +6,6 @@ from breakglass.services.checkpoint.participant.application import (
     Input,
     Output,
 )
-from breakglass.services.checkpoint.participant.membership import Membership
-from breakglass.services.checkpoint.participant.participant import Participant, run
+from breakglass.services.checkpoint.participant.participant import Membership, Participant, run
 
 __all__ = ["Application", "Guarantee", "Input", "Membership", "Output", "Participant", "run"]

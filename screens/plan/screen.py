@@ -2,11 +2,13 @@
 
 Nothing that is imported here imports the plan: it comes with the first one that is made or
 opened, in a thread.
+
+What the cluster said of a plan's partitions when it was made or checked, to see it change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,20 +21,63 @@ from typing_extensions import override
 from breakglass.screens.messages import DiffAsked, ElectionAsked
 from breakglass.screens.page import Page
 from breakglass.screens.plan import asking, files
-from breakglass.screens.plan.basis import Basis
 from breakglass.screens.plan.columns import PlanFilter, columns_for
 from breakglass.screens.plan.desk import Desk
 from breakglass.screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
 from breakglass.screens.plan.summary import PlanSummary, RowDetail
 from breakglass.screens.widgets.line_table import LineTable
+from breakglass.services.model import Unknown
 
 if TYPE_CHECKING:
     from breakglass.screens.context import Context
     from breakglass.screens.plan.view import PlanView
     from breakglass.services.incident.incident import Incident
+    from breakglass.services.incident.row import IncidentRow
     from breakglass.services.model import TopicPartition
     from breakglass.services.recovery.plan.draft import Draft
     from breakglass.services.recovery.plan.rows import PlanRow
+
+
+class Basis:
+    """The essence of each partition's row; None for one that was not read."""
+
+    def __init__(self, incident: Incident, partitions: Iterable[TopicPartition]) -> None:
+        self._essences = {partition: _essence(incident.row(partition)) for partition in partitions}
+        self._rows: object = incident.rows
+        """Those that were looked at last: the very same ones need no second look."""
+        self._outdated = False
+
+    def outdated_by(self, incident: Incident) -> bool:
+        """Whether *incident* says something else of one of the partitions."""
+        if incident.rows is not self._rows:
+            self._rows, self._outdated = incident.rows, self._differs(incident)
+        return self._outdated
+
+    def _differs(self, incident: Incident) -> bool:
+        for partition, then in self._essences.items():
+            now = _essence(incident.row(partition))
+            if now is not None and now != then:
+                return True
+        return False
+
+
+def _essence(row: IncidentRow | None) -> object:
+    """What a plan rests on, as far as a list tells it; None: it was not read yet."""
+    if row is None:
+        return "has a leader"
+    if row.judged is None:
+        return None
+    state = row.state
+    figures = (row.loss, row.log_end, row.epoch, row.unread_at_least)
+    return (
+        state.topic_id,
+        state.leader_epoch,
+        state.assignment,
+        row.verdict,
+        row.designee,
+        tuple(["?" if isinstance(figure, Unknown) else figure for figure in figures]),
+    )
+
 
 NO_PLAN = "No plan yet: p makes one of all that is offline, o opens one from a file."
 NOTHING_READ = "The cluster has not been read yet: wait for the first answer."

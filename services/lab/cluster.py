@@ -1,7 +1,11 @@
-"""A whole lab: brokers and controllers on loopback, with waiters for what damage needs."""
+"""A whole lab: brokers and controllers on loopback, with waiters for what damage needs.
+
+The state folder of a lab: cleared for a new one, removed at the end, never beyond its own.
+"""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +17,8 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from breakglass.services.errors import LabError, Unreachable
 from breakglass.services.lab.distribution import DEFAULT_VERSION, Distribution
 from breakglass.services.lab.layout import (
+    LAYOUT_FILE,
+    TRUTH_FILE,
     Address,
     ClusterLayout,
     Listener,
@@ -23,11 +29,35 @@ from breakglass.services.lab.layout import (
 )
 from breakglass.services.lab.node import Node, all_listen
 from breakglass.services.lab.planning import new_broker, new_cluster, prepared
-from breakglass.services.lab.process import end_recorded
-from breakglass.services.lab.security import make_certificates
-from breakglass.services.lab.state import clear_state, remove_state
+from breakglass.services.lab.process import any_recorded, end_recorded
+from breakglass.services.lab.security import make_certificates, security_folder
 from breakglass.services.lab.wire import Conversation, read_fenced, read_partitions
 from breakglass.services.model import PartitionState, TopicPartition
+
+
+def clear_state(state_dir: Path) -> None:
+    """Remove what an earlier lab left in *state_dir*; what is not the lab's own stays.
+
+    Raises:
+        LabError: processes of that lab run.
+    """
+    if not (state_dir / LAYOUT_FILE).exists():
+        return
+    old = load_layout(state_dir)
+    if any_recorded(node.folder for node in old.nodes):
+        raise LabError(f"A lab runs in {state_dir}: end it by `lab down` or name another folder.")
+    remove_state(old)
+
+
+def remove_state(layout: ClusterLayout) -> None:
+    """Remove what the lab made, and the folder when nothing else is in it."""
+    for folder in (*[node.folder for node in layout.nodes], security_folder(layout)):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in (TRUTH_FILE, LAYOUT_FILE):
+        (layout.state_dir / name).unlink(missing_ok=True)
+    if layout.state_dir.exists() and not any(layout.state_dir.iterdir()):
+        layout.state_dir.rmdir()
+
 
 T = TypeVar("T")
 

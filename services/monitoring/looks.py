@@ -2,28 +2,37 @@
 
 An answer has the figures of sources whose last look succeeded and is recent. Of any other source it
 only says that the source is down, and when it was last read.
+
+The figures of topic backups, checkpoints and metastore backups. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from breakglass.services.backup_watch.job import SeenJob
+from breakglass.services.backup_watch.job import Life, SeenJob
+from breakglass.services.backup_watch.lines import topic_lag
 from breakglass.services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from breakglass.services.backup_watch.location import LocationHeld
+from breakglass.services.backup_watch.location import (
+    BackupState,
+    LocationHeld,
+    TopicHeld,
+    running_topics,
+    state_of,
+)
+from breakglass.services.checkpoint.backup_info import STATES
+from breakglass.services.checkpoint.metrics import completed_at_ms, newest_completed
+from breakglass.services.checkpoint.protocol.values import Status
+from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+from breakglass.services.checkpoint.wording import level_of
 from breakglass.services.health.figure import Figure
 from breakglass.services.health.monitor import Health
 from breakglass.services.metastore.glance import SeenMetastore
 from breakglass.services.model import Unknown, known
 from breakglass.services.monitoring import meters
-from breakglass.services.monitoring.backup_readings import (
-    read_jobs,
-    read_metastores,
-    read_place,
-    read_store,
-)
 from breakglass.services.monitoring.cluster_readings import (
     IncidentFigures,
     read_health,
@@ -33,6 +42,89 @@ from breakglass.services.monitoring.meters import MeterReadings
 
 if TYPE_CHECKING:
     from breakglass.services.checkpoint.store.stored import StoredCheckpoint
+
+
+NOT_IN_A_STORE = frozenset({Status.DOES_NOT_EXIST})
+
+
+def read_place(
+    readings: MeterReadings,
+    place: str,
+    held: LocationHeld,
+    jobs: Collection[SeenJob],
+    ends: LiveEnds | Unknown,
+) -> None:
+    """Add the topics at *place*: of each topic the newest generation."""
+    newest = [topic for topic in held.topics if topic.newest]
+    running = running_topics(jobs, place)
+    found = Counter(state_of(topic, running) for topic in newest)
+    for state in BackupState:
+        readings.add(meters.BACKUP_TOPICS, found[state], place, state.value)
+    for topic in newest:
+        _read_topic(readings, place, topic, ends)
+
+
+def _read_topic(
+    readings: MeterReadings, place: str, held: TopicHeld, ends: LiveEnds | Unknown
+) -> None:
+    """Add one topic; a backup whose manifest cannot be read counts by its state alone."""
+    if held.status is None:
+        return
+    verified = held.status.verified
+    labels = (place, held.topic)
+    readings.moment(meters.BACKUP_COMMIT, held.status.committed_at_ms, *labels)
+    readings.add(meters.BACKUP_LAG, topic_lag(held, ends), *labels)
+    readings.add(meters.BACKUP_VERIFIED, held.status.verified_now, *labels)
+    readings.moment(
+        meters.BACKUP_VERIFIED_AT, None if verified is None else verified.at_ms, *labels
+    )
+    readings.add(meters.BACKUP_LOST, held.lost, *labels)
+
+
+def read_jobs(readings: MeterReadings, jobs: Sequence[SeenJob]) -> None:
+    """Add the jobs that reported, and since when those that are behind are."""
+    found = Counter((seen.job.url, seen.job.kind, seen.life) for seen in jobs)
+    for (url, kind, life), number in sorted(found.items()):
+        readings.add(meters.JOBS, number, url, kind, life.value)
+    behind: dict[tuple[str, str], int] = {}
+    for seen in jobs:
+        if seen.life is not Life.DEAD and seen.job.behind:
+            key = (seen.job.url, seen.job.kind)
+            behind[key] = min(behind.get(key, seen.job.behind_since_ms), seen.job.behind_since_ms)
+    for (url, kind), since_ms in sorted(behind.items()):
+        readings.moment(meters.JOB_BEHIND, since_ms, url, kind)
+
+
+def read_store(
+    readings: MeterReadings, place: str, checkpoints: Sequence[StoredCheckpoint]
+) -> None:
+    """Add the checkpoints of one store, given newest first."""
+    found = Counter((level_of(checkpoint), checkpoint.status) for checkpoint in checkpoints)
+    for level in sorted({level for level, _ in found}):
+        for status, word in STATES.items():
+            if status not in NOT_IN_A_STORE:
+                readings.add(meters.CHECKPOINTS, found[level, status], place, level, word)
+    for level, checkpoint in sorted(newest_completed(checkpoints).items()):
+        readings.moment(meters.CHECKPOINT_DONE, completed_at_ms(checkpoint), place, level)
+        verified = checkpoint.verified
+        if verified is not None:
+            readings.moment(meters.CHECKPOINT_VERIFIED_AT, verified.at_ms, place, level)
+            readings.add(meters.CHECKPOINT_DAMAGED, len(verified.damage), place, level)
+
+
+def read_metastores(readings: MeterReadings, place: str, services: Sequence[SeenMetastore]) -> None:
+    """Add the metastore backups of one folder."""
+    for service in services:
+        labels = (place, service.service_id)
+        readings.add(meters.METASTORE_COMMANDS, service.commands, *labels)
+        readings.moment(meters.METASTORE_WRITTEN, service.written_ms, *labels)
+        readings.add(meters.METASTORE_FOLLOWED, service.followed, *labels)
+        behind = service.behind
+        readings.moment(
+            meters.METASTORE_BEHIND, None if behind is None else behind.since_ms, *labels
+        )
+        readings.moment(meters.METASTORE_ALARM, service.alarm_ms, *labels)
+
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -13,7 +13,7 @@ import pytest
 from textual.pilot import Pilot
 
 from breakglass.screens.journal.ledger import LedgerScreen
-from breakglass.screens.overview.broker_details import BrokerDetails
+from breakglass.screens.overview.screen import BrokerDetails
 from breakglass.services.incident.incident import Incident
 from breakglass.services.model import Unknown
 from breakglass.services.recovery.ledger.page import ledger_page

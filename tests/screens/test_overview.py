@@ -12,9 +12,13 @@ from textual.pilot import Pilot
 
 from breakglass.console.app import BreakglassApp
 from breakglass.screens.messages import IntervalChanged, OfflineAsked
-from breakglass.screens.overview.broker_details import BrokerDetails
 from breakglass.screens.overview.broker_rows import ASK_EVERY_SECONDS
-from breakglass.screens.overview.screen import INTERVALS, OverviewScreen, TroubledScreen
+from breakglass.screens.overview.screen import (
+    INTERVALS,
+    BrokerDetails,
+    OverviewScreen,
+    TroubledScreen,
+)
 from breakglass.screens.terminal import Terminal
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.errors import TimedOut

@@ -1,9 +1,14 @@
-"""Plans a restore before anything changes; refuses what cannot be restored."""
+"""Plans a restore before anything changes; refuses what cannot be restored.
+
+Chooses the latest record of each key, as compaction does, for a restore of these alone.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +18,13 @@ from breakglass.services.clock import now_ms
 from breakglass.services.errors import Refused, UsageError
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
+from breakglass.services.pipeline.batches.columns import NULL
+from breakglass.services.pipeline.batches.stored_columns import stored_columns
 from breakglass.services.pipeline.restore.groups import (
     groups_of,
     not_read,
     require_no_members,
 )
-from breakglass.services.pipeline.restore.latest import latest_records
 from breakglass.services.pipeline.restore.options import RestoreOptions, expired_at_once
 from breakglass.services.pipeline.restore.planned import (
     RestorePlan,
@@ -39,7 +45,7 @@ from breakglass.services.pipeline.restore.target import (
     require_room,
     target_names,
 )
-from breakglass.services.pipeline.restore.task import Spans
+from breakglass.services.pipeline.restore.task import Spans, runs_within
 from breakglass.services.pipeline.source import TopicSource
 from breakglass.services.pipeline.stored_segments import (
     StoredSegment,
@@ -50,6 +56,83 @@ from breakglass.services.topic_backup.catalog import HeldTopic
 from breakglass.services.topic_backup.folder_contents import RestorableTopic, read_held, read_sound
 from breakglass.services.topic_backup.summary import PartitionSummary
 from breakglass.services.topic_backup.verification import has_lost_manifest
+
+DIGEST_BYTES = 16
+"""Longer keys are remembered by a digest of this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestRecords:
+    """The latest record of each key of one partition."""
+
+    spans: Spans
+    """Offsets in which every stored record is the latest of its key, and no deletion."""
+    older: int
+    """Records after which their key has another one."""
+    deleted: int
+    """Deletions that are the latest of their key."""
+    keyless: int
+    """Records without key, which compaction removes as well."""
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """The records that are not restored, by reason."""
+        counts = {
+            "a later record has their key": self.older,
+            "they delete their key": self.deleted,
+            "they have no key": self.keyless,
+        }
+        return {reason: count for reason, count in counts.items() if count}
+
+
+def latest_records(stored: Sequence[StoredSegment], spans: Spans) -> LatestRecords:
+    """The latest record of each key in *spans* of the *stored* segments; reads every record.
+
+    Raises:
+        MalformedInput, DamagedBackup, StorageError: the records cannot be read.
+    """
+    latest: dict[bytes, int] = {}
+    """The number of the latest record of each key, counted over all records."""
+    offsets, deletions, count, keyless = [], [], 0, 0
+    for run in runs_within(stored, spans):
+        columns = stored_columns(run)
+        content = run.data.tobytes()
+        ends = columns.keys.begins + columns.keys.lengths
+        for number, (begin, end, length) in enumerate(
+            zip(
+                columns.keys.begins.tolist(),
+                ends.tolist(),
+                columns.keys.lengths.tolist(),
+                strict=True,
+            )
+        ):
+            if length == NULL:
+                keyless += 1
+                continue
+            key = content[begin:end]
+            if length > DIGEST_BYTES:
+                key = blake2b(key, digest_size=DIGEST_BYTES + 1).digest()
+            latest[key] = count + number
+        offsets.append(columns.offsets)
+        deletions.append(columns.values.lengths == NULL)
+        count += len(columns)
+    if not count:
+        return LatestRecords((), 0, 0, 0)
+    wanted = np.zeros(count, bool)
+    wanted[np.fromiter(latest.values(), np.int64, len(latest))] = True
+    deleting = wanted & np.concatenate(deletions)
+    kept = wanted & ~deleting
+    at = np.concatenate(offsets)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+    return LatestRecords(
+        tuple(
+            (int(at[first]), int(at[last - 1]) + 1)
+            for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+        ),
+        count - len(latest) - keyless,
+        int(deleting.sum()),
+        keyless,
+    )
 
 
 def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[PartitionSummary]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from breakglass.screens.checkpoints.columns import columns
-from breakglass.screens.checkpoints.facts import line_facts
+from breakglass.screens.checkpoints.screen import line_facts
 from breakglass.services.checkpoint.protocol.evidence import (
     CheckpointEvidence,
     Committing,

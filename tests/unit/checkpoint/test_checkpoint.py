@@ -14,8 +14,8 @@ import pytest
 from breakglass.console.checkpoint_text import CommandText
 from breakglass.services.checkpoint.backup_info import backup_info
 from breakglass.services.checkpoint.machine import host_of, same_machine, this_machine
-from breakglass.services.checkpoint.node_lock import alone
 from breakglass.services.checkpoint.option_text import same_again
+from breakglass.services.checkpoint.parts import alone
 from breakglass.services.checkpoint.progress import SoFar, so_far, whole_size
 from breakglass.services.checkpoint.protocol.flows import GroupFlow
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
@@ -250,7 +250,7 @@ def test_a_file_that_holds_no_name_is_refused(tmp_path: Path, content: bytes) ->
 HOLDING = """
 import sys
 from pathlib import Path
-from breakglass.services.checkpoint.node_lock import alone
+from breakglass.services.checkpoint.parts import alone
 with alone(sys.argv[1], 0, Path(sys.argv[2]), 7):
     print("held", flush=True)
     sys.stdin.read()

@@ -12,7 +12,7 @@ import pytest
 from breakglass.services.checkpoint.coordinator import Coordinator
 from breakglass.services.checkpoint.copying import PartitionCopier
 from breakglass.services.checkpoint.finishing import NEVER_ACKNOWLEDGED, Finisher, unfinished
-from breakglass.services.checkpoint.node_lock import alone
+from breakglass.services.checkpoint.parts import alone
 from breakglass.services.checkpoint.protocol.values import CopyId, Status
 from breakglass.services.checkpoint.store.backup_store import BackupStore
 from breakglass.services.checkpoint.store.documents import (

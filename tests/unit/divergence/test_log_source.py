@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakglass.services.divergence.entry import Item, RecordEntry, UnreadableRange, address
-from breakglass.services.divergence.log_index import INDEX_ENTRY
-from breakglass.services.divergence.log_source import LogSource, open_log
+from breakglass.services.divergence.log_source import INDEX_ENTRY, LogSource, open_log
 from breakglass.services.divergence.source import Extent, Reading
 from breakglass.services.errors import UsageError
 from breakglass.services.topic_backup.compression import Compression

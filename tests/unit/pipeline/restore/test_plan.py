@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breakglass.services.pipeline.restore.latest import latest_records
+from breakglass.services.pipeline.restore.plan import latest_records
 from breakglass.services.pipeline.restore.task import runs_within
 from breakglass.services.pipeline.stored_segments import StoredSegment, stored_segments
 from breakglass.services.topic_backup.folder import LocalFolder
