@@ -168,7 +168,7 @@ class TransactionSearch:
                 unread[leader] = told.reason
             else:
                 found += told
-        found = self._with_ends_beside(client, found)
+        found = with_ends_beside(client, found)
         decisions = self._decisions(client)
         waiting = [
             states[name] for name in sorted({transaction.partition for transaction in found})
@@ -210,23 +210,6 @@ class TransactionSearch:
                     f"{source.name} is of cluster {source.cluster_id}, and these addresses lead to "
                     f"{cluster_id}: leave that source out, or connect to its cluster"
                 )
-
-    def _with_ends_beside(
-        self, client: ReadClient, found: Sequence[OpenTransaction]
-    ) -> list[OpenTransaction]:
-        """*found*, each with the partitions on which its transaction has ended already."""
-        beside = {partition for one in found for partition in one.beside}
-        if not beside:
-            return list(found)
-        deadline = Deadline.after(patience.COMMAND)
-        topics = sorted({partition.topic for partition in beside})
-        leaders = {
-            state.partition: state.leader
-            for state in client.partitions(topics, deadline, beside)
-            if state.leader is not None
-        }
-        ended = ended_beside(client.sender, found, leaders, deadline)
-        return [replace(one, ended_on=ended.get(one.producer_id, ())) for one in found]
 
     def _decisions(self, client: ReadClient) -> list[Decisions]:
         """What coordinators had decided, by the sources."""
@@ -295,6 +278,26 @@ class TransactionSearch:
                 continue
             found = find_marker(source.name, source.states(pending.start_offset), pending)
             yield found if isinstance(found, Unknown) else _proof(client, state, pending, found)
+
+
+def with_ends_beside(client: ReadClient, found: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+    """*found*, each with the partitions on which its transaction has ended already (R28).
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+    """
+    beside = {partition for one in found for partition in one.beside}
+    if not beside:
+        return list(found)
+    deadline = Deadline.after(patience.COMMAND)
+    topics = sorted({partition.topic for partition in beside})
+    leaders = {
+        state.partition: state.leader
+        for state in client.partitions(topics, deadline, beside)
+        if state.leader is not None
+    }
+    ended = ended_beside(client.sender, found, leaders, deadline)
+    return [replace(one, ended_on=ended.get(one.producer_id, ())) for one in found]
 
 
 def left_alone(pending: OpenTransaction) -> str:
