@@ -51,6 +51,8 @@ class OpenTransaction:
     """Of `beside`, those on which the producer's transaction has ended since it began."""
     transactional_id: str = ""
     """As the coordinator lists it; "" when no coordinator does."""
+    last_sequence: int = -1
+    """The producer's newest sequence number on the partition: another one, and it has written."""
 
     @property
     def hanging(self) -> bool | Unknown:
@@ -221,6 +223,7 @@ def _on_leader(
             producer.last_timestamp,
             unasked,
             producer.coordinator_epoch,
+            last_sequence=producer.last_sequence,
         )
         for partition, producer in _producers_on(sender, leader, partitions, deadline)
         if producer.current_txn_start_offset >= 0

@@ -40,6 +40,7 @@ from breakglass.services.words.figures import count
 
 if TYPE_CHECKING:
     from breakglass.services.guard.journal import Journal
+    from breakglass.services.kafka.cluster.open_transactions import OpenTransaction
     from breakglass.services.kafka.read_client import ReadClient
     from breakglass.services.kafka.transaction_end_client import TransactionEndClient
 
@@ -160,7 +161,7 @@ def _end(
         now = still_open(client, ending, Deadline.after(patience.COMMAND))
     except BreakglassError as error:
         return EndedTransaction(ending, TargetResult.FAILED, f"nothing was sent: {error}")
-    if now is None or now.producer_epoch != ending.pending.producer_epoch:
+    if now is None or _written(now) != _written(ending.pending):
         text = "nothing was sent: it is no longer open as it was agreed to"
         return EndedTransaction(ending, TargetResult.FAILED, text)
     request = journal.request(STEP, {ending.partition: _item(ending)}, doing=phrase_of(ending))
@@ -180,6 +181,11 @@ def _end(
         request, {ending.partition: {"result": ended.result.value, "reason": ended.text}}
     )
     return ended
+
+
+def _written(one: OpenTransaction) -> tuple[int, int, int]:
+    """What changes where the producer writes: that would be ended by the marker as well."""
+    return one.producer_epoch, one.last_sequence, one.last_timestamp_ms
 
 
 def _item(ending: TransactionEnding) -> dict[str, object]:

@@ -23,9 +23,9 @@ from breakglass.services.recovery.execution.confirm import (
     by_designee,
 )
 from breakglass.services.recovery.execution.target import (
+    ElectedReach,
     ElectionTarget,
     PartitionOutcome,
-    Reach,
     RecoveryResult,
     Rung,
 )
@@ -95,7 +95,7 @@ def seen_in(
     return {
         outcome.partition: outcome.with_rung(
             rung(outcome.target, states[outcome.partition], marks[outcome.partition]),
-            Reach(marks[outcome.partition], len(states[outcome.partition].isr)),
+            ElectedReach(marks[outcome.partition], len(states[outcome.partition].isr)),
         )
         for outcome in waiting
         if outcome.partition in states and outcome.partition in marks

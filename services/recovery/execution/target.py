@@ -95,7 +95,7 @@ class Rung(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ElectedReach:
     """How far consumers read an elected partition, as its leader and the metadata said (R30)."""
 
     high_watermark: int | None
@@ -133,7 +133,7 @@ class PartitionOutcome:
     """Who leads now, as far as was observed."""
     leader_epoch: int | None = None
     rung: Rung | None = None
-    reach: Reach | None = None
+    reach: ElectedReach | None = None
     """None: it was not looked at."""
     order_restored: bool | None = None
     """None where no other order was written; False where one may still stand."""
@@ -170,7 +170,7 @@ class PartitionOutcome:
             return None
         return max(0, end - max(mark, self.target.log_start or 0))
 
-    def with_rung(self, rung: Rung, reach: Reach | None = None) -> PartitionOutcome:
+    def with_rung(self, rung: Rung, reach: ElectedReach | None = None) -> PartitionOutcome:
         """The outcome, seen to have climbed to *rung*, and to be readable as *reach* says."""
         return replace(self, rung=rung, reach=reach)
 

@@ -105,12 +105,15 @@ def open_transactions_after(
     }
     if not leaders:
         return ()
+    from breakglass.services.recovery.transactions.finding import with_ends_beside
+
     deadline = Deadline.after(patience.BRIEF)
     try:
         coordinators = read.describe(deadline).live
+        found = read_open_transactions(read.sender, leaders, coordinators, deadline)
+        return found if isinstance(found, Unknown) else tuple(with_ends_beside(read, found))
     except BreakglassError as error:
         return Unknown(str(error))
-    return read_open_transactions(read.sender, leaders, coordinators, deadline)
 
 
 def left_open_text(one: OpenTransaction) -> str:
@@ -120,6 +123,7 @@ def left_open_text(one: OpenTransaction) -> str:
             f"{one.partition}: open transaction of producer {one.producer_id} since offset "
             f"{one.start_offset:,}: its coordinator says {one.coordinator_state}, and "
             f"{one.left_to}"
+            + (f"; if that was committed, {FINISH} commits it before" if one.aborts_at_ms else "")
         )
     kind = "hanging" if one.hanging is True else "open"
     return (

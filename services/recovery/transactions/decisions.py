@@ -24,7 +24,7 @@ from breakglass.services.recovery.transactions.source import LoggedBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CoordinatorDecision:
     """One record of a coordinator's log that decides a transaction."""
 
     source: str
@@ -42,13 +42,13 @@ class Decision:
         return DECIDED[self.status]
 
 
-Decisions = Mapping[tuple[str, int, int], Sequence[Decision]]
+Decisions = Mapping[tuple[str, int, int], Sequence[CoordinatorDecision]]
 """By transactional id, producer id and the moment at which the transaction began."""
 
 
 def decisions_in(source: str, batches: Iterable[LoggedBatch | UnreadableRange]) -> Decisions:
     """The decisions in one log of `__transaction_state`; what cannot be read decides nothing."""
-    found: dict[tuple[str, int, int], list[Decision]] = {}
+    found: dict[tuple[str, int, int], list[CoordinatorDecision]] = {}
     for batch in batches:
         if isinstance(batch, UnreadableRange):
             continue
@@ -60,7 +60,7 @@ def decisions_in(source: str, batches: Iterable[LoggedBatch | UnreadableRange]) 
             value = None if change is None else change.value
             if isinstance(value, TransactionalState) and value.status in DECIDED:
                 assert change is not None
-                decision = Decision(
+                decision = CoordinatorDecision(
                     source,
                     record.offset,
                     value.status,
@@ -75,7 +75,7 @@ def decisions_in(source: str, batches: Iterable[LoggedBatch | UnreadableRange]) 
 
 def decided(
     pending: OpenTransaction, decisions: Iterable[Decisions], newest_ms: int
-) -> tuple[Decision, EndMarker] | Unknown | None:
+) -> tuple[CoordinatorDecision, EndMarker] | Unknown | None:
     """How *pending* was decided, and its marker; None if no log has a decision.
 
     *newest_ms* is the newest timestamp of the producer's records on the partition: what it wrote

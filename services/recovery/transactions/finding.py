@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -17,13 +17,8 @@ from breakglass.services.kafka.cluster.open_transactions import (
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.replicas.leader_ends import by_leader, read_leader_ends
 from breakglass.services.kafka.replicas.list_offsets import (
-    DEBUGGING_REPLICA,
-    LATEST,
     READ_COMMITTED,
-    OffsetError,
-    list_offsets,
 )
-from breakglass.services.kafka.replicas.replica_records import ReplicaRecords
 from breakglass.services.kafka.transaction_end_client import EndMarker
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import (
@@ -34,19 +29,19 @@ from breakglass.services.model import (
 )
 from breakglass.services.recovery.transactions.decisions import (
     Decisions,
-    decided,
     decisions_in,
 )
 from breakglass.services.recovery.transactions.evidence import (
-    FoundMarker,
     ProvenEnd,
-    TransactionBatch,
     find_marker,
-    proven,
+)
+from breakglass.services.recovery.transactions.proofs import (
+    proof_by_marker,
+    proofs_by_decision,
+    records_here,
 )
 from breakglass.services.recovery.transactions.source import SourceLog
 from breakglass.services.snapshot import ClusterSnapshot
-from breakglass.services.topic_backup.batch_header import BatchHeader
 
 NAMED = 3
 """More partitions than these are counted."""
@@ -54,8 +49,6 @@ HIDDEN = (
     "transactions on topics that this user may not describe are not known, and such topics are not "
     "shown: grant READ on topics to see them"
 )
-EPOCHS = 64
-"""Number of leader epochs asked for, to join a rescue to the leader's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +161,7 @@ class TransactionSearch:
                 unread[leader] = told.reason
             else:
                 found += told
-        found = self._with_ends_beside(client, found)
+        found = with_ends_beside(client, found)
         decisions = self._decisions(client)
         waiting = [
             states[name] for name in sorted({transaction.partition for transaction in found})
@@ -211,23 +204,6 @@ class TransactionSearch:
                     f"{cluster_id}: leave that source out, or connect to its cluster"
                 )
 
-    def _with_ends_beside(
-        self, client: ReadClient, found: Sequence[OpenTransaction]
-    ) -> list[OpenTransaction]:
-        """*found*, each with the partitions on which its transaction has ended already."""
-        beside = {partition for one in found for partition in one.beside}
-        if not beside:
-            return list(found)
-        deadline = Deadline.after(patience.COMMAND)
-        topics = sorted({partition.topic for partition in beside})
-        leaders = {
-            state.partition: state.leader
-            for state in client.partitions(topics, deadline, beside)
-            if state.leader is not None
-        }
-        ended = ended_beside(client.sender, found, leaders, deadline)
-        return [replace(one, ended_on=ended.get(one.producer_id, ())) for one in found]
-
     def _decisions(self, client: ReadClient) -> list[Decisions]:
         """What coordinators had decided, by the sources."""
         logs = [source for source in self.sources if source.partition.topic == TRANSACTION_STATE]
@@ -252,7 +228,7 @@ class TransactionSearch:
             return TransactionEnding(pending, leader, stable, None, why, records=Unknown(why))
         proofs = [
             *self._proofs(client, state, pending),
-            *_by_decision(client, state, pending, decisions),
+            *proofs_by_decision(client, state, pending, decisions),
         ]
         ends = [proof for proof in proofs if isinstance(proof, ProvenEnd)]
         if len({end.marker.commit for end in ends}) > 1:
@@ -280,7 +256,7 @@ class TransactionSearch:
             max(pending.coordinator_epoch, 0),
             commit=False,
         )
-        records = _counted(client, leader, pending)
+        records = records_here(client, leader, pending)
         return TransactionEnding(pending, leader, stable, marker, why, records=records)
 
     def _proofs(
@@ -294,7 +270,31 @@ class TransactionSearch:
                 yield Unknown(f"{source.name} is not known to be of this topic, by its topic id")
                 continue
             found = find_marker(source.name, source.states(pending.start_offset), pending)
-            yield found if isinstance(found, Unknown) else _proof(client, state, pending, found)
+            yield (
+                found
+                if isinstance(found, Unknown)
+                else proof_by_marker(client, state, pending, found)
+            )
+
+
+def with_ends_beside(client: ReadClient, found: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+    """*found*, each with the partitions on which its transaction has ended already (R28).
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+    """
+    beside = {partition for one in found for partition in one.beside}
+    if not beside:
+        return list(found)
+    deadline = Deadline.after(patience.COMMAND)
+    topics = sorted({partition.topic for partition in beside})
+    leaders = {
+        state.partition: state.leader
+        for state in client.partitions(topics, deadline, beside)
+        if state.leader is not None
+    }
+    ended = ended_beside(client.sender, found, leaders, deadline)
+    return [replace(one, ended_on=ended.get(one.producer_id, ())) for one in found]
 
 
 def left_alone(pending: OpenTransaction) -> str:
@@ -331,93 +331,10 @@ def still_open(
     )
 
 
-def _proof(
-    client: ReadClient, state: PartitionState, pending: OpenTransaction, found: FoundMarker
-) -> ProvenEnd | Unknown:
-    assert state.leader is not None
-    reader, deadline = client.replicas_on(state.leader), Deadline.after(patience.COMMAND)
-    end = reader.read({state.partition: state.topic_id}, deadline)[state.partition].log_end
-    reader.deepen([state.partition], EPOCHS, deadline)
-    epochs = reader.history(state.partition)
-    if isinstance(end, Unknown):
-        return end
-    if isinstance(epochs, Unknown):
-        return epochs
-    here = batches_here(client, state.leader, pending, min(end, found.offset))
-    return proven(found, pending, here, epochs)
-
-
-def batches_here(
-    client: ReadClient, leader: int, pending: OpenTransaction, end: int
-) -> Collection[TransactionBatch]:
-    """The batches of *pending* on its leader before *end*. Raises as `ReplicaRecords`."""
-    return frozenset(
-        TransactionBatch(header.base_offset, header.leader_epoch, header.count)
-        for header in _headers(client, leader, pending, end)
-    )
-
-
-def _headers(
-    client: ReadClient, leader: int, pending: OpenTransaction, end: int
-) -> Iterator[BatchHeader]:
-    log = ReplicaRecords(client.sender, leader, pending.partition)
-    for chunk in log.chunks(pending.start_offset, end):
-        for header in chunk.headers:
-            if header.producer_id == pending.producer_id and not header.control:
-                yield header
-
-
-def _by_decision(
-    client: ReadClient,
-    state: PartitionState,
-    pending: OpenTransaction,
-    decisions: Sequence[Decisions],
-) -> Iterator[ProvenEnd | Unknown]:
-    """What the coordinators' logs prove about *pending*."""
-    if not decisions:
-        return
-    assert state.leader is not None
-    end = _log_end(client, state.leader, pending.partition)
-    if isinstance(end, Unknown):
-        yield end
-        return
-    headers = list(_headers(client, state.leader, pending, end))
-    found = decided(pending, decisions, max((h.max_timestamp for h in headers), default=-1))
-    if isinstance(found, Unknown):
-        yield found
-    elif found is not None:
-        decision, marker = found
-        present = sum(header.count for header in headers)
-        missing = Unknown(f"no lost log of {pending.partition} was named that has its marker")
-        yield ProvenEnd(decision.source, decision.offset, marker, present, missing, decision.status)
-
-
 def _missing(end: ProvenEnd) -> tuple[bool, int]:
     """Sort key: the proof that leaves the least open comes first."""
     known = isinstance(end.missing, int)
     return not known, end.missing if isinstance(end.missing, int) else 0
-
-
-def _counted(client: ReadClient, leader: int, pending: OpenTransaction) -> int | Unknown:
-    """How many records an abort hides."""
-    end = _log_end(client, leader, pending.partition)
-    return end if isinstance(end, Unknown) else _sum(batches_here(client, leader, pending, end))
-
-
-def _log_end(client: ReadClient, leader: int, partition: TopicPartition) -> int | Unknown:
-    told = list_offsets(
-        client.sender,
-        leader,
-        [partition],
-        LATEST,
-        Deadline.after(patience.COMMAND),
-        replica_id=DEBUGGING_REPLICA,
-    )[partition]
-    return told if isinstance(told, OffsetError) else told.offset
-
-
-def _sum(batches: Collection[TransactionBatch]) -> int:
-    return sum(batch.records for batch in batches)
 
 
 def _by_log(end: ProvenEnd) -> str:

@@ -19,6 +19,7 @@ from breakglass.services.lab.cluster import Cluster
 from breakglass.services.lab.produce import produce
 from breakglass.services.lab.properties import SMALL
 from breakglass.services.lab.scenarios.damage import QUICK_TO_FENCE, lose, lose_last
+from breakglass.services.lab.scenarios.logs import wait_log_end
 from breakglass.services.lab.segments import read_log
 from breakglass.services.lab.tools import run_tool
 from breakglass.services.lab.topics import create_topic, elect_unclean
@@ -26,8 +27,10 @@ from breakglass.services.model import INTERNAL_TOPICS, TopicPartition
 from tests.kit.program import Ended, breakglass
 from tests.kit.waiting import DEADLINE_SECONDS
 from tests.lab.asking import commit, committed_offset, consume, lab_consumer
+from tests.lab.recover.renewing_producer import RenewingProducer, initialise
 
-INPUT, OUTPUT = TopicPartition("input", 0), TopicPartition("output", 0)
+INPUT, OUTPUT, BOTH = (TopicPartition(name, 0) for name in ("input", "output", "both"))
+"""`BOTH` goes back with the internal topics."""
 TRANSACTIONS, OFFSETS, SHARES, _ = INTERNAL_TOPICS
 PARTITIONS = {
     TRANSACTIONS: int(SMALL["transaction.state.log.num.partitions"]),
@@ -49,6 +52,9 @@ are on different partitions."""
 HALF_OFFSET = 30
 TRANSACTION_SECONDS = 800
 """More than the tests take: until then the coordinator does not abort it."""
+RENEWED = "renewed"
+"""Its transaction is committed with a marker of the next epoch (KIP-890), which b3 alone has."""
+RENEWED_RECORDS = 7
 SHARED_OUT, SHARED_LATER = 10, 15
 GROUP_CONFIG = 32
 """ConfigResource.Type.GROUP."""
@@ -98,18 +104,26 @@ def course(
         for partition in (INPUT, OUTPUT):
             create_topic(cluster, partition.topic, [(2,)])
         live(cluster, shares=shares)
+        create_topic(cluster, BOTH.topic, [(3, 1)])
+        if shares:
+            renewing = RenewingProducer.started(cluster, RENEWED, coordinator=3)
+            topic_id = cluster.partition(BOTH.topic, BOTH.partition).topic_id
+            renewing.produce(BOTH, topic_id, RENEWED_RECORDS, leader=3)
+            wait_log_end(cluster, BOTH, RENEWED_RECORDS, 1)
         halves = [begun_with_offset(cluster, writer) for writer in (HALF, LEFT)]
         wait_same(cluster, topics)
         lose(cluster, 1)
         for producer in halves:
             producer.commit_transaction(SECONDS)
-        for writer in (HALF, LEFT):
+        if shares:
+            renewing.commit()
+        for writer in (HALF, LEFT, *((RENEWED,) if shares else ())):
             wait_state(cluster, writer, "CompleteCommit", via=3)
         unfinished = live_on(cluster, shares=shares)
         lose_last(cluster, 3, back=(1,))
         before = told(cluster, "--gone", 3)
         offline = [
-            partition.partition for partition in cluster.partitions(*topics) if partition.offline
+            state.partition for state in cluster.partitions(*topics, BOTH.topic) if state.offline
         ]
         elect_unclean(cluster, *offline)
         for partition in offline:
@@ -474,6 +488,30 @@ def test_r28_its_lost_marker_commits_it_before_its_coordinator_aborts_it(
     assert stands_at(course.cluster, LEFT) == NO_OFFSET
     assert len(consume(course.cluster, OUTPUT, isolation="read_committed")) >= 2
     assert transactions(course, "list", "--json").document["open"] == []
+
+
+def test_r28_a_producer_that_raises_its_epoch_is_committed_by_its_next_one(
+    course: Course,
+) -> None:
+    """The abort of its coordinator has that epoch too, and finds nothing open."""
+    if not course.shares:
+        pytest.skip("KIP-890's second part came with Kafka 4.0")
+    (logs,) = course.cluster.broker(3).layout.log_dirs
+    asked = ("--topics", BOTH.topic, "--bootstrap-server", course.cluster.bootstrap_servers)
+    source = ("--source", f"log:{logs}/{BOTH}")
+    for sources, missing in ((source, 0), (coordinator_logs(course), None)):
+        listed = breakglass("transactions", "list", *asked, *sources, "--json")
+        (one,) = listed.document["open"]
+        assert (one["hanging"], one["end"], one["records"]) == (True, "commit", RENEWED_RECORDS)
+        assert one["missing"] == missing or (missing is None and "unknown" in one["missing"])
+    phrase = f"{BOTH} commit producer {producer_of(course, RENEWED)}"
+    ended = breakglass("transactions", "finish", *asked, *source, "--write", "--consent", phrase)
+    assert ended.code == 0, ended.err
+    course.cluster.wait_until(
+        lambda: initialise(course.cluster, RENEWED, 1).error_code == 0,
+        "the coordinator to have aborted what was Ongoing there",
+    )
+    assert len(consume(course.cluster, BOTH, isolation="read_committed")) == RENEWED_RECORDS
 
 
 def producer_of(course: Course, transactional_id: str) -> int:

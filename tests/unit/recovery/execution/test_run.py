@@ -29,9 +29,9 @@ from breakglass.services.model import Denied, NotOffered, Reassignment, TopicPar
 from breakglass.services.recovery.execution.record import ExecutionJournal
 from breakglass.services.recovery.execution.routes import native_route, plain_unclean_route
 from breakglass.services.recovery.execution.target import (
+    ElectedReach,
     ElectionTarget,
     PartitionOutcome,
-    Reach,
     RecoveryResult,
     Rung,
 )
@@ -80,7 +80,7 @@ class TestAllGoesWell:
             1,
             6,
             Rung.WRITABLE,
-            Reach(high_watermark=100, in_sync=1),
+            ElectedReach(high_watermark=100, in_sync=1),
             order_restored=True,
         )
         assert bench.assignment(wanted) == (3, 2, 1)

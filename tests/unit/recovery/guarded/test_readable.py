@@ -8,8 +8,8 @@ import pytest
 
 from breakglass.services.model import TopicPartition
 from breakglass.services.recovery.execution.target import (
+    ElectedReach,
     PartitionOutcome,
-    Reach,
     RecoveryResult,
     Rung,
 )
@@ -33,7 +33,9 @@ def elected(
     wanted = replace(
         target(partition, log_end=WHOLE.stop, minimum=minimum, live=live), log_start=WHOLE.start
     )
-    return PartitionOutcome(wanted, RecoveryResult.ELECTED, "", 1, 6, rung, Reach(mark, in_sync))
+    return PartitionOutcome(
+        wanted, RecoveryResult.ELECTED, "", 1, 6, rung, ElectedReach(mark, in_sync)
+    )
 
 
 @pytest.mark.parametrize(
