@@ -281,11 +281,16 @@ def doubts(
         log = logs.get(partition)
         if isinstance(log, Unknown):
             yield (
-                f"{len(groups):,} group{'s' * (len(groups) != 1)} on {partition} "
-                f"{'were' if len(groups) != 1 else 'was'} not compared with its log: {log.reason}"
+                f"{groups_text(len(groups))} on {partition}: not compared with its log: "
+                f"{log.reason}"
             )
             continue
         epochs = standing.epochs.get(partition, {})
+        if log is not None and isinstance(log.epochs, Unknown) and epochs:
+            yield (
+                f"{groups_text(len(epochs))} on {partition}: whether its log was cut below what "
+                f"they had committed is not known: {log.epochs.reason}"
+            )
         for cut in known.get(partition, ()):
             if log is None or cut.all_groups or cut.topic_id != log.topic_id:
                 continue
@@ -305,6 +310,11 @@ def doubts(
                 f"journal {lossy.journal}: `breakglass internal-topics --source log:DIR` compares "
                 "it with a dead broker's log folder"
             )
+
+
+def groups_text(number: int) -> str:
+    """``1 group``, ``12 groups``."""
+    return f"{number:,} group{'' if number == 1 else 's'}"
 
 
 def without_epochs(standing: GroupStanding) -> Iterator[str]:

@@ -86,6 +86,9 @@ def test_r37_where_neither_tells_it_is_not_known() -> None:
 def test_a_log_that_could_not_be_read_is_named_and_nothing_is_moved() -> None:
     logs = {ORDERS: Unknown("b3 does not answer")}
     assert moves_past_end(standing(100, 1), logs) == ()
+    denied = {ORDERS: replace(REFILLED, epochs=Unknown("needs READ on topic orders"))}
+    (untold,) = doubts(standing(100, 1), denied, [])
+    assert "needs READ on topic orders" in untold
     (doubt,) = doubts(standing(100, 1), logs, [])
     assert "b3 does not answer" in doubt
 

@@ -99,8 +99,9 @@ def test_all_readers_know_the_other_leaders_end(cluster: FakeCluster, client: Re
     found = live_ends.read_ends(client, {"orders"}, ample())
     assert (found.ends[LED], type(found.ends[HUNG])) == (40, Unanswered)
     logs = read_leader_logs(client, cluster.story.states.values(), {}, ample())
-    assert isinstance(logs[LED], LeaderLog)
-    assert (logs[LED].end, type(logs[HUNG])) == (40, Unanswered)
+    led = logs[LED]
+    assert isinstance(led, LeaderLog)
+    assert (led.end, type(logs[HUNG])) == (40, Unanswered)
     ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
     assert (ends[LED], known(ends[HUNG])) == (40, False)
 
