@@ -180,7 +180,10 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
     else:
         yield from _transactions(aftermath.open_transactions, progress)
         yield from _groups(aftermath.groups_past_end)
-        yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in aftermath.groups_unread)
+        yield from (
+            f"When this was read, {reason}. `breakglass groups past-end` looks again."
+            for reason in aftermath.groups_unread
+        )
     yield from _rescued(progress)
     if progress.journal is not None:
         yield f"Journal: {progress.journal}"

@@ -37,6 +37,9 @@ PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"
 groups were known. Journals of earlier releases lack them."""
 NAMED = 3
 """How many groups a sentence names."""
+LOSSLESS = ("0", "~0")
+"""A price of nothing, as journals write it; those of earlier releases have ~ for compacted topics.
+"""
 DEPTHS = (64, 512, 4096)
 """How far epochs are read back for logs whose known ones begin after a committed one."""
 
@@ -112,7 +115,8 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
     for ending in endings_of(view):
         item = planned.get(ending.partition, {})
         log_end, listed = item.get("log_end"), item.get(PAST_END)
-        if not ending.may_be_led or not isinstance(log_end, int):
+        as_agreed = ending.leader in (None, item.get("designee"))
+        if not ending.may_be_led or not as_agreed or not isinstance(log_end, int):
             continue
         given = listed.items() if isinstance(listed, dict) else ()
         past_end = {name: at for name, at in given if isinstance(at, int)}
@@ -120,7 +124,7 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
             ending.partition,
             str(item.get("topic_id", "")),
             log_end,
-            ending.price == "0" and not ending.abandons,
+            ending.price in LOSSLESS and not ending.abandons,
             past_end,
             item.get(ALL_GROUPS) is True,
             view.path.stem,
