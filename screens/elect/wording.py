@@ -256,8 +256,8 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: consumers that do not track leader epochs meet OFFSET_OUT_OF_RANGE; "
-        f"`breakglass groups reset` moves it to the log end."
+        f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; `breakglass groups "
+        f"reset` mends it."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")
