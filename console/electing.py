@@ -208,6 +208,8 @@ class Electing:
     groups_unread: tuple[str, ...] = ()
     """Which groups *groups_past_end* may lack, each with the reason."""
     _wanted: list[Priced] = field(default_factory=list)
+    _told: set[str] = field(default_factory=set)
+    """What was said of unread groups, each once."""
     journals: list[Path] = field(default_factory=list)
     """One for each call of `run` that elected something."""
     native: NativeRpc = STOCK
@@ -281,7 +283,8 @@ class Electing:
     ) -> tuple[tuple[GroupPastEnd, ...], tuple[str, ...]]:
         evidence = {priced.partition: priced.evidence for priced in self._wanted}
         found, unread = past_end(targets, evidence), groups_unread(targets, evidence)
-        say_past_end(found, unread, moment)
+        say_past_end(found, (reason for reason in unread if reason not in self._told), moment)
+        self._told.update(unread)
         return found, unread
 
 

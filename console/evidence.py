@@ -191,7 +191,7 @@ def say_past_end(found: Iterable[GroupPastEnd], unread: Iterable[str], moment: s
     Groups that could not be read are named as well (R33).
     """
     for reason in unread:
-        say(f"? {reason}: whether one has committed past the end is not known")
+        say(f"? {reason}, when this was read: `breakglass groups past-end` looks again")
     by_group: dict[str, list[GroupPastEnd]] = {}
     for past in found:
         by_group.setdefault(past.group, []).append(past)

@@ -182,7 +182,10 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
     else:
         yield from _transactions(aftermath.open_transactions, progress)
         yield from _groups(aftermath.groups_past_end)
-        yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in aftermath.groups_unread)
+        yield from (
+            f"When this was read, {reason}. `breakglass groups past-end` looks again."
+            for reason in aftermath.groups_unread
+        )
     yield from _rescued(progress)
     if progress.journal is not None:
         yield f"Journal: {progress.journal}"
@@ -255,8 +258,8 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: consumers that do not track leader epochs meet OFFSET_OUT_OF_RANGE; "
-        f"`breakglass groups reset` moves it to the log end."
+        f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; `breakglass groups "
+        f"reset` mends it."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")

@@ -37,6 +37,9 @@ PAST_END, ALL_GROUPS = "groups_past_end", "all_groups"
 groups were known. Journals of earlier releases lack them."""
 NAMED = 3
 """How many groups a sentence names."""
+LOSSLESS = ("0", "~0")
+"""A price of nothing, as journals write it; those of earlier releases have ~ for compacted topics.
+"""
 DEPTHS = (64, 512, 4096)
 """How far epochs are read back for logs whose known ones begin after a committed one."""
 
@@ -112,7 +115,8 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
     for ending in endings_of(view):
         item = planned.get(ending.partition, {})
         log_end, listed = item.get("log_end"), item.get(PAST_END)
-        if not ending.may_be_led or not isinstance(log_end, int):
+        as_agreed = ending.leader in (None, item.get("designee"))
+        if not ending.may_be_led or not as_agreed or not isinstance(log_end, int):
             continue
         given = listed.items() if isinstance(listed, dict) else ()
         past_end = {name: at for name, at in given if isinstance(at, int)}
@@ -120,7 +124,7 @@ def cuts_in(view: JournalView) -> Iterator[JournalledCut]:
             ending.partition,
             str(item.get("topic_id", "")),
             log_end,
-            ending.price == "0" and not ending.abandons,
+            ending.price in LOSSLESS and not ending.abandons,
             past_end,
             item.get(ALL_GROUPS) is True,
             view.path.stem,
@@ -281,11 +285,16 @@ def doubts(
         log = logs.get(partition)
         if isinstance(log, Unknown):
             yield (
-                f"{len(groups):,} group{'s' * (len(groups) != 1)} on {partition} "
-                f"{'were' if len(groups) != 1 else 'was'} not compared with its log: {log.reason}"
+                f"{groups_text(len(groups))} on {partition}: not compared with its log: "
+                f"{log.reason}"
             )
             continue
         epochs = standing.epochs.get(partition, {})
+        if log is not None and isinstance(log.epochs, Unknown) and epochs:
+            yield (
+                f"{groups_text(len(epochs))} on {partition}: whether its log was cut below what "
+                f"they had committed is not known: {log.epochs.reason}"
+            )
         for cut in known.get(partition, ()):
             if log is None or cut.all_groups or cut.topic_id != log.topic_id:
                 continue
@@ -305,6 +314,11 @@ def doubts(
                 f"journal {lossy.journal}: `breakglass internal-topics --source log:DIR` compares "
                 "it with a dead broker's log folder"
             )
+
+
+def groups_text(number: int) -> str:
+    """``1 group``, ``12 groups``."""
+    return f"{number:,} group{'' if number == 1 else 's'}"
 
 
 def without_epochs(standing: GroupStanding) -> Iterator[str]:

@@ -45,23 +45,13 @@ class CommittedOffsets:
     """The leader epoch of the record before each of them, where the consumer gave one."""
 
 
-def read_group_offsets(
-    sender: Sender,
-    coordinator: int,
-    wanted: Container[TopicPartition],
-    deadline: Deadline,
-) -> GroupOffsets | Unknown:
-    """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
-    return read_committed(sender, coordinator, wanted, deadline).offsets
-
-
 def read_committed(
     sender: Sender,
     coordinator: int,
     wanted: Container[TopicPartition],
     deadline: Deadline,
 ) -> CommittedOffsets:
-    """Those offsets, with the names of groups that this user may not describe."""
+    """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
     limit = deadline.sooner(patience.GROUPS)
     try:
         groups, unready = _groups(sender, coordinator, limit)

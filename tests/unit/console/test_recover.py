@@ -107,6 +107,7 @@ def test_make_ends_with_1_when_it_recommends_a_leader_for_none(broken: Fakes) ->
     broken.cluster.hold(1, partition, (0, 100))
     ended = broken.run("plan", "make", "--gone", 3)
     assert (ended.code, ended.document["partitions"]) == (1, []), "the logs diverge"
+    assert any("breakglass plan set FILE orders-0=" in line for line in ended.said), "the way on"
 
 
 @pytest.mark.usefixtures("heeded_hangup")

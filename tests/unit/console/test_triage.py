@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,3 +242,25 @@ def test_a_group_that_is_hidden_leaves_what_others_committed_standing(broken: Fa
     document = broken.run("triage", "--json").document
     assert document["missing_acls"] == ["DESCRIBE on group billing"]
     assert document["partitions"][0]["unread_source"] == "group audit"
+
+
+def test_partitions_of_a_file_that_are_online_have_rows_of_replicas_like_the_others(
+    broken: Fakes, tmp_path: Path
+) -> None:
+    """KIP-1275: --show-replica-info is of the targeted partitions."""
+    down, led = broken.offline("orders", 2)
+    states = broken.cluster.story.states
+    states[led] = replace(states[led], leader=1)
+    named = [{"topic": "orders", "partitions": [down.partition, led.partition]}]
+    path = tmp_path / "targets.json"
+    path.write_text(json.dumps({"partitions": named}))
+    shown = ("unclean-recovery", "--path-to-json-file", path, "--show-replica-info")
+    ended = broken.run(*shown)
+    rows = [line.split() for line in ended.out.splitlines()]
+    for partition in (down, led):
+        brokers = {row[1] for row in rows if row[:1] == [str(partition)]} - {"already"}
+        assert {broker.strip("*") for broker in brokers} == {"1", "2", "3"}, ended
+        assert "*1" in brokers, "the designee, or the leader"
+    (document,) = broken.run(*shown, "--json").document["led"]
+    assert (document["partition"], document["leader"]) == (led.partition, 1)
+    assert {one["broker"] for one in document["replicas"]} == {1, 2, 3}

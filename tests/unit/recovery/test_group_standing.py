@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from breakglass.services.guard.journal_view import read
 from breakglass.services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from breakglass.services.recovery.group_reset import MoveReason
 from breakglass.services.recovery.group_standing import (
     GroupStanding,
     JournalledCut,
     LeaderLog,
+    cuts_in,
     doubts,
     moves_past_end,
     planned_groups,
     without_epochs,
 )
+from tests.unit.recovery.ledger import incidents
+from tests.unit.recovery.plans import SAFE
 from tests.unit.recovery.replicas import log, offline
 
 ORDERS = TopicPartition("orders", 0)
@@ -86,6 +91,9 @@ def test_r37_where_neither_tells_it_is_not_known() -> None:
 def test_a_log_that_could_not_be_read_is_named_and_nothing_is_moved() -> None:
     logs = {ORDERS: Unknown("b3 does not answer")}
     assert moves_past_end(standing(100, 1), logs) == ()
+    denied = {ORDERS: replace(REFILLED, epochs=Unknown("needs READ on topic orders"))}
+    (untold,) = doubts(standing(100, 1), denied, [])
+    assert "needs READ on topic orders" in untold
     (doubt,) = doubts(standing(100, 1), logs, [])
     assert "b3 does not answer" in doubt
 
@@ -113,3 +121,19 @@ def test_r37_groups_without_epochs_are_named() -> None:
     many = GroupStanding({ORDERS: dict.fromkeys("abcd", 80)}, {}, {})
     (several,) = without_epochs(many)
     assert ("billing" in one, "4 groups (a, b, c, ...)" in several) == (True, True)
+
+
+def test_r37_the_journal_of_an_election_says_where_it_cut_the_log_and_whom_that_left_past_it(
+    tmp_path: Path,
+) -> None:
+    evidence = replace(SAFE, group_offsets={"billing": 130, "audit": 5})
+    with incidents.begun(tmp_path, evidence) as journal:
+        incidents.elect(journal, evidence)
+        journal.finish("succeeded")
+    (cut,) = cuts_in(read(journal.path))
+    assert (cut.partition, cut.log_end) == (SAFE.partition, 90)
+    assert (cut.past_end, cut.all_groups) == ({"billing": 130}, True)
+    with incidents.begun(tmp_path, evidence) as journal:
+        incidents.elect(journal, evidence, leader=2)
+        journal.finish("succeeded")
+    assert list(cuts_in(read(journal.path))) == [], "another leads: where it cut is not known"

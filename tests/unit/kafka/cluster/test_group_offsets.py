@@ -13,7 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorRespo
 
 from breakglass.services.checkpoint.kafka.groups import read_named_groups
 from breakglass.services.errors import ClusterError, NotAuthorized, TimedOut
-from breakglass.services.kafka.cluster.group_offsets import live_groups, read_group_offsets
+from breakglass.services.kafka.cluster.group_offsets import live_groups, read_committed
 from breakglass.services.kafka.read_client import ReadClient
 from breakglass.services.kafka.wire.deadline import Deadline
 from breakglass.services.model import TopicPartition, Unknown
@@ -129,5 +129,5 @@ def test_r19_a_coordinator_that_loads_its_groups_is_named_beside_those_that_are_
 
 def test_a_hung_coordinator_makes_them_unknown(cluster: FakeCluster, client: ReadClient) -> None:
     cluster.brokers[1].serve(OffsetFetchRequest, lambda _: None)
-    found = read_group_offsets(client.sender, 1, frozenset({ORDERS}), Deadline.after(0.1))
+    found = read_committed(client.sender, 1, frozenset({ORDERS}), Deadline.after(0.1)).offsets
     assert isinstance(found, Unknown)
