@@ -162,7 +162,7 @@ def _copied(
             partition.partition.partition: standing.offsets.get(partition.partition, {})
             for partition in source.partitions
         }
-        whole = not (standing.unread or standing.offline)
+        whole = not _unread(standing)
         report.groups_not_read = group_history.update(
             topic.assembler.folder, offsets, read=None if whole else standing.coordinators
         )

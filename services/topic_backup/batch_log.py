@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import BinaryIO
 
 from breakglass.services.errors import DamagedBackup
@@ -144,20 +145,22 @@ def read_batch_log(
     """The committed batch states of *partition*, in offset order.
 
     Raises:
-        DamagedBackup: the file has fewer complete lines than were committed.
+        DamagedBackup: the file has fewer complete lines than were committed, or other bytes; it
+            is raised after the last line.
     """
     where = folder.where(batch_log_name(partition))
-    count = 0
+    count, digest = 0, hashlib.sha256()
     with folder.open(batch_log_name(partition)) as file, storage_errors(where):
-        for _, state in _lines(file):
-            if count == committed.batches:
-                return
+        for line, state in islice(_lines(file), committed.batches):
+            digest.update(line)
             yield state
             count += 1
     if count < committed.batches:
         raise DamagedBackup(
             where, 0, f"{committed.batches} lines were committed, {count} are there"
         )
+    if digest.hexdigest() != committed.sha256:
+        raise DamagedBackup(where, 0, "its lines are not those that were committed (SHA-256)")
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes, BatchState]]:

@@ -158,7 +158,8 @@ def update(
         if consumer_offsets_name(number) not in names:
             consumer_offsets.update(folder, number, {})
     last = _readable(folder, taken[-1:])
-    kept = _kept(last, offsets, read)
+    known = last or next(filter(None, (_readable(folder, [one]) for one in taken[::-1])), None)
+    kept = _kept(known, offsets, read)
     wanted = {
         number: groups
         for number in sorted(offsets.keys() | kept.keys())

@@ -6,9 +6,10 @@ last and atomically: a file that it does not name is not part of the backup.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = 1
+NO_SUM = b"0" * 64
 MAX_PARTITIONS = 1_000_000
 """More partitions of a topic than any cluster has."""
 MAX_MANIFEST_BYTES = 256 * 1024 * 1024
@@ -59,6 +61,8 @@ class TopicManifest:
     identity: TopicIdentity
     partitions: tuple[PartitionSummary, ...]
     """Sorted by number."""
+    sha256: str = field(default="", compare=False)
+    """The hash of the file with `NO_SUM` in this place; empty in a file of an older release."""
 
     def partition(self, number: int) -> PartitionSummary | None:
         """What was committed of partition *number*."""
@@ -109,7 +113,17 @@ def decode(content: bytes, where: str) -> TopicManifest:
         raise MalformedInput(f"{where}: {path}: {first['msg']}; {_MOVE_AWAY}") from None
     for reason in implausible(found):
         raise MalformedInput(f"{where}: {reason}; {_MOVE_AWAY}")
+    if found.sha256:
+        before, _, behind = content.rpartition(found.sha256.encode())
+        if _sum(before + NO_SUM + behind) != found.sha256:
+            raise MalformedInput(
+                f"{where}: its bytes are not those that were committed (SHA-256); {_MOVE_AWAY}"
+            )
     return found
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def implausible(manifest: TopicManifest) -> Iterator[str]:
@@ -220,7 +234,11 @@ def write_manifest(folder: Folder, manifest: TopicManifest) -> None:
         AlreadyRunning: another process has made that commit.
         StorageError: the manifest cannot be written.
     """
-    folder.commit(manifest.commit, _adapter().dump_json(manifest, indent=1) + b"\n")
+    unsummed = replace(manifest, sha256=NO_SUM.decode())
+    content = _adapter().dump_json(unsummed, indent=1) + b"\n"
+    # The sum is the last value.
+    before, _, behind = content.rpartition(NO_SUM)
+    folder.commit(manifest.commit, before + _sum(content).encode() + behind)
 
 
 @cache

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from breakglass.services.errors import BreakglassError
 from breakglass.services.topic_backup import group_history, partition_index, verified
+from breakglass.services.topic_backup.batch_log import read_batch_log
 from breakglass.services.topic_backup.folder import Folder
 from breakglass.services.topic_backup.index_proof import IndexProof
-from breakglass.services.topic_backup.layout import MANIFEST, listing, records_name
+from breakglass.services.topic_backup.layout import MANIFEST, batch_log_name, listing, records_name
 from breakglass.services.topic_backup.manifest import TopicManifest, read_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.segment_index import SegmentIndex, open_index
@@ -93,6 +94,8 @@ def _committed(
     for partition in manifest.partitions if folder.original else ():
         found.damages += _index(folder, partition)
     found.damages += _groups(folder)
+    for partition in manifest.partitions:
+        found.damages += _batch_log(folder, partition)
     found.unproved = [
         f"partition {part.partition}, {doubt}"
         for part in manifest.partitions
@@ -100,6 +103,17 @@ def _committed(
     ]
     found.salvaged = bool(found.unproved)
     return found
+
+
+def _batch_log(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
+    """Check the state of rescued batches, which decides what a restore of a tail puts back."""
+    if partition.batch_log is None:
+        return
+    try:
+        for _ in read_batch_log(folder, partition.partition, partition.batch_log):
+            pass
+    except BreakglassError as error:
+        yield Damage(folder.where(batch_log_name(partition.partition)), str(error))
 
 
 def _groups(folder: Folder) -> Iterator[Damage]:

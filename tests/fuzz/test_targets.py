@@ -266,6 +266,7 @@ def test_a_manifest_names_its_own_segments_and_numbers_that_kafka_has(
     (tmp_path / "secret_records").write_bytes(b"\x01")
     topic = back_up(tmp_path / "backups", run(0, 5))
     document = json.loads((topic / MANIFEST).read_bytes())
+    document["sha256"] = ""
     place: Any = document
     for key in path[:-1]:
         place = place[key]

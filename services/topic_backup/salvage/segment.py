@@ -147,8 +147,10 @@ class SegmentSalvage:
         shift = self._shift if shift is None else shift
         end, behind = entry.end + shift, self._entries.peek(ahead)
         if behind is None:
-            # `_fit` has found a record of exactly the entry's length, whatever follows it.
-            return not shift or self._ends_at(end, entry.offset)
+            # A record of exactly the entry's length is given, whatever follows it.
+            placed = self._records.at(entry.position)
+            there = placed is not None and IndexedRecord.of(placed) == entry
+            return (there and not shift) or self._ends_at(end, entry.offset)
         if behind.position != entry.end:
             # Either stray bytes that the index skips, or records whose entries are lost.
             placed = self._records.at(end)
@@ -165,13 +167,9 @@ class SegmentSalvage:
         """Whether the last indexed record ends at *end*: the file ends or a record begins there."""
         if end == self._records.end:
             return True
-        next_ones = offset + 1, min(self._limit, offset + MOST_STEP) - 1
-        held = self._records.held(end, end + OFFSET_BYTES)
-        low, high = (one.to_bytes(OFFSET_BYTES)[: len(held)] for one in next_ones)
-        if not low <= held <= high:
+        following = self._records.offset_at(end)
+        if following is None or not offset < following < min(self._limit, offset + MOST_STEP):
             return False
-        if len(held) < OFFSET_BYTES:
-            return True
         return self._records.at(end) is not None or self._records.torn_at(end)
 
     def _found_again(self) -> Generator[Piece, None, bool]:

@@ -20,6 +20,8 @@ def fill(cluster: Cluster, topic: str) -> None:
     """Twenty records, of which b2 does not have the second ten; it is down."""
     create_topic(cluster, topic, [[1, 2]], {"min.insync.replicas": "1"})
     produce(cluster, topic, 0, 10)
+    # On a busy machine b2 may have been fenced meanwhile, and have none of them.
+    cluster.wait_partition(topic, 0, lambda state: set(state.isr) == {1, 2}, "b2 in the ISR")
     cluster.node(2).kill()
     cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "an ISR of b1 alone")
     produce(cluster, topic, 0, 10, pattern=Pattern(label="lost", start=10))

@@ -12,6 +12,7 @@ from breakglass.services.topic_backup.folder import LocalFolder
 from breakglass.services.topic_backup.layout import batch_log_name
 from breakglass.services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
 from breakglass.services.topic_backup.topic_writer import TopicWriter
+from breakglass.services.topic_backup.verification import verify_files
 from tests.kit.batches import decode_batches
 from tests.unit.topic_backup.backups import ORDERS, append_to, committed, cut_to, overwrite, read
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
@@ -110,6 +111,21 @@ def test_lines_that_changed_since_the_commit_are_an_error(tmp_path: Path) -> Non
     overwrite(topic / LOG, 16, b"9")
     with pytest.raises(DamagedBackup):
         rescue(tmp_path, [])
+
+
+def test_no_flipped_bit_of_a_line_is_believed(tmp_path: Path) -> None:
+    """The lines decide which records of a tail were committed."""
+    topic = rescue(tmp_path, TAIL)
+    assert verify_files(LocalFolder(topic)).whole
+    before = (topic / LOG).read_bytes()
+    for bit in range(8 * len(before)):
+        overwrite(topic / LOG, bit // 8, bytes([before[bit // 8] ^ (1 << bit % 8)]))
+        with pytest.raises(DamagedBackup):
+            states(topic)
+        (topic / LOG).write_bytes(before)
+    overwrite(topic / LOG, 16, b"9")
+    (damage,) = verify_files(LocalFolder(topic)).damages
+    assert damage.file.endswith(LOG)
 
 
 def test_fewer_lines_than_committed_are_an_error_and_a_torn_one_is_cut_off(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -28,6 +29,7 @@ from breakglass.services.topic_backup.layout import (
     topic_path,
 )
 from breakglass.services.topic_backup.manifest import TopicIdentity, read_manifest
+from breakglass.services.topic_backup.manifest import decode as decode_manifest
 from breakglass.services.topic_backup.reader import PartitionReader
 from breakglass.services.topic_backup.record import (
     MAX_HEADERS,
@@ -451,6 +453,7 @@ def test_the_manifest_is_json_that_a_person_can_read(tmp_path: Path) -> None:
     (segment,) = partition.pop("segments")
     assert document.pop("committed_at_ms") > 1_700_000_000_000
     assert document.pop("tool_version")
+    assert len(document.pop("sha256")) == 64
     assert document == {
         "schema": 1,
         "commit": 1,
@@ -473,6 +476,22 @@ def test_the_manifest_is_json_that_a_person_can_read(tmp_path: Path) -> None:
     }
     assert segment["epochs"] == [{"epoch": 9, "offset": 3}]
     assert len(segment["sha256"]) == 64
+
+
+def test_b17_no_flipped_bit_of_a_manifest_is_believed(tmp_path: Path) -> None:
+    """A later next_offset would leave records out of the next run, and no file would tell."""
+    with TopicWriter(tmp_path, IDENTITY) as writer:
+        writer.partition(0).append(plain(3), leader_epoch=9)
+        writer.commit()
+    content = (tmp_path / "orders" / MANIFEST).read_bytes()
+    assert decode_manifest(content, MANIFEST).partitions[0].next_offset == 4
+    for bit in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises((MalformedInput, UnsupportedSchema)):
+            decode_manifest(bytes(changed), MANIFEST)
+    (without,) = re.findall(rb',\s+"sha256": "[0-9a-f]{64}"(?=\s*}\s*$)', content)
+    assert decode_manifest(content.replace(without, b""), MANIFEST).sha256 == ""
 
 
 def spoiled(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
@@ -498,7 +517,8 @@ def spoiled(document: dict[str, Any], path: str, value: object) -> dict[str, Any
 )
 def test_a_field_that_cannot_be_is_named(tmp_path: Path, path: str, value: object) -> None:
     topic = back_up(tmp_path, run(0, 3))
-    document = spoiled(json.loads((topic / MANIFEST).read_bytes()), path, value)
+    document = json.loads((topic / MANIFEST).read_bytes())
+    document = spoiled({**document, "sha256": ""}, path, value)
     (topic / MANIFEST).write_text(json.dumps(document))
     with pytest.raises(MalformedInput, match=f"{MANIFEST}.*{path}"):
         manifest_of(topic)

@@ -125,11 +125,13 @@ def test_stray_bytes_behind_the_last_record_lose_none_by_any_reader(
     assert (partition.records, partition.stray) == (5, stray)
     reader = PartitionReader(folder, 0, None)
     assert [record.offset for record in reader.records()] == list(range(5))
-    assert (reader.damages, reader.salvaged) == ([], of is OTHER)
+    # A writer leaves an offset as a whole: fewer bytes begin no record.
+    expected = of is OTHER or stray < 8
+    assert (reader.damages, reader.salvaged) == ([], expected)
     held = read_held(folder, "orders")
     assert (held.partitions[0].next_offset, held.lost) == (5, ())
     (mended,) = mend(folder, "orders", tmp_path / "mended")
-    assert (mended.records, mended.salvaged) == (5, of is OTHER)
+    assert (mended.records, mended.salvaged) == (5, expected)
     (segment,) = reindex(folder, 0)
     assert (segment.entries, segment.left_out) == (5, stray)
     with TopicWriter(tmp_path / "backup", ORDERS) as writer:
