@@ -197,7 +197,10 @@ class FsspecBlobs:
 
     def remove(self, names: Sequence[str]) -> None:
         for name in names:
-            self._ask(lambda fs, name=name: fs.rm_file(self._path(name)), name, absent=None)
+            self._ask(partial(self._remove, name), name, absent=None)
+
+    def _remove(self, name: str, fs: Any) -> None:
+        fs.rm_file(self._path(name))
 
     def _ask(
         self,
