@@ -92,6 +92,11 @@ def prune(
         say(f"{sum(map(len, found.values())):,} segments deleted")
     else:
         _print(found)
+    if not any(found.values()):
+        say(
+            "No segment is selected: whole segments go alone, the last one of a partition always "
+            "stays, and all others are within these limits."
+        )
 
 
 def _print(found: Segments) -> None:

@@ -94,13 +94,17 @@ def tail_plan(
     cluster_id = client.describe(deadline).cluster_id
     _require_cluster(plan.cluster_id, cluster_id, "the plan")
     wanted = _wanted(plan, options)
-    topics = sorted({partition.topic for partition in wanted})
-    sources = [source for source in tail_sources(store) if source.one.topic in topics]
-    if not sources:
+    elected = {partition.topic for partition in wanted}
+    sources = [source for source in tail_sources(store) if source.one.topic in elected]
+    # Of the other topics that the plan elects, nothing was saved.
+    topics = sorted({source.one.topic for source in sources})
+    absent = sorted((set(options.topics) & elected if topics else elected) - set(topics))
+    if absent:
         raise UsageError(
-            f"{store.where()} has nothing of {', '.join(topics)}: name the folder of the rescue, "
+            f"{store.where()} has nothing of {', '.join(absent)}: name the folder of the rescue, "
             "which has a folder for each broker, or the folder of a backup."
         )
+    wanted = [partition for partition in wanted if partition.topic in topics]
     existing = {partition.partition.topic for partition in client.partitions(topics, deadline)}
     now = led_targets(client, existing, wanted, deadline)
     for source in sources:

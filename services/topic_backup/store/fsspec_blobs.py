@@ -130,7 +130,7 @@ def answered(where: str, seconds: float, act: Callable[[], T]) -> T:
         return found.result(seconds)
     except TimeoutError:
         if found.done():
-            raise
+            return found.result()
         raise StorageError(f"{where}: no answer within {seconds:g} s; {AGAIN}.") from None
 
 

@@ -201,7 +201,8 @@ def test_a_take_that_may_not_make_its_control_topic_names_that(guarded: Guarded)
     other = on("no-control", Operation.READ, Operation.WRITE)
     with guarded.allowed([*TAKE, *other]):
         scope = ("--topics", BANK, "--level", "coordinated", "--control-topic", "no-control")
-        ended = guarded.run("take", *scope, "--write", "--consent", "write 3 markers")
+        group = ("--group", f"{GROUP}=exactly-once")
+        ended = guarded.run("take", *scope, *group, "--write", "--consent", "write 3 markers")
     assert ended.code == 1
     assert "CREATE on topic no-control" in ended.err
 

@@ -162,11 +162,14 @@ def test_m4_a_topic_created_anew_is_noticed_and_gets_a_file_of_its_own(
         follower.event(danger="topic missing")
         topic.create()
         follower.event(danger="topic recreated")
+        follower.event(event="shorter", commands=0)
         other = topic.produce(records[20:] + records[:20], group=40)
         wait_until(lambda: len(files(folder)) == 2, "a file of its own")
         first, second = files(folder)
         wait_for(second, other)
         assert first.read_bytes() == content(written)
+        alarms = [line["danger"] for line in follower.told if line.get("event") == "alarm"]
+        assert alarms == ["topic missing", "topic recreated"], "no election has cut its log"
 
 
 def test_m4_a_longer_topic_created_while_nobody_followed_is_noticed_at_once(
