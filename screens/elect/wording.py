@@ -162,7 +162,7 @@ def ended_told(progress: ElectionProgress) -> str:
 
 
 def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterator[str]:
-    """What is still to be done, the most urgent first."""
+    """What is still to be done and by which key, the most urgent first."""
     yield from _another_leads(progress)
     yield from _unknown(progress)
     yield from _reordered(progress)
@@ -176,6 +176,7 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         yield from _groups(aftermath.groups_past_end)
     yield from _rescued(progress)
     if progress.journal is not None:
+        yield "l accounts for every record: kept, rescued, lost."
         yield f"Journal: {progress.journal}"
 
 
@@ -246,11 +247,13 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE; `breakglass groups reset` moves it to "
-        f"the log end."
+        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")
+    if found:
+        them = "it" if len(found) == 1 else "them"
+        yield f"g moves {them} to the log end, as `breakglass groups reset` does."
 
 
 def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:
@@ -266,6 +269,7 @@ def _rescued(progress: ElectionProgress) -> Iterator[str]:
     if saved:
         records = sum(place.records for place in saved)
         yield f"Rescued {records:,} records; read them with: breakglass backup cat {saved[0].path}"
+        yield "p copies the command that appends them to the elected logs, each once."
 
 
 def answers_told(found: CheckedAgain) -> str:
