@@ -346,9 +346,12 @@ class BreakglassApp(App[None]):
         self._say_below(*copied(message))
 
     def _say_below(self, *sentences: str) -> None:
-        """In the line of keys, where words cover nothing that is read; a dialog has none."""
+        """In the line of keys, where words cover nothing that is read; a dialog has none.
+
+        What would be cut at the edge of that line is said in a corner, where it is wrapped.
+        """
         bar = next(iter(self.screen.query(KeyBar)), None)
-        if bar is None:
+        if bar is None or len(sentences[0]) >= bar.size.width:
             self.notify(" ".join(sentences), markup=False)
         else:
             bar.say(sentences)

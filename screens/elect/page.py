@@ -79,7 +79,7 @@ class GuardedPage(ConsentPage):
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("l", "ledger", "Ledger", tooltip="Account for every record of this incident"),
-        Binding("g", "groups", "Groups", tooltip="Move groups past the end to the log end"),
+        Binding("o", "groups", "Offsets", tooltip="Move groups past the end to the log end"),
         Binding(
             "p",
             "copy_put_back",

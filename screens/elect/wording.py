@@ -253,7 +253,7 @@ def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     yield from _some(told, len(found), "groups past the end")
     if found:
         them = "it" if len(found) == 1 else "them"
-        yield f"g moves {them} to the log end, as `breakglass groups reset` does."
+        yield f"o moves {them} to the log end, as `breakglass groups reset` does."
 
 
 def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:

@@ -48,7 +48,7 @@ class BeforeReturnScreen(RescueScreen):
             len(incident.rows) - len(at_risk),
             folder,
             nothing=f"b{broker} cuts nothing that was read of other replicas when it returns.",
-            remarks=tuple(_remarks(incident, broker)),
+            remarks=(*_remarks(incident, broker), "Y copies the command, for another terminal"),
         )
 
 

@@ -56,7 +56,7 @@ async def test_r19_the_typed_phrase_elects_all_and_shows_the_ladder_and_groups_p
         await screen.shows("■■■■■ redundant")
         await screen.press("l")
         await opens(screen.pilot, LedgerScreen)
-        await screen.press("escape", "g")
+        await screen.press("escape", "o")
         await opens(screen.pilot, GroupsPage)
         await screen.shows("billing on")
     assert electing.session.leaders() == {1}

@@ -83,7 +83,7 @@ async def test_w_saves_what_the_first_line_says_and_y_copies_its_command_with_th
     async with opened(every_verdict(), nothing_offline(), **how) as page:
         context = page.console.context
         page.console.context = replace(context, connection_words=("--profile", "prod eu"))
-        await page.shows("press W to save what b3 lacks (Y: command)")
+        await page.shows("press W to save what b3 lacks")
         asked = page.asked(CopyAsked)
         await page.press("Y")
         command = "breakglass rescue --before-return 3 --profile 'prod eu'"
