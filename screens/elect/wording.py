@@ -176,8 +176,7 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         yield from _groups(aftermath.groups_past_end)
     yield from _rescued(progress)
     if progress.journal is not None:
-        yield "l accounts for every record: kept, rescued, lost."
-        yield f"Journal: {progress.journal}"
+        yield f"l accounts for every record. Journal: {progress.journal}"
 
 
 def _another_leads(progress: ElectionProgress) -> Iterator[str]:
@@ -247,13 +246,11 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE."
+        f"{lag.log_end:,}: it meets OFFSET_OUT_OF_RANGE; o, or `breakglass groups reset`, moves it "
+        f"to the log end."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")
-    if found:
-        them = "it" if len(found) == 1 else "them"
-        yield f"o moves {them} to the log end, as `breakglass groups reset` does."
 
 
 def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:
@@ -268,8 +265,10 @@ def _rescued(progress: ElectionProgress) -> Iterator[str]:
     saved = [place for result in progress.rescued for place in result.saved]
     if saved:
         records = sum(place.records for place in saved)
-        yield f"Rescued {records:,} records; read them with: breakglass backup cat {saved[0].path}"
-        yield "p copies the command that appends them to the elected logs, each once."
+        yield (
+            f"Rescued {records:,} records; p copies the command that puts them back, and they are "
+            f"read with: breakglass backup cat {saved[0].path}"
+        )
 
 
 def answers_told(found: CheckedAgain) -> str:
