@@ -89,7 +89,7 @@ async def test_w_saves_what_the_first_line_says_and_y_copies_its_command_with_th
         command = "breakglass rescue --before-return 3 --profile 'prod eu'"
         assert [message.text for message in asked.messages] == [command]
         await page.press("W")
-        await page.shows("To be saved: 4 partitions", "of those asked for lose nothing")
+        await page.shows("To be saved: 4 partitions", "9 other offline partitions: b3")
         await page.press("enter")
         await page.shows("Saved 200 records")
         await page.press("escape", "1", "2", "ctrl+r")
