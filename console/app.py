@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
@@ -235,6 +235,11 @@ class BreakglassApp(App[None]):
         self.context.known.observations = tuple(message.observations)
         self.notify("Acknowledged: the Journal (4) keeps it.", markup=False)
         self._tell_screens()
+
+    def offers_key(self, active: ActiveBinding) -> bool:
+        """Whether what that key does is done here."""
+        del active
+        return True
 
     @property
     def _returning(self) -> int | None:

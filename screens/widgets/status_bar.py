@@ -75,7 +75,8 @@ class StatusBar(Widget):
 
     def _lines(self, width: int) -> list[Text]:
         lines = [self._first(width), *self._alarms(width)]
-        keys = not getattr(self.screen, "TAKES_PHRASES", False)
+        keys = bool(self.app.check_action("save_before_return", ()))
+        keys &= not getattr(self.screen, "TAKES_PHRASES", False)
         for sentences in _told(self.context, keys=keys):
             text = Text("   ").join(
                 [
