@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
@@ -236,6 +236,11 @@ class BreakglassApp(App[None]):
         self.notify("Acknowledged: the Journal (4) keeps it.", markup=False)
         self._tell_screens()
 
+    def offers_key(self, active: ActiveBinding) -> bool:
+        """Whether what that key does is done here."""
+        del active
+        return True
+
     @property
     def _returning(self) -> int | None:
         """The broker before whose return the first line has records saved."""
@@ -346,9 +351,12 @@ class BreakglassApp(App[None]):
         self._say_below(*copied(message))
 
     def _say_below(self, *sentences: str) -> None:
-        """In the line of keys, where words cover nothing that is read; a dialog has none."""
+        """In the line of keys, where words cover nothing that is read; a dialog has none.
+
+        What would be cut at the edge of that line is said in a corner, where it is wrapped.
+        """
         bar = next(iter(self.screen.query(KeyBar)), None)
-        if bar is None:
+        if bar is None or len(sentences[0]) >= bar.size.width:
             self.notify(" ".join(sentences), markup=False)
         else:
             bar.say(sentences)

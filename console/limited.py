@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from textual.binding import ActiveBinding
 from textual.dom import DOMNode
 from typing_extensions import override
 
@@ -26,6 +27,11 @@ class LimitedConsole(BreakglassApp):
         # A field that is typed into, a list that scrolls.
         of_textual = type(target).__module__.startswith("textual.")
         return of_textual or isinstance(target, FilterField) or name in self.OFFERED
+
+    @override
+    def offers_key(self, active: ActiveBinding) -> bool:
+        target, name, parameters = self._parse_action(active.binding.action, active.node)
+        return self.offers(target, name, parameters)
 
     def decline(self) -> None:
         """Answer an action that does not run here."""

@@ -22,7 +22,7 @@ def with_keys(sentence: str) -> str:
 
     def pressed(found: re.Match[str]) -> str:
         press = "Press" if found[1] == "R" else "press"
-        return f"{press} W to save what b{found[2]} lacks (Y copies the command)"
+        return f"{press} W to save what b{found[2]} lacks"
 
     return COMMAND.sub(pressed, sentence)
 

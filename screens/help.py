@@ -1,4 +1,4 @@
-"""What the words mean, and the keys of the screen it was opened on, made from the bindings."""
+"""The keys of the screen it was opened on, made from the bindings, and what the words mean."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HelpLine(NamedTuple):
 
 
 class HelpScreen(Overlay):
-    """The words and the keys over the screen; Esc closes it."""
+    """The keys and the words over the screen; Esc closes it."""
 
     DEFAULT_CSS = """
     HelpScreen > VerticalScroll { width: 80; }
@@ -56,11 +56,11 @@ class HelpScreen(Overlay):
     def content(self) -> RenderableType:
         heading = role_style(self.app, Role.HEADING)
         return Group(
-            Text("What the words mean", heading),
-            legend_table(self.app),
-            Text(f"\n{self._title}: its keys", heading),
+            Text(f"{self._title}: its keys", heading),
             *([Text(self._about)] if self._about else []),
             self._keys(),
+            Text("\nWhat the words mean", heading),
+            legend_table(self.app),
         )
 
     def _keys(self) -> Table:

@@ -33,6 +33,8 @@ class Page(Screen[None]):
 
     ABOUT: ClassVar[str] = ""
     """One or two sentences for the top of its help."""
+    TAKES_PHRASES: ClassVar[bool] = False
+    """Letters are typed into a phrase here, and are no keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "ask_refresh", "Refresh", show=False, tooltip="Read everything again"),
@@ -190,6 +192,7 @@ class ConsentPage(Page):
     """Subclasses have a `ConsentPanel` in their body, and say what the empty methods do."""
 
     AUTO_FOCUS = ""
+    TAKES_PHRASES = True
 
     @property
     def phrase(self) -> str | None:

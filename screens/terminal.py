@@ -7,7 +7,7 @@ keys.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -79,7 +79,16 @@ def _colors(environ: Mapping[str, str]) -> Colors:
 
 
 def _only_ascii(environ: Mapping[str, str]) -> bool:
-    return environ.get("TERM", "") in FEW_GLYPHS or _locale(environ) is not None
+    return not FEW_GLYPHS.isdisjoint(_names(environ)) or _locale(environ) is not None
+
+
+def _names(environ: Mapping[str, str]) -> Iterator[str]:
+    """The terminal without its variants, and the one that a multiplexer was built for.
+
+    ``linux-16color``, ``vt220-8bit``; ``screen.linux`` is screen on Linux's own terminal.
+    """
+    for part in environ.get("TERM", "").split("."):
+        yield part.partition("-")[0]
 
 
 def _locale(environ: Mapping[str, str]) -> str | None:

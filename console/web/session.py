@@ -114,8 +114,9 @@ class WebConsole(LimitedConsole):
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A viewer of a page does not acknowledge for the operators."""
-        return action != "acknowledge" and super().check_action(action, parameters)
+        """A viewer of a page does nothing for the operators: nothing says by which key."""
+        own = action in ("acknowledge", "save_before_return", "copy_commanded")
+        return not own and super().check_action(action, parameters)
 
     @override
     def offers(self, target: DOMNode, name: str, parameters: tuple[object, ...]) -> bool:

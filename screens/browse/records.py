@@ -115,7 +115,8 @@ class RecordsScreen(PagedRecords):
         Binding("x", "export", "export", tooltip="Write the marked records to a file or folder"),
         Binding("c", "count", "count", tooltip="Count all differences"),
         Binding("s", "swap", "Swap", show=False, tooltip="Swap the sides"),
-        Binding("y", "copy", "Copy address", show=False),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the record as JSON"),
+        Binding("a", "copy_address", "Copy address", show=False),
     ]
 
     def body(self) -> Iterator[Widget]:
@@ -196,6 +197,23 @@ class RecordsScreen(PagedRecords):
             self._begin(self._reader.moment(self, self._subject, parse_time(text)))
 
     def action_copy(self) -> None:
+        """The record under the cursor, of the left side where both have it."""
+        pair = self._pairs.current
+        entry = (
+            None if pair is None else next((one for one in (pair.left, pair.right) if one), None)
+        )
+        if not isinstance(entry, RecordEntry):
+            return
+        from breakglass.services.browse.export import record_text
+
+        text = record_text(entry)
+        if text is None:
+            told = "Only the beginning of this record is shown: Space, then x, writes it whole."
+            self.notify(told, markup=False)
+        else:
+            self.app.post_message(CopyAsked(text, f"the record at {entry.offset:,}"))
+
+    def action_copy_address(self) -> None:
         left, right = self._subject.titles
         text = f"{left} {right}".strip()
         self.app.post_message(CopyAsked(text, "the address"))

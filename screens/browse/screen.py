@@ -42,7 +42,7 @@ class BrowseScreen(FilteredPage):
     ABOUT = (
         "What backups contain, from the store down to the segment. Enter on a segment, or r on a "
         "partition, shows its records. d marks a partition; d on a second partition compares the "
-        "two. o opens any source: {FORMS}."
+        f"two. o opens any source: {FORMS}."
     )
     DEFAULT_CSS = """
     BrowseScreen #tree { height: 1fr; }

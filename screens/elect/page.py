@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from breakglass.screens.context import Context
 from breakglass.screens.elect import wording
+from breakglass.screens.elect.next_steps import GroupsPage, put_back_command
 from breakglass.screens.elect.state import ElectionState, Phase
 from breakglass.screens.elect.view import GuardedView
 from breakglass.screens.elect.worker import (
@@ -29,6 +30,9 @@ from breakglass.screens.elect.worker import (
     subject_in,
 )
 from breakglass.screens.guard.worker import ActEnded, ActFailed, ActReported, GuardMessage
+from breakglass.screens.journal.accounting import made_ledger, saved_ledger
+from breakglass.screens.journal.ledger import LedgerScreen
+from breakglass.screens.journal.messages import LedgerMade, TimelineSaved
 from breakglass.screens.messages import CopyAsked, MutationBegan, ResumeAsked
 from breakglass.screens.page import ConsentPage
 from breakglass.services.guard.act import Armed, Frozen, Underway
@@ -74,6 +78,14 @@ class GuardedPage(ConsentPage):
         Binding("down", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("l", "ledger", "Ledger", tooltip="Account for every record of this incident"),
+        Binding("o", "groups", "Offsets", tooltip="Move groups past the end to the log end"),
+        Binding(
+            "p",
+            "copy_put_back",
+            "Put back",
+            tooltip="Copy the command that appends what was rescued to the elected logs",
+        ),
         Binding("c", "copy_journal", "Copy path", tooltip="Copy the journal's path"),
     ]
 
@@ -140,7 +152,7 @@ class GuardedPage(ConsentPage):
     def _to_app(self, message: Message) -> None:
         self.app.post_message(message)
 
-    def _in_thread(self, work: Callable[[], None]) -> None:
+    def _in_thread(self, work: Callable[[], object]) -> None:
         self.app.run_worker(work, group="election", thread=True, exit_on_error=False)
 
     # What the thread tells.
@@ -320,6 +332,35 @@ class GuardedPage(ConsentPage):
         if journal is not None:
             self.app.post_message(CopyAsked(str(journal), "the journal's path"))
 
+    def action_groups(self) -> None:
+        self.app.push_screen(GroupsPage(self.context))
+
+    def action_copy_put_back(self) -> None:
+        command = put_back_command(self.state.progress, self.context.connection_words)
+        self.app.post_message(CopyAsked(command, "the command"))
+
+    def action_ledger(self) -> None:
+        journal = self.state.progress.journal
+        if journal is not None:
+            self._in_thread(lambda: self.post_message(made_ledger(self.context, journal)))
+            self._say("Accounting for every record.", Role.RUNNING)
+
+    @on(LedgerMade)
+    def _ledger_made(self, message: LedgerMade) -> None:
+        page, name = message.page, message.name
+        self._say(message.trouble, Role.FAILED)
+        if page is not None:
+
+            def save() -> None:
+                self._in_thread(lambda: self.post_message(saved_ledger(self.context, page, name)))
+
+            self.app.push_screen(LedgerScreen(page, save))
+
+    @on(TimelineSaved)
+    def _ledger_saved(self, message: TimelineSaved) -> None:
+        told = message.trouble or f"Written, readable by you alone: {message.path}"
+        self._say(told, Role.FAILED if message.trouble else None)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """The keys that mean something now; the others are not offered."""
         if action.startswith("leave_out") and isinstance(self.act, ResumeJournal):
@@ -372,6 +413,15 @@ _MEANT: dict[str, Callable[[ElectionState], bool]] = {
     "stop": lambda state: state.phase is Phase.RUNNING,
     "check_again": _is_unsettled,
     "go_on": lambda state: state.resumable,
+    "ledger": lambda state: state.phase is Phase.DONE and state.progress.journal is not None,
+    "groups": lambda state: (
+        state.phase is Phase.DONE
+        and state.aftermath is not None
+        and bool(state.aftermath.groups_past_end)
+    ),
+    "copy_put_back": lambda state: (
+        state.phase is Phase.DONE and any(one.saved for one in state.progress.rescued)
+    ),
     "copy_journal": lambda state: state.progress.journal is not None,
 }
 """When an action means something; the others always do."""

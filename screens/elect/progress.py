@@ -97,7 +97,8 @@ def standing_of(outcome: PartitionOutcome) -> PartitionStanding:
 
 def _elected(outcome: PartitionOutcome) -> PartitionStanding:
     if outcome.rung is None:
-        return PartitionStanding("!", "leader lost again", Role.FAILED, outcome.reason, 4)
+        word = "leader lost again" if outcome.leader is None else f"b{outcome.leader} leads by now"
+        return PartitionStanding("!", word, Role.FAILED, outcome.reason, 4)
     glyph = CLIMBED * outcome.rung + AHEAD * (RUNGS - outcome.rung)
     role = Role.VERIFIED if outcome.rung >= Rung.WRITABLE else Role.RUNNING
     led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"

@@ -169,7 +169,7 @@ def ended_told(progress: ElectionProgress) -> str:
 
 
 def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterator[str]:
-    """What is still to be done, the most urgent first."""
+    """What is still to be done and by which key, the most urgent first."""
     yield from _another_leads(progress)
     yield from _unknown(progress)
     yield from _reordered(progress)
@@ -188,7 +188,7 @@ def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterat
         )
     yield from _rescued(progress)
     if progress.journal is not None:
-        yield f"Journal: {progress.journal}"
+        yield f"l accounts for every record. Journal: {progress.journal}"
 
 
 def _another_leads(progress: ElectionProgress) -> Iterator[str]:
@@ -258,8 +258,8 @@ def _transactions(
 def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
     told = (
         f"Group {lag.group} committed {lag.committed:,} on {lag.partition}, whose log ends at "
-        f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; `breakglass groups "
-        f"reset` mends it."
+        f"{lag.log_end:,}: clients without epochs meet OFFSET_OUT_OF_RANGE; o, or `breakglass "
+        f"groups reset`, mends it."
         for lag in found
     )
     yield from _some(told, len(found), "groups past the end")
@@ -277,7 +277,10 @@ def _rescued(progress: ElectionProgress) -> Iterator[str]:
     saved = [place for result in progress.rescued for place in result.saved]
     if saved:
         records = sum(place.records for place in saved)
-        yield f"Rescued {records:,} records; read them with: breakglass backup cat {saved[0].path}"
+        yield (
+            f"Rescued {records:,} records; p copies the command that puts them back, and they are "
+            f"read with: breakglass backup cat {saved[0].path}"
+        )
 
 
 def answers_told(found: CheckedAgain) -> str:

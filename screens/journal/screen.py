@@ -12,6 +12,7 @@ from textual.widget import Widget
 from typing_extensions import override
 
 from breakglass.screens.context import Context
+from breakglass.screens.journal.accounting import made_ledger, saved_ledger, saved_text
 from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.journal.messages import (
     JournalChecked,
@@ -39,10 +40,8 @@ from breakglass.services.incident.election_words import sightings
 from breakglass.services.incident.observations import Observations, clusters_observed
 from breakglass.services.recovery.timeline.account import Account, Brief
 from breakglass.services.recovery.timeline.ending import PartitionEnding
-from breakglass.services.recovery.timeline.saving import save_timeline
 from breakglass.services.recovery.timeline.shelf import Shelf, account_of
 from breakglass.services.recovery.timeline.text import timeline_text
-from breakglass.services.state_folder import state_folder
 from breakglass.services.words.inert import bounded
 
 if TYPE_CHECKING:
@@ -53,8 +52,6 @@ NONE_YET = "Nothing was changed from here: this cluster has no journal."
 SHOWN_ANSWERS = 3
 LENGTH = 300
 NOTICE_SECONDS = 15.0
-LEDGER_SECONDS = 10.0
-"""For the leaders of now to say what they hold."""
 
 
 class JournalScreen(Page):
@@ -152,7 +149,8 @@ class JournalScreen(Page):
         account = self._account
         if account is not None:
             self._accounting = True
-            self._in_thread("ledger", lambda: self._make_ledger(account))
+            path = account.brief.path
+            self._in_thread("ledger", lambda: self.post_message(made_ledger(self.context, path)))
             self.refresh_bindings()
 
     def action_copy(self) -> None:
@@ -167,9 +165,12 @@ class JournalScreen(Page):
     def action_save(self) -> None:
         account = self._account
         if account is not None:
+            name = account.brief.name
             self._in_thread(
                 "timeline",
-                lambda: self._save(timeline_text([account]), account.brief.name, "timelines"),
+                lambda: self.post_message(
+                    saved_text(self.context, timeline_text([account]), name, "timelines")
+                ),
             )
 
     @on(LineTable.Moved, "#journals")
@@ -228,9 +229,9 @@ class JournalScreen(Page):
         self.refresh_bindings()
 
     def _save_ledger(self, page: LedgerPage, name: str) -> None:
-        from breakglass.services.recovery.ledger.html import page_html
-
-        self._in_thread("timeline", lambda: self._save(page_html(page), name, "ledgers", ".html"))
+        self._in_thread(
+            "timeline", lambda: self.post_message(saved_ledger(self.context, page, name))
+        )
 
     @on(TimelineSaved)
     def _saved(self, message: TimelineSaved) -> None:
@@ -312,37 +313,6 @@ class JournalScreen(Page):
         else:
             unsettled = len(found.unsettled)
             self.post_message(JournalChecked(answers_text(found.answers), unsettled=unsettled))
-
-    def _make_ledger(self, account: Account) -> None:
-        """In a thread: reads folders of rescues, and asks the leaders of now."""
-        from breakglass.services.recovery.ledger.assemble import ledger_of
-        from breakglass.services.recovery.ledger.page import ledger_page
-        from breakglass.services.recovery.ledger.sources import gathered, with_cluster
-
-        try:
-            sources = gathered(account, self.context.state_folder)
-            try:
-                with self.context.reading() as client:
-                    sources = with_cluster(sources, client, LEDGER_SECONDS)
-            except BreakglassError as error:
-                sources = sources.noting(f"the cluster was not asked: {error}")
-            page = ledger_page(ledger_of(sources))
-            self.post_message(LedgerMade(page, account.brief.name))
-        except BreakglassError as error:
-            self.post_message(LedgerMade(None, trouble=str(error)))
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen shows it
-            told = f"The ledger cannot be made ({type(error).__name__}: {error})."
-            self.post_message(LedgerMade(None, trouble=told))
-
-    def _save(self, text: str, name: str, folder: str, suffix: str = ".txt") -> None:
-        """In a thread."""
-        place = (self.context.saving_folder or state_folder()) / folder
-        try:
-            path = save_timeline(text, place, name, suffix)
-        except BreakglassError as error:
-            self.post_message(TimelineSaved(trouble=str(error)))
-        else:
-            self.post_message(TimelineSaved(path))
 
     def _in_thread(self, group: str, run: Callable[[], object]) -> None:
         self.run_worker(run, group=group, thread=True, exit_on_error=False)

@@ -45,16 +45,16 @@ class BeforeReturnScreen(RescueScreen):
         at_risk = [risk for one in evidence if (risk := at_risk_of_return(one, broker)) is not None]
         return Prepared.of(
             at_risk,
-            len(incident.rows) - len(at_risk),
+            0,
             folder,
             nothing=f"b{broker} cuts nothing that was read of other replicas when it returns.",
-            remarks=tuple(_remarks(incident, broker)),
+            remarks=(*_remarks(incident, broker), "Y copies the command, for another terminal"),
         )
 
 
 def _remarks(incident: Incident, broker: int) -> Iterator[str]:
     """What no rescue from brokers saves, and what else speaks against the start."""
-    from breakglass.services.recovery.rescue.spans import harm_of, unread_beside
+    from breakglass.services.recovery.rescue.spans import at_risk_of_return, harm_of, unread_beside
 
     evidence = [judged.evidence for judged in incident.assessments()]
     why = incident.circumstances.copy_first.get(broker)
@@ -68,6 +68,12 @@ def _remarks(incident: Incident, broker: int) -> Iterator[str]:
         yield (
             f"{led:,} other partition{plural} of b{broker} are led without it: its start cuts what "
             "it alone has of them"
+        )
+    others = sum(at_risk_of_return(one, broker) is None for one in evidence)
+    if others:
+        yield (
+            f"{others:,} other offline partition{'s' * (others != 1)}: b{broker} would not lead "
+            "there, or cuts nothing that was read"
         )
     unread = len(incident.rows) - len(evidence)
     if unread:

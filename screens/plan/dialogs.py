@@ -23,7 +23,7 @@ from breakglass.themes.roles import Role
 class LeaderDialog(Dialog[int]):
     """Ends with a broker that can be elected, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Elect it")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Choose it")]
 
     def __init__(
         self,

@@ -6,11 +6,11 @@ shown: words in a corner would cover what is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -118,8 +118,10 @@ class KeyBar(Widget):
         """The bindings that ask to be shown, each action once."""
         told: set[str] = set()
         active_bindings = self.screen.active_bindings.values()
+        offers: Callable[[ActiveBinding], bool] = getattr(self.app, "offers_key", lambda _: True)
         for active in sorted(active_bindings, key=lambda active: active.binding.action != URGENT):
             binding = active.binding
-            if binding.show and binding.key not in (HELP, REFRESH) and binding.action not in told:
+            shown = binding.show and binding.key not in (HELP, REFRESH) and offers(active)
+            if shown and binding.action not in told:
                 told.add(binding.action)
                 yield binding, active.enabled

@@ -75,7 +75,9 @@ class StatusBar(Widget):
 
     def _lines(self, width: int) -> list[Text]:
         lines = [self._first(width), *self._alarms(width)]
-        for sentences in _told(self.context):
+        keys = bool(self.app.check_action("save_before_return", ()))
+        keys &= not getattr(self.screen, "TAKES_PHRASES", False)
+        for sentences in _told(self.context, keys=keys):
             text = Text("   ").join(
                 [
                     Text(inert(bounded(sentence.text, SENTENCE_LENGTH)), self._style(sentence.role))
@@ -203,10 +205,10 @@ def age_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
-def _headline(context: Context, incident: Incident) -> str:
-    """What helps most, with the keys that do it; a bundle has nobody to do it for."""
+def _headline(context: Context, incident: Incident, *, keys: bool) -> str:
+    """What helps most; on a bundle no key does it."""
     headline = incident.summary.headline
-    return headline if context.bundle is not None else with_keys(headline)
+    return with_keys(headline) if keys and context.bundle is None else headline
 
 
 def _unknown_for(known: Known, now: float) -> str:
@@ -235,8 +237,11 @@ def _alarmed(known: Known) -> tuple[str, ...]:
     return (f"{told[0]}.{unwritten}", *told[1:])
 
 
-def _told(context: Context) -> Iterator[tuple[LinePart, ...]]:
-    """Line by line: what must be stopped, what helps most; why there is no newer truth."""
+def _told(context: Context, *, keys: bool) -> Iterator[tuple[LinePart, ...]]:
+    """Line by line: what must be stopped, what helps most; why there is no newer truth.
+
+    With *keys* it is said by which key that is done.
+    """
     known = context.known
     incident = known.incident
     if incident is not None and context.last_seen:
@@ -250,9 +255,12 @@ def _told(context: Context) -> Iterator[tuple[LinePart, ...]]:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
         yield (LinePart(reading, Role.MUTED),)
     elif incident.summary.alarm:
-        yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(_headline(context, incident)))
+        yield (
+            LinePart(incident.summary.alarm, Role.BOMB),
+            LinePart(_headline(context, incident, keys=keys)),
+        )
     else:
-        yield (LinePart(_headline(context, incident)),)
+        yield (LinePart(_headline(context, incident, keys=keys)),)
     if incident is not None and incident.unwritten and not known.alarming:
         yield (LinePart(incident.unwritten, Role.UNKNOWN),)
     if known.failure:

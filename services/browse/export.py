@@ -41,6 +41,18 @@ def export(
     return _backup(records, partition, to)
 
 
+def record_text(entry: RecordEntry) -> str | None:
+    """*entry* as a JSON line has it; None for a marker, and where only its beginning is kept."""
+    parts = (entry.key, entry.value, *(part for pair in entry.headers.kept for part in pair))
+    cut = entry.headers.digest or any(part is not None and part.digest for part in parts)
+    return None if cut or entry.marker is not None else json.dumps(_document(_record(entry)))
+
+
+def _document(record: Record) -> dict[str, object]:
+    form = BytesAs.UTF8 if _is_text(record) else BytesAs.BASE64
+    return {"bytes": form.value, **as_json(record, form)}
+
+
 def records_at(source: Source, marked: Collection[int], reading: Reading) -> Iterator[Record]:
     """The whole records of *source* at the offsets *marked*, without missing or unreadable ones."""
     whole = replace(reading, keep=WHOLE)
@@ -79,9 +91,7 @@ def _json_lines(records: Iterator[Record], to: Path) -> int:
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             for number, record in enumerate(records, 1):  # noqa: B007 -- used after the loop
-                form = BytesAs.UTF8 if _is_text(record) else BytesAs.BASE64
-                told = {"bytes": form.value, **as_json(record, form)}
-                file.write(json.dumps(told) + "\n")
+                file.write(json.dumps(_document(record)) + "\n")
     return number
 
 

@@ -44,9 +44,13 @@ async def test_with_the_token_a_browser_may_look_at_all_screens_and_change_nothi
 
     await page.open(HERE.url(port))
     lines = await page.wait_for("13 offline")
+    hidden = "getComputedStyle(document.querySelector('.connecting')).display === 'none'"
+    await page.until_true(hidden, "that it is connected")
     assert "READ-ONLY" in lines[0]
     await page.until(shows("LOSS  elect b1", "ledger-3"), "the partition that loses records")
     await page.until(shows("SAFE  elect b2", "payments-1"), "the partition that loses none")
+    said = await page.lines()
+    assert not any(words in line for line in said for words in (" e elect ", "press W"))
     await answered(page, "e")
     assert any("BOMB" in line for line in (await page.lines())[4:6]), "still the same screen"
 

@@ -90,7 +90,7 @@ def _lost(outcome: PartitionOutcome, states: States) -> PartitionOutcome:
     leader = states[outcome.partition].leader
     now = "it has no leader again" if leader is None else f"b{leader} leads it by now"
     reason = f"b{outcome.target.designee} was elected, and {now}: read it again"
-    return replace(outcome, rung=None, reason=reason)
+    return replace(outcome, rung=None, reason=reason, leader=leader)
 
 
 def _rest(seconds: float, stop: Callable[[], bool], pause: Callable[[float], None]) -> None:

@@ -21,7 +21,7 @@ PROGRAM = Path(sys.executable).parent / "breakglass"
 TOPIC = "orders"
 
 
-def test_r40_r41_console_exporter_and_capture_go_on_by_the_other_brokers_and_then_say_what_was(
+def test_r40_console_exporter_and_capture_go_on_by_the_other_brokers_and_then_know_nothing(
     fresh_cluster: FreshCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = fresh_cluster(brokers=3)
@@ -52,9 +52,24 @@ def test_r40_r41_console_exporter_and_capture_go_on_by_the_other_brokers_and_the
             cluster.broker(broker).kill()
         terminal.wait_for("UNKNOWN for ")
         terminal.wait_for("2 offline. It said:")
-        assert "? offline" in terminal.lines[0]
         exporter.until(lambda stage: value(stage, meters.OFFLINE) is None, "no figure of it")
         said(capture, "the cluster could not be read")
+
+
+def test_r41_a_console_without_a_cluster_says_what_it_saw_last_and_that_it_knows_nothing(
+    fresh_cluster: FreshCluster, tmp_path: Path
+) -> None:
+    cluster = fresh_cluster(brokers=1)
+    env = environment(XDG_STATE_HOME=str(tmp_path))
+    command = (PROGRAM, "--bootstrap-server", cluster.bootstrap_servers)
+    with PtyTerminal(command, env=env) as terminal:
+        terminal.wait_for("No partition is offline.")
+        cluster.broker(1).kill()
+        terminal.wait_for("UNKNOWN for ")
+        terminal.wait_for("none offline.")
+        terminal.wait_for("Nothing was offline at ")
+        assert "? offline" in terminal.lines[0]
+        assert "No partition is offline" not in terminal.text
 
 
 def said(program: Running, words: str) -> None:

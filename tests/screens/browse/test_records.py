@@ -218,9 +218,10 @@ async def test_a_log_folder_is_browsed_damage_stands_in_its_place_and_what_is_no
         await pilot.press("end")
         await to(pilot, 299)
         asked = Asked(console, CopyAsked)
-        await pilot.press("y")
-        await until(pilot, lambda: asked.messages, "the copy")
+        await pilot.press("a", "y")
+        await until(pilot, lambda: len(asked.messages) == 2, "the copies")
         assert asked.messages[0].text == f"log:{tmp_path}/orders-0"
+        assert json.loads(asked.messages[1].text)["offset"] == 299
         await closed(pilot)
 
         await shown(pilot, parse_address(f"backup:{topic}/0"))

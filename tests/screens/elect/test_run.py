@@ -9,9 +9,11 @@ from typing import Any, NoReturn
 import pytest
 from textual.events import Paste
 
+from breakglass.screens.elect.next_steps import GroupsPage
 from breakglass.screens.elect.page import GuardedPage
 from breakglass.screens.elect.screen import ElectScreen, ResumeScreen
 from breakglass.screens.elect.state import Phase
+from breakglass.screens.journal.ledger import LedgerScreen
 from breakglass.screens.messages import ElectionAsked
 from breakglass.screens.widgets.line_table import LineTable
 from breakglass.services.guard.lock import ClusterLock
@@ -52,6 +54,11 @@ async def test_r19_the_typed_phrase_elects_all_and_shows_the_ladder_and_groups_p
                 story.states[partition] = replace(story.states[partition], isr=(1, 2))
             await screen.shows(f"Done: {shown}.")
         await screen.shows("■■■■■ redundant")
+        await screen.press("l")
+        await opens(screen.pilot, LedgerScreen)
+        await screen.press("escape", "o")
+        await opens(screen.pilot, GroupsPage)
+        await screen.shows("billing on")
     assert electing.session.leaders() == {1}
     assert electing.session.controller.partitions[1::3] == [1, 10, 89]
     assert journal.result == "succeeded"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from breakglass.screens.elect import wording
+from breakglass.screens.elect.next_steps import put_back_command
 from breakglass.screens.elect.progress import ElectionProgress, standing_of
 from breakglass.screens.elect.state import evidence_told
 from breakglass.services.guard.act import Ending, JournalOpened
@@ -27,13 +30,13 @@ from breakglass.services.recovery.guarded.election_quote import frozen
 from breakglass.services.recovery.guarded.rescue_choice import RescueChoice
 from breakglass.services.recovery.guarded.subject import ElectionSubject, subject_of
 from breakglass.services.recovery.judgement.verdict import assess
-from breakglass.services.recovery.rescue.results import RescueProgress
+from breakglass.services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
 from tests.screens.drawing import TextFile
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.plans import LOSS, SAFE, UNPROVEN, WAITING
 from tests.unit.recovery.replicas import HEALTHY
 
-ORDERS = TopicPartition("orders", 0)
+ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 JOURNAL = Path("/state/journal/one.jsonl")
 NOTHING_LEFT = Aftermath((), ())
 
@@ -55,7 +58,7 @@ DONE = outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE)
 OUTCOMES = (
     outcome(RecoveryResult.ELECTED, rung=Rung.SERVING),
     outcome(RecoveryResult.ELECTED, rung=Rung.REDUNDANT),
-    outcome(RecoveryResult.ELECTED, "it has no leader again"),
+    outcome(RecoveryResult.ELECTED, "it has no leader again", leader=None),
     outcome(RecoveryResult.UNKNOWN, "no answer"),
     outcome(RecoveryResult.FAILED, "broker error"),
     outcome(RecoveryResult.REFUSED, "b1 is fenced"),
@@ -64,6 +67,7 @@ OUTCOMES = (
     outcome(RecoveryResult.ELECTED_ANOTHER, "stop b1 now", leader=2),
     outcome(RecoveryResult.UNDONE),
     outcome(RecoveryResult.REORDERED, "no election", order_restored=False),
+    outcome(RecoveryResult.ELECTED, "b2 leads it by now", leader=2),
 )
 
 
@@ -125,6 +129,21 @@ def test_the_guarded_screens_say_what_they_said_before(snapshot: SnapshotAsserti
     said = "\n\n".join("\n".join(part) for part in parts)
     assert f"{said}\n" == snapshot(extension_class=TextFile)
     assert wording.changed_told({}, about(SAFE)) == ""
+
+
+def test_what_puts_records_back_names_each_rescued_partition_and_the_folder_of_the_rescue() -> None:
+    progress = ended(DONE)
+    saved = Saved(2, (), 12, 900, Path("/my rescues/c/t/b2/orders/0"))
+    progress.take(RescueEnded((RescuedPartition(ORDERS, 1, (saved,)), RescuedPartition(OTHER, 1))))
+    echo, restore = put_back_command(progress, ("--profile", "prod")).split(" && ")
+    _, document, _, file = shlex.split(echo)
+    elections = {"topic": "orders", "partition": ORDERS.partition, "designatedLeader": 1}
+    assert json.loads(document) == {"partitions": [elections]}
+    assert shlex.split(restore) == [
+        *("breakglass", "backup", "restore", "--tail-of", file, "--store", "/my rescues/c/t"),
+        *("--write", "--profile", "prod"),
+    ]
+    assert put_back_command(ended(DONE), ()) == ""
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,13 @@ async def test_w_saves_what_the_first_line_says_and_y_copies_its_command_with_th
     async with opened(every_verdict(), nothing_offline(), **how) as page:
         context = page.console.context
         page.console.context = replace(context, connection_words=("--profile", "prod eu"))
-        await page.shows("press W to save what b3 lacks (Y copies the command)")
+        await page.shows("press W to save what b3 lacks")
         asked = page.asked(CopyAsked)
         await page.press("Y")
         command = "breakglass rescue --before-return 3 --profile 'prod eu'"
         assert [message.text for message in asked.messages] == [command]
         await page.press("W")
-        await page.shows("To be saved: 4 partitions", "of those asked for lose nothing")
+        await page.shows("To be saved: 4 partitions", "9 other offline partitions: b3")
         await page.press("enter")
         await page.shows("Saved 200 records")
         await page.press("escape", "1", "2", "ctrl+r")

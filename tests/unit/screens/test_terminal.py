@@ -49,6 +49,7 @@ def test_unicode_is_drawn_unless_something_else_is_said(environ: str) -> None:
         *("LANG=C", "LANG=POSIX", "LANG=en_US.ISO-8859-1", "LANG=C LC_CTYPE=C.UTF-8"),
         *(f"LANG=en_US.UTF-8 {more}" for more in ("LC_ALL=C", "LC_CTYPE=C", "TERM=linux")),
         "LANG=en_US.UTF-8 TERM=vt220",
+        *(f"TERM={name}" for name in ("screen.linux", "linux-16color", "vt220-8bit", "vt100-am")),
     ],
 )
 def test_ascii_is_drawn_where_nothing_else_can_be(environ: str) -> None:
